@@ -396,7 +396,7 @@ func TestNoticesAndMetrics(t *testing.T) {
 
 // The means are over the latest stats_window_size episodes, as a list of all of them has
 // it, and so they are after a load, whatever its window is: of as many as the file has.
-func TestTheWindowOfStatistics(t *testing.T) {
+func TestStatsWindow(t *testing.T) {
 	trainer := func(window int) *train.Trainer {
 		cfg, err := train.NewConfig("counting")
 		check(t, err)

@@ -47,7 +47,7 @@ func report(u *Units) (shares []float64, said []string) {
 
 // The first 32 updates at and past each multiple of 10,000 steps, in every run, are looked
 // at; the shares are those of units that none of the 32 found alive.
-func TestUnitsAreLookedAtInTurns(t *testing.T) {
+func TestUnitsAreCheckedPeriodically(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, every := range []int64{1, 7, 400, 25_000} {
 		u, l := newSeen()
@@ -106,7 +106,7 @@ func TestUnitsAreLookedAtInTurns(t *testing.T) {
 
 // A dead layer and outputs that are constant are said once each; outputs of equal
 // observations, and layers that lack some units, are not.
-func TestWhatUnitsSayOnce(t *testing.T) {
+func TestUnitsNotifyOnce(t *testing.T) {
 	u, l := newSeen()
 	step := int64(10_000)
 	look := func(obs ...byte) []string {

@@ -259,7 +259,7 @@ func TestLearningRate(t *testing.T) {
 }
 
 // What has died is looked at here, too.
-func TestDeadUnitsAreSaid(t *testing.T) {
+func TestDeadUnitsAreReported(t *testing.T) {
 	tr := newTrainer(t, small(func(c *Config) { c.Device, c.ActivationFn, c.LearningRate = "cpu", "relu", 1e-12 }), traintest.MakeWalk(1))
 	check(t, tr.Begin(11_000, 0))
 	theta := make([]float32, tr.ParameterSets()[0].Size)

@@ -327,7 +327,7 @@ func (m *mirror) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) erro
 // Whatever happens to a run, the rows of an update are where they are computed, and each was
 // brought there once: all of a window at first, after a load, and after a window was given up for a
 // loss that is not finite; else those of the rounds since the update before.
-func TestAWindowsRowsAreBroughtOnce(t *testing.T) {
+func TestAWindowsRowsAreUploadedOnce(t *testing.T) {
 	const envs, steps, nSteps, rounds = 4, 2, 8, 40
 	keeps, loads, spoilt := 0, 0, 0
 	for k := range 12 {

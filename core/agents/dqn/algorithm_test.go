@@ -34,8 +34,8 @@ func learn(t testing.TB, c Config, steps int64, emulate offpolicy.Order) Hashes 
 	return hashesOf(t, d)
 }
 
-// textbook is DQN as in Mnih et al. 2015, with lists for a replay memory: one
-// environment, one step, one update every F steps, a copy every C.
+// textbook is DQN of Mnih et al. 2015, with a list as replay memory: one environment, an update
+// every F steps, a copy every C steps.
 func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 	t.Helper()
 	type transition struct {
@@ -111,7 +111,7 @@ func TestStandardModeIsTextbookDQN(t *testing.T) {
 	}
 }
 
-// The signature of this library: neither threads nor timing can be seen.
+// The result depends neither on the number of threads nor on timing.
 func TestOneSeedOneResult(t *testing.T) {
 	for _, x := range seedRuns() {
 		t.Run(x.name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestOneSeedOneResult(t *testing.T) {
 				t.Skip("left out by -short")
 			}
 			if kernel.ISA() == "go" && x.c.Env == "Catch-v0" {
-				x.steps = 500 // two windows; seven runs of 2,000 steps in Go take a minute
+				x.steps = 500 // two windows; seven runs of 2,000 steps take a minute in Go
 			}
 			x.c.NumThreads = 1
 			want := learn(t, x.c, x.steps, offpolicy.Concurrently)
@@ -150,8 +150,8 @@ func TestOneSeedOneResult(t *testing.T) {
 	}
 }
 
-// interrupted takes the steps in pieces that end inside windows, with a
-// checkpoint loaded into a fresh DQN, a Stop and looks from outside between.
+// interrupted runs the steps in pieces that end inside windows. Between two pieces a new DQN loads
+// a checkpoint, Stop is called, and the host reads.
 func interrupted(t *testing.T, c Config, steps int64) Hashes {
 	t.Helper()
 	d := newDQN(t, c)
@@ -170,7 +170,7 @@ func interrupted(t *testing.T, c Config, steps int64) Hashes {
 		}
 		check(t, d.Save(path, true))
 		if k == 2 {
-			// What a user does between two pieces changes nothing.
+			// Reads between two pieces change nothing.
 			p := must(d.Policy())(t)
 			_, err := p.Evaluate(c.Env, nil, policy.EvalOptions{Episodes: 2, Epsilon: 0.05, Seed: 1})
 			check(t, err)
@@ -214,8 +214,8 @@ func TestNothingMovesInsideAWindow(t *testing.T) {
 	}
 }
 
-// Whoever steps the environments, and however they reset, the result is the
-// same; and rows that only reset take part in nothing.
+// Pushed environments give the result of built-in ones in every autoreset mode, because rows that
+// only reset are not used.
 func TestPushedEqualsBuiltIn(t *testing.T) {
 	c := cartpole()
 	const steps = 3000
@@ -250,10 +250,10 @@ func TestPushedEqualsBuiltIn(t *testing.T) {
 	}
 }
 
-// The counter's episodes have 3, 1, 4, 3, 1, ... steps and end terminated,
-// truncated, both, and so on; these are the tuples written out by hand.
+// The counter's episodes have 3, 1, 4, 3, 1, ... steps and end terminated, truncated, both, and so
+// on. The expected tuples are written by hand.
 func counterTuples(index, steps int, actions func(step int) int32) []tuple {
-	lengths, ends := []int{3, 1, 4}, []bool{true, false, true} // does it count as terminated?
+	lengths, ends := []int{3, 1, 4}, []bool{true, false, true} // whether the end counts as terminated
 	var list []tuple
 	for episode := 0; len(list) < steps; episode++ {
 		for step := 1; step <= lengths[episode%3] && len(list) < steps; step++ {
@@ -274,8 +274,8 @@ func TestReplayHoldsTheTuplesOfACounter(t *testing.T) {
 		config := func(c *Config) {
 			c.NumEnvs, c.LearningStarts, c.Window, c.BufferSize = w, 30, 12, 600
 		}
-		// Actions come from each environment's own stream: the first 30 steps
-		// over all environments are random.
+		// Each environment's own stream gives its actions. The first 30 steps, over all
+		// environments, are random.
 		for name, run := range map[string]func(rounds int) *trial{
 			"built in": func(rounds int) *trial {
 				d := must(newTrial(cartpole(config), mk))(t)
@@ -320,7 +320,7 @@ func TestReplayHoldsTheTuplesOfACounter(t *testing.T) {
 					}
 					random := 30/w + (30%w+w-1)/w
 					if name == "next step" && w > 1 {
-						random = 0 // the warm-up's steps are spread unevenly
+						random = 0 // the warm-up's steps are not divided evenly
 					}
 					var rest []int32
 					for _, tu := range got {
@@ -332,7 +332,7 @@ func TestReplayHoldsTheTuplesOfACounter(t *testing.T) {
 						if step < random {
 							return int32(explore.Intn(2))
 						}
-						return rest[step] // the network's choice
+						return rest[step] // chosen by the network
 					})...)
 				}
 				if !slices.Equal(got, want) {
@@ -361,7 +361,7 @@ func TestUpdateToStepRatioIsExact(t *testing.T) {
 				s := d.Stats()
 				after := s.Steps - d.m.Clock.Warmup
 				want := after / int64(x.f) * int64(x.g)
-				if concurrent { // spread, up to those of the window's end
+				if concurrent { // updates are spread, up to those of the window's end
 					want = min(after*int64(x.g)/int64(x.f), max(after, d.m.Clock.Due)/int64(x.f)*int64(x.g))
 				}
 				if s.Updates != want || s.UpdatesDue != want {
@@ -379,7 +379,7 @@ func TestNaNLossSurfacesWithItsStep(t *testing.T) {
 	for _, concurrent := range []bool{true, false} {
 		d := must(newTrial(cartpole(func(c *Config) { c.Loss, c.Concurrent = "squared", concurrent }), func(i int) (env.Env, error) {
 			c := newCounter(i)
-			c.lengths, c.hugeFrom = []int{1000}, 300 // its square is no float32
+			c.lengths, c.hugeFrom = []int{1000}, 300 // its square exceeds float32
 			return c, nil
 		}))(t)
 		defer d.Close()
@@ -391,7 +391,7 @@ func TestNaNLossSurfacesWithItsStep(t *testing.T) {
 		if again := d.Run(10, 0); !errors.Is(again, fault.ErrNotFinite) {
 			t.Errorf("a second run: %v", again)
 		}
-		check(t, d.Save(t.TempDir()+"/nan.paceline", false)) // what there is can be looked at
+		check(t, d.Save(t.TempDir()+"/nan.paceline", false)) // the earlier parameters can be saved
 	}
 }
 
@@ -418,7 +418,7 @@ func TestFailingEnvironmentIsNamedAndNothingIsLost(t *testing.T) {
 		t.Errorf("%d steps, want 599: the other environments' steps count", before.Steps)
 	}
 	bad.failAt = 0
-	check(t, d.Run(0, 0)) // the failed one was reset, the rest goes on
+	check(t, d.Run(0, 0)) // the failed environment was reset, the others go on
 	if s := d.Stats(); s.Steps < 3000 || s.Updates <= before.Updates {
 		t.Errorf("%+v", s)
 	}
@@ -446,7 +446,7 @@ func TestNaNRewardAndActionChecks(t *testing.T) {
 	}
 }
 
-func TestClosesWhatItWasGiven(t *testing.T) {
+func TestCloseClosesEnvironments(t *testing.T) {
 	closed := 0
 	mk := func(i int) (env.Env, error) {
 		c := newCounter(i)

@@ -2,8 +2,8 @@ package dqn
 
 import "testing"
 
-// What the main loop costs where environments and network cost next to
-// nothing: steps/s of CartPole, updates included. allocs/op is of one step.
+// The cost of the main loop, where environments and network cost almost nothing: steps/s of
+// CartPole, updates included. allocs/op is of one step.
 func BenchmarkCartPole(b *testing.B) {
 	for _, x := range []struct {
 		name         string

@@ -43,7 +43,7 @@ func TestRunSaveLoadRunEqualsRun(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "a.paceline")
 		check(t, d.Save(path, true))
 		stats := d.Stats()
-		check(t, d.Run(0, 0)) // the saved one goes on too, undisturbed
+		check(t, d.Run(0, 0)) // the saved DQN goes on, too
 		next := newDQN(t, must(loadConfig(path))(t))
 		check(t, next.Load(path))
 		if s := next.Stats(); s.Steps != stats.Steps || s.Episodes != stats.Episodes || s.MeanReturn != stats.MeanReturn || s.Updates != stats.Updates {
@@ -109,8 +109,8 @@ func TestLoadWithoutReplayFillsTheMemoryAgain(t *testing.T) {
 	}
 }
 
-// Saved at any step of the warm-up, or right after it, and without replay: the run that
-// loads it has its random steps before it before updates go on.
+// A run that loads a file without experience, saved during the warm-up or right after it, takes its
+// random steps before updates go on.
 func TestLoadWithoutReplayInTheWarmUp(t *testing.T) {
 	for _, concurrent := range []bool{false, true} {
 		for _, steps := range []int64{2, 98, 100, 102} {
@@ -136,7 +136,7 @@ func TestLoadWithoutReplayInTheWarmUp(t *testing.T) {
 	}
 }
 
-// Counts that rounds of more environments have gone past, by more than rounds of one can.
+// A file may hold counts that only a round of more environments can reach.
 func TestFileOfMoreEnvironments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.paceline")
 	odd := func(c *Config) { c.LearningStarts, c.Window, c.TrainFreq = 101, 31, 3 }
@@ -200,16 +200,16 @@ func TestBadCheckpointsChangeNothing(t *testing.T) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
-	// And the one that was refused all this time goes on as if nothing was.
+	// The trainer that refused the files goes on as before.
 	check(t, d.Run(0, 0))
 	if got := hashesOf(t, d); got != learn(t, cartpole(), 2000, offpolicy.Concurrently) {
 		t.Error("refused loads changed the run")
 	}
 }
 
-// A bit that is wrong in the file's directory makes no part of a run vanish: the
-// file is refused, or loads as the run that it is.
-func TestEveryBitOfTheDirectoryIsNoticed(t *testing.T) {
+// A wrong bit in the file's directory loses no part of a run: the file is refused, or loads as the
+// saved run.
+func TestEveryBitOfTheDirectoryIsChecked(t *testing.T) {
 	d := trained(t)
 	path := filepath.Join(t.TempDir(), "a.paceline")
 	check(t, d.Save(path, true))
@@ -219,7 +219,7 @@ func TestEveryBitOfTheDirectoryIsNoticed(t *testing.T) {
 	directory := bytes.Index(whole, []byte("PK\x01\x02"))
 	next := newDQN(t, cartpole())
 	loaded := 0
-	for bit := 8 * directory; bit < 8*len(whole); bit += 11 { // the checkpoint package tries them all
+	for bit := 8 * directory; bit < 8*len(whole); bit += 11 { // the tests of package checkpoint try all bits
 		damaged := bytes.Clone(whole)
 		damaged[bit/8] ^= 1 << (bit % 8)
 		check(t, os.WriteFile(path, damaged, 0o600))
@@ -234,7 +234,7 @@ func TestEveryBitOfTheDirectoryIsNoticed(t *testing.T) {
 		if got := hashesOf(t, next); got != want || next.Stats().Episodes != d.Stats().Episodes {
 			t.Fatalf("bit %d of byte %d: another run was loaded", bit%8, bit/8)
 		}
-		if loaded == 1 { // from here on, what is refused leaves this run
+		if loaded == 1 { // from here on a refused file leaves this run
 			check(t, os.WriteFile(path, whole, 0o600))
 			check(t, next.Load(path))
 		}
@@ -248,7 +248,7 @@ func TestEveryBitOfTheDirectoryIsNoticed(t *testing.T) {
 	}
 }
 
-// A small file that says its network is huge is refused before memory is taken.
+// A small file with a huge network is refused before memory is allocated.
 func TestHugePolicyInASmallFile(t *testing.T) {
 	d := trained(t)
 	spec := d.m.Policy()
@@ -267,7 +267,7 @@ func TestHugePolicyInASmallFile(t *testing.T) {
 	}
 }
 
-// What the file does not hold need not fit.
+// Settings of parts that the file does not hold need not agree.
 func TestWithoutReplayTheBufferMayDiffer(t *testing.T) {
 	d := trained(t)
 	path := filepath.Join(t.TempDir(), "a.paceline")
@@ -365,8 +365,7 @@ func TestPolicyActsAsTheTrainerDoes(t *testing.T) {
 			}
 		}
 	}
-	// Frozen: what the trainer does later does not reach it; and many rows are
-	// the same as few.
+	// A policy is frozen: later training does not change it. The number of rows changes no output.
 	check(t, d.Run(0, 0))
 	many := make([]byte, 0, 100*len(obs))
 	for range 100 {
@@ -404,7 +403,7 @@ func TestBeginAgain(t *testing.T) {
 	d := trained(t)
 	check(t, d.Run(0, 0))
 	s := d.Stats()
-	check(t, d.Begin(500, 0)) // goes on
+	check(t, d.Begin(500, 0)) // the run goes on
 	check(t, d.Run(0, 0))
 	if now := d.Stats(); now.Steps != s.Steps+500 || now.Updates != now.UpdatesDue {
 		t.Errorf("%+v after %+v", now, s)
@@ -450,12 +449,12 @@ func TestPushProtocol(t *testing.T) {
 	h.Rows.Ends[0] = 9
 	says(h.Observe(), "environment 0: step 0: ended: 9, must be 0 to 3")
 	h.Rows.Ends[0] = 0
-	check(t, h.Observe()) // nothing was lost
+	check(t, h.Observe()) // nothing is lost
 	h.Round(t)
 	if s := h.d.Stats(); s.Steps != 4 {
 		t.Errorf("%+v", s)
 	}
-	// A checkpoint knows no environments of the host's.
+	// A checkpoint does not hold the host's environments.
 	path := filepath.Join(t.TempDir(), "a")
 	check(t, h.d.Save(path, true))
 	check(t, h.d.Load(path))

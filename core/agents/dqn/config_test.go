@@ -37,8 +37,7 @@ func TestSettingsThatDoNotGoTogether(t *testing.T) {
 	}
 }
 
-// nn.OptimizerConfig has the optimiser's own constant for an Eps of 0, which a setting of 0 must
-// not become.
+// Eps 0 of nn.OptimizerConfig stands for the optimiser's default, so a setting of 0 is refused.
 func TestOptimizerEpsIsAboveZero(t *testing.T) {
 	cfg := must(train.NewConfig("dqn"))(t)
 	if err := cfg.Set("optimizer_eps", "0"); err == nil || err.Error() != "optimizer_eps: 0, must be 1e-20 to 1000" {
@@ -115,8 +114,8 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%s: %+v", preset, c)
 		}
 	}
-	// sb3 leaves nothing of what was set before, but what Stable-Baselines3 has not, and is
-	// textbook DQN; its numbers are those of its constructor (version 2.9).
+	// The preset sb3 overwrites every setting that Stable-Baselines3 has, and is textbook DQN. Its
+	// values are those of the constructor in version 2.9.
 	odd := Settings.Over(&Config{})
 	for name, text := range map[string]string{"concurrent": "true", "actor": "target", "window": "70", "tau": "0.5", "double_q": "true", "learning_rate_schedule": "0:1",
 		"optimizer": "rmsprop", "loss": "squared", "exploration_steps": "9", "activation_fn": "tanh", "precision": "bf16"} {

@@ -18,8 +18,7 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// crowd counts the threads that compute at the same time; want of them are
-// expected.
+// crowd counts the threads that compute at the same time. want is the expected number.
 type crowd struct {
 	now, most atomic.Int64
 	want      int64
@@ -33,14 +32,14 @@ func (c *crowd) compute() {
 	for range 20 {
 		runtime.Gosched() // let others in
 	}
-	// On a busy machine a helper may be slow to wake.
+	// On a busy machine a helper may wake late.
 	for began := time.Now(); c.most.Load() < c.want && time.Since(began) < time.Millisecond; {
 		runtime.Gosched()
 	}
 }
 
-// busyEnv and busyUpdates compute for the crowd: in steps and resets, and in
-// updates on all threads of the trainer's pool.
+// busyEnv and busyUpdates count in a crowd: steps and resets, and updates on all threads of the
+// trainer's pool.
 type busyEnv struct {
 	env.Env
 	*crowd
@@ -75,7 +74,7 @@ func busy(d *trial) *crowd {
 	return c
 }
 
-// allCores fails the test unless all cores, and no more, can be taken.
+// allCores fails the test unless exactly all cores can be acquired.
 func allCores(t testing.TB, d *trial) {
 	t.Helper()
 	var last chan struct{}
@@ -99,12 +98,12 @@ func allCores(t testing.TB, d *trial) {
 		}
 	}
 	for range d.m.Updates.Cores.Cores() + 1 {
-		d.m.Updates.Cores.Release(1) // the last one's too
+		d.m.Updates.Cores.Release(1) // also for the last goroutine
 	}
-	<-last // or there would be one core too many until it comes
+	<-last // else there would be one core too many until it ends
 }
 
-// At most num_threads threads compute at once, and as many do.
+// Exactly num_threads threads compute at once.
 func TestNumThreadsCompute(t *testing.T) {
 	for name, edit := range fourModes {
 		for n := 1; n <= 3; n++ {
@@ -118,7 +117,7 @@ func TestNumThreadsCompute(t *testing.T) {
 			check(t, d.Begin(1500, 0))
 			for s := d.Stats(); s.Steps < s.Total; s = d.Stats() {
 				check(t, d.Run(90, 0))
-				if s.Steps > 700 { // often the trainer is behind, and alone meanwhile
+				if s.Steps > 700 { // often updates are left, which then run alone
 					check(t, d.Save(filepath.Join(t.TempDir(), "a"), true))
 				}
 			}
@@ -131,8 +130,8 @@ func TestNumThreadsCompute(t *testing.T) {
 	}
 }
 
-// The same where the host steps: its own time, in which the trainer may have
-// every core, does not count, but Act and Observe do.
+// Exactly num_threads threads compute at once where the host steps. During Act and Observe the main
+// thread counts as one; between the calls updates may use all cores.
 func TestNumThreadsComputeWhereTheHostSteps(t *testing.T) {
 	for _, concurrent := range []bool{true, false} {
 		for n := 1; n <= 3; n++ {
@@ -149,11 +148,11 @@ func TestNumThreadsComputeWhereTheHostSteps(t *testing.T) {
 			}
 			allCores(t, h.d)
 
-			// While a call computes, the trainer has one core less.
+			// During a call updates have one core less.
 			if !concurrent {
 				continue
 			}
-			h.d.m.Updates.Cores.Acquire() // as a call has it
+			h.d.m.Updates.Cores.Acquire() // as in a call
 			done := h.d.m.Updates.Done()
 			c.most.Store(0)
 			c.want = int64(n - 1)
@@ -174,9 +173,9 @@ func TestNumThreadsComputeWhereTheHostSteps(t *testing.T) {
 	}
 }
 
-// With one core for both, the main thread comes between two updates and does
-// not wait for all that were released.
-func TestMainThreadComesBetweenUpdates(t *testing.T) {
+// With one core for both, the main thread gets the core between two updates and does not wait for
+// all released updates.
+func TestMainThreadGetsACoreBetweenUpdates(t *testing.T) {
 	h := newHost(t, slowWindows(func(c *Config) { c.NumThreads = 1 }), vec.SameStep, makeWalk(1))
 	h.Begin(t, 2000)
 	for h.d.Stats().Steps < 100+4 {
@@ -186,7 +185,7 @@ func TestMainThreadComesBetweenUpdates(t *testing.T) {
 	check(t, h.d.m.Updates.Release(50))
 	first := h.d.Stats().Updates
 	for range 4 {
-		time.Sleep(pause / 4) // the host's environments; the trainer is at work
+		time.Sleep(pause / 4) // time of the host's environments, in which updates run
 		h.Round(t)
 	}
 	if n := h.d.Stats().Updates - first; n < 3 || n > 40 {
@@ -209,8 +208,8 @@ func TestMainThreadComesBetweenUpdates(t *testing.T) {
 	}
 }
 
-// Close, Stop, deadlines, failing environments and looks, with one core for
-// everybody: nobody waits for ever, and no core is lost.
+// Close, Stop, deadlines, failing environments and reads share one core: no call waits for ever,
+// and no core is lost.
 func TestOneCoreHammer(t *testing.T) {
 	rounds := 12
 	if testing.Short() {
@@ -258,7 +257,7 @@ func TestOneCoreHammer(t *testing.T) {
 			call(func() error { d.Stop(); time.Sleep(3 * time.Millisecond); _, err := d.Hashes(); return err })
 			time.Sleep(time.Duration(10+3*round) * time.Millisecond)
 			if round%3 == 2 {
-				o.panic.Store(true) // then every call ends with the panic, until Close
+				o.panic.Store(true) // from now on every call returns the panic, until Close
 				time.Sleep(5 * time.Millisecond)
 			}
 			closed := make(chan error)
@@ -277,8 +276,7 @@ func TestOneCoreHammer(t *testing.T) {
 	goroutines(t, before)
 }
 
-// One seed, one result also where an update's work is shared, the cores change
-// hands and the host steps.
+// One seed gives one result also where threads share the work of an update and the host steps.
 func TestNumThreadsChangesNothingWhereTheHostSteps(t *testing.T) {
 	var want Hashes
 	for _, n := range []int{1, 2, 3, 0} {

@@ -30,8 +30,8 @@ func TestTrainSuiteOnGPU(t *testing.T) {
 	}
 }
 
-// Where minibatches are gathered, how many are drawn and done at a time and who looks change no
-// bit.
+// The place where minibatches are gathered, the number of minibatches drawn at a time and reads
+// change no bit.
 func TestReplayOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	for _, envs := range []int{1, 4} {
@@ -47,10 +47,10 @@ func TestReplayOnGPU(t *testing.T) {
 			for k, run := range []struct {
 				replay string
 				slice  int64
-				drawn  int // at most at a time; 0: as many as there is memory for
+				drawn  int // the most minibatches drawn at a time; 0: no limit
 				late   bool
 			}{{replay: "cuda"}, {replay: "cuda", late: true}, {replay: "cpu"}, {replay: "cuda", slice: 28}, {replay: "cuda", drawn: 5}} {
-				if run.late && os.Getenv(cudatest.Mode) == "software" { // what is enqueued runs when something waits for it
+				if run.late && os.Getenv(cudatest.Mode) == "software" { // enqueued work runs when something waits for it
 					t.Setenv("PACELINE_SOFTWARE_LATE", "1")
 				} else {
 					t.Setenv("PACELINE_SOFTWARE_LATE", "")
@@ -65,7 +65,7 @@ func TestReplayOnGPU(t *testing.T) {
 					d.m.Updates.LimitPrefetch(run.drawn)
 				}
 				total := int64(420)
-				if name == "stacks" { // of 84x84, which take a while on the software device
+				if name == "stacks" { // of 84x84 pixels, which are slow on the software device
 					total = 140
 				}
 				check(t, d.Begin(total, train.ResetTimesteps|train.ResetEnvs))
@@ -84,8 +84,7 @@ func TestReplayOnGPU(t *testing.T) {
 	}
 }
 
-// uploads notes what is uploaded of the minibatches, and as 0 that the end of uploads was waited
-// for.
+// uploads records the sizes of uploads, and 0 for a wait for their end.
 type uploads struct {
 	nn.StackStepper
 	of []int
@@ -134,8 +133,8 @@ func TestAWindowOnGPUIsDrawnAtItsStart(t *testing.T) {
 	}
 }
 
-// A run's streams do not share the connections of the driver, of which there are 8: one that shares
-// waits for the other.
+// The driver has 8 connections. Streams of a run have one each, because streams that share a
+// connection wait for each other.
 func TestStreamsOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	calls := cudatest.Calls(t, func() { newDQN(t, cartpole(onGPU("cuda"))) })

@@ -18,8 +18,8 @@ func refuses(t *testing.T, err error, text string) {
 	}
 }
 
-// The experience of one run is what another goes on with, whose weights, counts and random
-// numbers stay; the episodes that were in progress are truncated.
+// A run can go on with the experience of another run. Its weights, counts and random numbers stay,
+// and its episodes in progress are truncated.
 func TestExperienceAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.paceline")
 	from := newDQN(t, cartpole())
@@ -45,16 +45,16 @@ func TestExperienceAlone(t *testing.T) {
 
 	check(t, from.Save(path, false))
 	refuses(t, to.LoadExperience(path), `part "replay.bin" is missing`)
-	check(t, to.Begin(4, 0)) // nothing has changed
+	check(t, to.Begin(4, 0)) // the refused load has changed nothing
 }
 
-// A file without its experience makes random steps come before updates, which is said once;
-// experience that is loaded after it ends them where they are, but not a warm-up of the files' own.
-func TestExperienceEndsWhatFillsTheMemory(t *testing.T) {
+// After a load of a file without experience, random steps come before updates, and a notice says so
+// once. A later load of experience ends these steps, but not a warm-up of the file's own run.
+func TestExperienceEndsRandomSteps(t *testing.T) {
 	for _, concurrent := range []bool{false, true} {
 		for _, x := range []struct {
-			saved, filling int64 // steps before the file was saved, and between its two loads
-			left           int64 // of the random steps after them
+			saved, filling int64 // steps before the file was saved, and between the two loads
+			left           int64 // random steps left after them
 		}{{1012, 0, 0}, {1012, 40, 0}, {40, 0, 60}, {40, 80, 20}} {
 			c := cartpole(func(c *Config) { c.Concurrent = concurrent })
 			from := newDQN(t, c)
@@ -70,7 +70,7 @@ func TestExperienceEndsWhatFillsTheMemory(t *testing.T) {
 				check(t, to.Run(x.filling, 0))
 				refuses(t, errors.New(must(to.Notice())(t)), "has no experience: 100 steps with random actions")
 			}
-			again := filepath.Join(t.TempDir(), "c.paceline") // what is counted is in the file
+			again := filepath.Join(t.TempDir(), "c.paceline") // the file holds the counts
 			check(t, to.Save(again, false))
 			if x.filling == 0 {
 				to = newDQN(t, c)
@@ -100,8 +100,8 @@ func TestExperienceEndsWhatFillsTheMemory(t *testing.T) {
 	}
 }
 
-// What acts while the memory is filled is random; what the schedule says of the step is a number of
-// its own, and 0 where no run was begun.
+// While random steps fill the memory, rollout/exploration_rate is 1. predict/exploration_rate is
+// the schedule's value, and 0 before the first run.
 func TestExplorationRateOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.paceline")
 	d := newDQN(t, cartpole())
@@ -132,8 +132,8 @@ func TestExplorationRateOfAFile(t *testing.T) {
 	}
 }
 
-// A trainer that goes on from a checkpoint made between the load of experience and the next begin
-// adds no step that leads from the one run's observation to the other's.
+// A checkpoint saved between a load of experience and the next Begin leads to no step from an
+// observation of one run to one of the other run.
 func TestSavedAfterExperienceWasLoaded(t *testing.T) {
 	first, second := filepath.Join(t.TempDir(), "a.paceline"), filepath.Join(t.TempDir(), "b.paceline")
 	from := newDQN(t, cartpole())
@@ -159,8 +159,7 @@ func TestSavedAfterExperienceWasLoaded(t *testing.T) {
 	}
 }
 
-// What a host sees of a round is what environments give that are stepped beside it with
-// the same actions.
+// Latest shows the rows of environments that are stepped separately with the same actions.
 func TestLatestRound(t *testing.T) {
 	c := cartpole()
 	d := newDQN(t, c)

@@ -16,14 +16,14 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// unsure is an environment whose resets and steps fail now and then, and which lists the
-// transitions that it took. It shows [environment, episode, step].
+// unsure is an environment whose resets and steps sometimes fail, and which lists its transitions.
+// Its observation is [environment, episode, step].
 type unsure struct {
 	index, episode, step int
 	chance               *rand.Rand
 	now                  [3]float32
 	list                 []tuple
-	resetsLost           int // failures of a reset behind an end
+	resetsLost           int // failures of a reset after an end
 	over                 bool
 }
 
@@ -48,7 +48,7 @@ func (u *unsure) Reset(obs []byte) error {
 		switch u.chance.IntN(3) {
 		case 0:
 			panic("the simulator caught fire")
-		case 1: // what it wrote is nobody's observation
+		case 1: // the observation it wrote is not used
 			for k := range obs {
 				obs[k] = 0x55
 			}
@@ -81,8 +81,8 @@ func (u *unsure) Step(action int32, obs []byte) (float32, env.End, error) {
 }
 func (u *unsure) Close() error { return nil }
 
-// Whatever fails, D has every transition that the environments took, the last one of an
-// episode too where the reset behind it failed, and each is counted as a step.
+// D has every transition of the environments, and each is counted as a step, also if a step or a
+// reset fails; an episode's last transition is stored although the reset after it failed.
 func TestFailuresLoseNoTransition(t *testing.T) {
 	lost := 0
 	for name, edit := range fourModes {
@@ -132,8 +132,7 @@ func firstDifference(got, want []tuple) string {
 	return ""
 }
 
-// spoilt has a gradient that is not finite from its third time on; nn's tests are about
-// what a Stepper does then.
+// spoilt fails from its third update on, as if its gradient were not finite.
 type spoilt struct {
 	nn.QStepper
 	times int
@@ -146,7 +145,7 @@ func (s *spoilt) Update(theta, target *nn.Params, t *experience.Transitions, lr 
 	return s.QStepper.Update(theta, target, t, lr, r)
 }
 
-// An update whose gradient is not finite ends training with a sentence that says where.
+// An update whose gradient is not finite ends training with an error that names its step.
 func TestGradientThatIsNotFinite(t *testing.T) {
 	for _, clip := range []float64{0, 10} {
 		d := newDQN(t, cartpole(func(c *Config) { c.MaxGradNorm = clip }))

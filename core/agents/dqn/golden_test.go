@@ -12,21 +12,21 @@ import (
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
 
-// run is a run whose result the golden file has.
+// run is a run with a row in the golden file.
 type run struct {
 	name  string
 	c     Config
 	steps int64
 }
 
-// seedRuns are those of TestOneSeedOneResult.
+// seedRuns are the runs of TestOneSeedOneResult.
 func seedRuns() []run {
 	catch := DefaultConfig()
 	catch.Env, catch.NumEnvs, catch.Seed = "Catch-v0", 4, 3
 	catch.LearningStarts, catch.BatchSize, catch.BufferSize, catch.TrainFreq = 200, 4, 1500, 16
 	catch.Window, catch.TargetUpdateInterval, catch.ExplorationSteps = 250, 500, 1000
 	if kernel.ISA() == "go" {
-		catch.Policy = train.PolicyMLP // convolutions in Go take minutes, and show nothing more
+		catch.Policy = train.PolicyMLP // convolutions take minutes in Go and test nothing more
 	}
 	return []run{
 		{"CartPole", cartpole(func(c *Config) { c.NumEnvs = 8 }), 20_000},
@@ -37,7 +37,7 @@ func seedRuns() []run {
 	}
 }
 
-// textbookRuns are those of TestStandardModeIsTextbookDQN.
+// textbookRuns are the runs of TestStandardModeIsTextbookDQN.
 func textbookRuns() []run {
 	var runs []run
 	for _, c := range []Config{
@@ -50,10 +50,10 @@ func textbookRuns() []run {
 	return runs
 }
 
-// goldenPaths are those that the golden file has rows of.
+// goldenPaths are the paths with rows in the golden file.
 var goldenPaths = []string{"go", "generic", "avx2", "avx512", "avx512bf16"}
 
-// goldenRows returns what the golden file has, by path and run.
+// goldenRows returns the golden file's rows, by path and run.
 func goldenRows(t *testing.T) map[string]map[string]Hashes {
 	golden := map[string]map[string]Hashes{}
 	for _, line := range strings.Split(string(must(os.ReadFile("testdata/golden.txt"))(t)), "\n") {
@@ -69,7 +69,7 @@ func goldenRows(t *testing.T) map[string]map[string]Hashes {
 	return golden
 }
 
-// rowNames names the rows of a path, for what is said of those that are left out.
+// rowNames names the rows of a path, for the message about rows that are left out.
 func rowNames(isa string, runs []run) string {
 	names := make([]string, len(runs))
 	for i, x := range runs {
@@ -78,8 +78,8 @@ func rowNames(isa string, runs []run) string {
 	return strings.Join(names, "; ")
 }
 
-// No bit of learning has changed since the golden file was written, on any path
-// that this machine runs; with -short on the path in use.
+// No bit of training has changed since the golden file was written, on any path that this machine
+// can run; with -short, on the path in use.
 func TestGoldenHashes(t *testing.T) {
 	golden, before := goldenRows(t), kernel.ISA()
 	defer func() { check(t, kernel.Use(before)) }()
@@ -116,8 +116,8 @@ func TestGoldenHashes(t *testing.T) {
 	}
 }
 
-// What TestGoldenHashes cannot compare on this machine, in one line: make test-go
-// prints it.
+// The rows that TestGoldenHashes cannot compare on this machine, in one line, which make
+// test-go-all prints.
 func TestGoldenRowsLeftOut(t *testing.T) {
 	before := kernel.ISA()
 	defer func() { check(t, kernel.Use(before)) }()

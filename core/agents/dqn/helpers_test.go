@@ -20,8 +20,7 @@ var check = traintest.Check
 
 func must[T any](v T, err error) func(testing.TB) T { return traintest.Must(v, err) }
 
-// cartpole is a configuration of which everything is exercised in a few
-// thousand steps.
+// cartpole is a configuration in which everything happens within a few thousand steps.
 func cartpole(edit ...func(*Config)) Config {
 	c := DefaultConfig()
 	c.Env, c.NetArch = "CartPole-v1", []int{32}
@@ -35,13 +34,13 @@ func cartpole(edit ...func(*Config)) Config {
 	return c
 }
 
-// trial is a Trainer, and the DQN in it.
+// trial is a Trainer and its DQN.
 type trial struct {
 	*train.Trainer
 	m *DQN
 }
 
-// stats are a Trainer's with the metrics that tests look at.
+// stats are a Trainer's Stats and metrics.
 type stats struct {
 	train.Stats
 	Epsilon, Predict, Loss  float64
@@ -69,15 +68,15 @@ func (d *trial) Stats() stats {
 	}
 }
 
-// wrap puts something around what does single updates.
+// wrap wraps the stepper of single updates.
 func wrap(d *trial, stepper func(nn.QStepper) nn.QStepper) { d.m.Updates.Wrap(stepper, nil) }
 
 func (d *trial) Settle() error { return d.Trainer.Settle(0) }
 
-// DefaultConfig returns every setting's default.
+// DefaultConfig returns the default settings.
 func DefaultConfig() Config { return *Settings.Defaults().Struct().(*Config) }
 
-// Hashes are digests of what was learnt from and learnt.
+// Hashes are digests of the experience and the parameters.
 type Hashes struct{ Replay, Weights, Target string }
 
 func (d *trial) Hashes() (h Hashes, err error) {
@@ -92,7 +91,7 @@ func (d *trial) Hashes() (h Hashes, err error) {
 	return h, nil
 }
 
-// look is Hashes from inside a call.
+// look returns Hashes inside a call.
 func (d *trial) look() Hashes {
 	sum := d.m.Memory.Hash()
 	return Hashes{hex.EncodeToString(sum[:]), train.HashFloats(d.m.Theta.Host()), train.HashFloats(d.m.ThetaMinus.Host())}
@@ -131,16 +130,15 @@ func newDQN(t testing.TB, c Config) *trial {
 	return d
 }
 
-// counter is an environment whose every observation is different and says
-// where it belongs: [environment, episode, step]. Episode k of environment i
-// has lengths[k % n] steps and ends by ends[k % n].
+// counter is an environment with the observation [environment, episode, step]. Episode k of
+// environment i has lengths[k % n] steps and ends with ends[k % n].
 type counter struct {
 	index, episode, step int
 	lengths              []int
 	ends                 []env.End
-	nanAt                int // reward of this step of episode 0 is NaN
+	nanAt                int // at this step of episode 0 the reward is NaN
 	failAt               int
-	hugeFrom             int // rewards of 1e30 from this step on
+	hugeFrom             int // from this step on rewards are 1e30
 	closed               *int
 }
 
@@ -188,7 +186,7 @@ func (c *counter) Close() error {
 	return nil
 }
 
-// contents lists what can be sampled, as the numbers of a counter.
+// contents lists the visible transitions of a counter.
 type tuple struct {
 	obs, next  [3]float32
 	action     int32
@@ -237,17 +235,16 @@ func qValues(t testing.TB, net nn.Network, p *nn.Params, obs []byte) []float32 {
 	return must(net.Forward(p, obs, 1))(t).Values[0]
 }
 
-// minibatch is one with the targets left to be computed.
+// minibatch is a minibatch without targets.
 type minibatch struct {
 	obs, next          []byte
-	masks              [][]byte // what next allows; nil: everything
+	masks              [][]byte // allowed actions of next; nil: all
 	actions            []int32
 	rewards, discounts []float32
 }
 
-// gradient computes the targets row by row, as the textbook has them, and the
-// gradient. double: theta chooses the action whose value under theta-minus counts.
-// Values of actions that are not allowed are as low as can be.
+// gradient computes the targets row by row, as in textbooks, and the gradient. With double, theta
+// chooses the action and theta-minus gives its value. Forbidden actions have value -Inf.
 func (b *minibatch) gradient(t testing.TB, net nn.Network, learner nn.Learner, theta, minus *nn.Params, double bool, grad []float32) {
 	t.Helper()
 	n := len(b.actions)

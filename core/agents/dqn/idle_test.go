@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// spent is the processor time that this process has used.
+// spent returns the processor time of this process.
 func spent(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -16,8 +16,7 @@ func spent(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Nobody spins: neither while the main thread waits for an update that takes
-// long, nor between two calls.
+// No thread spins while the main thread waits for a long update or between two calls.
 func TestIdleThreadsSleep(t *testing.T) {
 	const long = 300 * time.Millisecond
 	d := newDQN(t, slowWindows(func(c *Config) { c.NumThreads = 4 }))

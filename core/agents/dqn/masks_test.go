@@ -14,8 +14,8 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// No forbidden action in 100,000 steps of any mode, the warm-up among them: the walks
-// refuse it.
+// In 100,000 steps no mode chooses a forbidden action, which the walks would refuse, also during
+// the warm-up.
 func TestNeverAForbiddenAction(t *testing.T) {
 	steps := int64(100_000)
 	if testing.Short() {
@@ -38,8 +38,8 @@ func TestNeverAForbiddenAction(t *testing.T) {
 	}
 }
 
-// A mask that allows nothing is refused with the environment's number before anything is
-// taken, and the same call can be made again.
+// A mask that allows no action is refused with the environment's number. Nothing is recorded then,
+// and the same call can be made again.
 func TestMasksThatAllowNothingAreRefused(t *testing.T) {
 	for _, mode := range []vec.Autoreset{vec.SameStep, vec.NextStep} {
 		c := cartpole(func(c *Config) { c.ActionMasks = true })
@@ -73,7 +73,7 @@ func TestMasksThatAllowNothingAreRefused(t *testing.T) {
 				over := end&env.Terminated != 0 && !resetting[i]
 				switch {
 				case over && mode == vec.NextStep:
-					clear(h.Rows.Masks[3*i : 3*i+3]) // nothing is done there
+					clear(h.Rows.Masks[3*i : 3*i+3]) // no action is chosen there
 					terminated++
 				case over:
 					clear(h.Rows.FinalMasks[3*i : 3*i+3])
@@ -97,7 +97,7 @@ func TestMasksThatAllowNothingAreRefused(t *testing.T) {
 	}
 }
 
-// Rows without masks where they are used, and the other way round.
+// Rows without masks are refused where masks are used, and rows with masks where they are not.
 func TestRowsMustHaveMasksWhereTheyAreUsed(t *testing.T) {
 	h := newHost(t, cartpole(func(c *Config) { c.ActionMasks = true }), vec.SameStep, makeWalks(2, true))
 	h.Begin(t, 100)
@@ -121,7 +121,7 @@ func TestRowsMustHaveMasksWhereTheyAreUsed(t *testing.T) {
 	}
 }
 
-// A run with masks and one without do not load each other's files.
+// A run with masks does not load a file of a run without, and the other way round.
 func TestMasksShapeACheckpoint(t *testing.T) {
 	paths := map[bool]string{}
 	trials := map[bool]*trial{}
@@ -146,7 +146,7 @@ func TestMasksShapeACheckpoint(t *testing.T) {
 	}
 }
 
-// The memory that masks and the second network take is counted.
+// The memory of masks and of the second network is counted.
 func TestMemoryOfMasksAndDoubleQ(t *testing.T) {
 	total := func(masks, double bool) (sum int64) {
 		d := must(newTrial(cartpole(func(c *Config) { c.Env, c.DoubleQ = "", double }), makeWalks(2, masks)))(t)

@@ -17,15 +17,15 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// film shows images of 2x3 in stacks of depth, padded with anything at the
-// start of an episode. From step liesAt on, or only then, its stacks are none.
+// film shows stacks of depth images of 2x3 pixels, with arbitrary padding at the start of an
+// episode. From step liesAt on, or at this step only, the observation is not a stack.
 type film struct {
 	stream       *rng.Stream
 	depth        int
 	declared     int
 	liesAt       int
 	liesOnce     bool
-	shortEpisode int // one step in so many ends the episode
+	shortEpisode int // on average the episode ends after so many steps
 	step         int
 	obs          []byte
 }
@@ -76,10 +76,9 @@ func filmConfig(edit ...func(*Config)) Config {
 	}}, edit...)...)
 }
 
-// Observations that turn out not to be stacks, in the middle of a window, while
-// the trainer reads: what is learnt is the same as if they had been stored
-// whole from the start.
-func TestGoingOverToWholeObservations(t *testing.T) {
+// If observations turn out not to be stacks, inside a window and during updates, the result is that
+// of observations stored whole from the start.
+func TestChangeToWholeObservations(t *testing.T) {
 	for _, mode := range []vec.Autoreset{vec.SameStep, vec.NextStep} {
 		mk := makeFilm(func(i int, f *film) { f.liesAt = 60 + 7*i })
 		detect, whole := newHost(t, filmConfig(), mode, mk), newHost(t, filmConfig(func(c *Config) { c.FrameStack = 1 }), mode, mk)
@@ -89,7 +88,7 @@ func TestGoingOverToWholeObservations(t *testing.T) {
 			h.Begin(t, 10_000)
 		}
 		for k := range 200 {
-			switch k { // the trainer is at work when the first observation lies
+			switch k { // updates run when the first observation is not a stack
 			case 50:
 				o.pause.Store(int64(3 * time.Millisecond))
 			case 90:
@@ -115,8 +114,8 @@ func TestGoingOverToWholeObservations(t *testing.T) {
 	}
 }
 
-// A refused row is taken by nobody, and what is shown instead is taken once.
-func TestBrokenPromiseOfAFrameStack(t *testing.T) {
+// A refused row is not recorded, and the row that replaces it is recorded once.
+func TestDeclaredFrameStackIsChecked(t *testing.T) {
 	mk := makeFilm(func(int, *film) {})
 	declared := func(c *Config) { c.FrameStack = 3 }
 	h, honest := newHost(t, filmConfig(declared), vec.SameStep, mk), newHost(t, filmConfig(declared), vec.SameStep, mk)
@@ -145,8 +144,8 @@ func TestBrokenPromiseOfAFrameStack(t *testing.T) {
 	}
 }
 
-// Environments of the host's that the library steps are held to their word, too.
-func TestBrokenPromiseOfASteppedEnvironment(t *testing.T) {
+// A declared frame_stack is also checked in the host's environments that the library steps.
+func TestDeclaredFrameStackOfASteppedEnvironmentIsChecked(t *testing.T) {
 	for name, edit := range fourModes {
 		d := must(newTrial(filmConfig(edit, func(c *Config) { c.BufferSize, c.GradientSteps = 3000, 1 }),
 			makeFilm(func(i int, f *film) { f.declared, f.liesOnce, f.liesAt = 3, true, 100*(1+i) })))(t)
@@ -169,8 +168,8 @@ func TestBrokenPromiseOfASteppedEnvironment(t *testing.T) {
 	}
 }
 
-// Episodes so short that the rings are too small for their heads and tails.
-func TestRingsGrowWhileTheTrainerReads(t *testing.T) {
+// Episodes can be so short that their first and last observations need larger rings.
+func TestRingsGrowDuringUpdates(t *testing.T) {
 	for _, synchronized := range []bool{true, false} {
 		c := filmConfig(func(c *Config) { c.Synchronized, c.Window, c.NumThreads = synchronized, 90, 1 })
 		mk := makeFilm(func(i int, f *film) { f.declared, f.shortEpisode = 3, 1+i })
@@ -205,7 +204,7 @@ func TestRingsGrowWhileTheTrainerReads(t *testing.T) {
 	}
 }
 
-// With episodes that are not short the memory asked for at the start is all.
+// With longer episodes the replay memory does not grow.
 func TestRingsHoldAWholeWindow(t *testing.T) {
 	for name, edit := range fourModes {
 		for _, w := range []int{1, 4} {
@@ -227,7 +226,7 @@ func TestRingsHoldAWholeWindow(t *testing.T) {
 	}
 }
 
-func TestFirstObservationsAreLookedAt(t *testing.T) {
+func TestFirstObservationsAreChecked(t *testing.T) {
 	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
 	check(t, h.Vec.Reset(h.Rows, nil))
 	keep := append([]byte(nil), h.Rows.Obs...)
@@ -240,7 +239,7 @@ func TestFirstObservationsAreLookedAt(t *testing.T) {
 	h.Round(t)
 }
 
-// A round that was begun and not finished leaves nothing behind but the random numbers it drew.
+// A round that Act began and Observe did not end leaves no trace except its random numbers.
 func TestBeginBetweenActAndObserve(t *testing.T) {
 	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
 	h.Begin(t, 1000)
@@ -272,13 +271,13 @@ func TestBeginBetweenActAndObserve(t *testing.T) {
 	}
 }
 
-// Rows that were about to reset need not.
+// A row that would only reset may begin an episode instead.
 func TestBeginWhileRowsReset(t *testing.T) {
 	h := newHost(t, cartpole(func(c *Config) { c.NumEnvs = 2 }), vec.NextStep, counters(func(c *counter) {
 		c.lengths = c.lengths[c.index:] // 3, 1, 4 ... and 1, 4 ...
 	}))
 	h.Begin(t, 1000)
-	h.Round(t) // environment 1 is at an end
+	h.Round(t) // an episode of environment 1 has ended
 	check(t, h.Vec.Reset(h.Rows, nil))
 	check(t, h.d.Begin(1000, train.ResetEnvs))
 	for range 3 {
@@ -289,8 +288,8 @@ func TestBeginWhileRowsReset(t *testing.T) {
 	for _, tu := range contents(h.d.m.Memory) {
 		got = append(got, tu.obs)
 	}
-	// Three steps of environment 0, of which the second ended an episode and was
-	// followed by a row that reset; four of environment 1, the first an episode.
+	// Environment 0 took three steps; the second ended an episode, and a row that reset followed.
+	// Environment 1 took four steps; the first is an episode.
 	want := [][3]float32{{0, 0, 0}, {0, 1, 0}, {0, 2, 0}, {1, 0, 0}, {1, 1, 0}, {1, 1, 1}, {1, 1, 2}}
 	if !slices.Equal(got, want) {
 		t.Errorf("transitions from %v, want from %v", got, want)

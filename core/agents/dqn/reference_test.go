@@ -19,9 +19,9 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// walk is an environment whose future is its stream's: two numbers, of which
-// one remembers the action, and episodes that end in every way. With masks the action
-// that leads further from the middle is not always allowed, and refused.
+// walk is an environment that follows its stream: two numbers, one of which depends on earlier
+// actions, and episodes that end in every way. With masks the action that leads further from the
+// middle is not always allowed, and a step refuses it.
 type walk struct {
 	stream *rng.Stream
 	state  [2]float32
@@ -102,12 +102,12 @@ func (w *walk) Restore(state []byte) error {
 }
 func (w *walk) Close() error { return nil }
 
-// naive is Algorithm 1 as package doc closes it, on one thread, with lists for
-// a replay memory and every due date found by counting: nothing in it is
-// shared with the code under test but networks, optimiser and streams.
+// naive is Algorithm 1 with the choices of package doc, on one thread. Its replay memory consists
+// of lists, and it finds everything that is due by counting. It shares only networks, optimiser and
+// streams with the code under test.
 type naive struct {
 	c           Config // resolved
-	pushed      bool   // the host steps: no update falls into a round
+	pushed      bool   // the host steps: no update is done inside a round
 	nextStep    bool
 	total       int64
 	w           int
@@ -134,7 +134,7 @@ type naive struct {
 
 type kept struct {
 	obs, next  []byte
-	mask       []byte // what next allows
+	mask       []byte // allowed actions of next
 	action     int32
 	reward     float32
 	terminated bool
@@ -171,7 +171,7 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 		return c.ExplorationInitial + (c.ExplorationFinal-c.ExplorationInitial)*float64(t)/float64(c.ExplorationSteps)
 	}
 	n.rate = func(steps int64) float64 {
-		if bend := float64(total / 3); c.LearningRateCurve != nil { // of TestEveryModeIsAlgorithm1
+		if bend := float64(total / 3); c.LearningRateCurve != nil { // the curve of TestEveryModeIsAlgorithm1
 			if x := float64(steps); x < bend {
 				return 1e-2 + (2e-2-1e-2)*x/bend
 			} else if steps < total {
@@ -199,8 +199,8 @@ func (n *naive) flush() {
 	}
 }
 
-// isDue reports whether another update is due at t: gradient_steps at every multiple of
-// train_freq; where training is concurrent, as many of the window's as t steps stand for.
+// isDue reports whether another update is due at t: gradient_steps updates are due at every
+// multiple of train_freq; in concurrent training they are spread over the window.
 func (n *naive) isDue() bool {
 	bursts := func(t int64) (u int64) {
 		for ; t >= int64(n.c.TrainFreq); t -= int64(n.c.TrainFreq) {
@@ -214,14 +214,14 @@ func (n *naive) isDue() bool {
 	return n.updates < bursts(max(n.t, n.due)) && (n.updates+1)*int64(n.c.TrainFreq) <= n.t*int64(n.c.GradientSteps)
 }
 
-// update does the updates due at t.
+// update does the updates that are due at t.
 func (n *naive) update(t *testing.T) {
 	if !n.c.Concurrent && n.isDue() {
 		n.flush() // every experience enters D before the next update
 	}
 	for n.isDue() {
 		n.updates++
-		at := int64(0) // the step of its burst
+		at := int64(0) // the step of the update's burst
 		for u := n.updates; u > 0; u -= int64(n.c.GradientSteps) {
 			at += int64(n.c.TrainFreq)
 		}
@@ -245,7 +245,7 @@ func (n *naive) update(t *testing.T) {
 }
 
 func (n *naive) updateTarget(every int) {
-	keep := 1.0 // of theta-minus
+	keep := 1.0 // the share of theta-minus that stays
 	for passed := n.t / int64(every); n.copies < passed; {
 		if n.copies++; n.copies == 0 {
 			keep = 0
@@ -275,7 +275,7 @@ func (n *naive) round(t *testing.T) {
 			n.updateTarget(n.c.TargetUpdateInterval)
 		}
 		if n.t >= n.due {
-			n.update(t) // of the window that ends, on what D held
+			n.update(t) // the updates of the window that ends, with D as it was
 			n.flush()
 			if n.c.Concurrent {
 				every := n.c.TargetUpdateInterval
@@ -346,14 +346,14 @@ func (n *naive) round(t *testing.T) {
 	}
 }
 
-// settle is what a call that reads does first.
+// settle is the beginning of a call that reads.
 func (n *naive) settle(t *testing.T) {
 	if n.warmup >= int64(n.c.LearningStarts) {
 		n.update(t)
 	}
 }
 
-// compare holds a DQN that stands at the same step against n.
+// compare compares a DQN at the same step with n.
 func (n *naive) compare(t *testing.T, d *trial) {
 	t.Helper()
 	n.settle(t)
@@ -366,7 +366,7 @@ func (n *naive) compare(t *testing.T, d *trial) {
 		t.Fatalf("step %d: theta %.8s, want %.8s; theta-minus %.8s, want %.8s", n.steps(), h.Weights, train.HashFloats(n.theta.Host()), h.Target, train.HashFloats(n.minus.Host()))
 	}
 	if n.warmup < int64(n.c.LearningStarts) || n.t == 0 {
-		return // what is visible before the first window begins is nobody's business
+		return // before the first window begins, the visible part is not specified
 	}
 	b := d.m.Memory.Minibatch(1)
 	all := slices.Concat(n.d...)
@@ -403,8 +403,8 @@ func randomConfig(r *rand.Rand) Config {
 	return c
 }
 
-// Whatever divides or does not, whoever steps the environments, and wherever
-// a run is cut into pieces, looked at, stopped or saved: Algorithm 1.
+// Every mode is Algorithm 1, for periods that do not divide each other, with built-in and pushed
+// environments, and wherever a run is cut into pieces, read, stopped or saved.
 func TestEveryModeIsAlgorithm1(t *testing.T) {
 	for k := range traintest.Times(150, 60) {
 		r := rand.New(rand.NewPCG(1, uint64(k)))
@@ -428,7 +428,7 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 
 func inPieces(t *testing.T, r *rand.Rand, c Config, n *naive) {
 	own := c
-	own.ActionMasks = false // the environments say it
+	own.ActionMasks = false // the environments' Spec decides
 	d := must(newTrial(own, makeWalks(c.Seed, c.ActionMasks)))(t)
 	defer func() { check(t, d.Close()) }()
 	check(t, d.Begin(n.total, 0))
@@ -445,7 +445,7 @@ func inPieces(t *testing.T, r *rand.Rand, c Config, n *naive) {
 			d.Stop()
 			check(t, d.Run(0, 0))
 		case 2:
-			check(t, d.Run(0, time.Microsecond)) // ends who knows where
+			check(t, d.Run(0, time.Microsecond)) // ends anywhere
 			for n.steps() < d.Stats().Steps {
 				n.round(t)
 			}
@@ -473,7 +473,7 @@ func pushed(t *testing.T, r *rand.Rand, c Config, n *naive) {
 	for n.steps() < n.total {
 		n.round(t)
 		check(t, h.Act())
-		if r.IntN(20) == 0 { // somebody looks in mid-round
+		if r.IntN(20) == 0 { // reads inside a round
 			if a, b := hashesOf(t, h.d), hashesOf(t, h.d); a != b {
 				t.Fatal("two looks, two results")
 			}

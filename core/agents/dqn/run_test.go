@@ -21,7 +21,7 @@ func counters(edit func(c *counter)) func(i int) (env.Env, error) {
 	}
 }
 
-// What each flag of Begin begins anew, and what goes on.
+// Each flag of Begin begins some things anew and leaves others.
 func TestBeginFlags(t *testing.T) {
 	for _, flags := range []train.Flags{0, train.ResetTimesteps, train.ResetEnvs, train.ResetTimesteps | train.ResetEnvs} {
 		d := must(newTrial(cartpole(func(c *Config) { c.NumEnvs, c.LearningRateFinal = 2, 0 }), counters(func(c *counter) { c.lengths = []int{1000} })))(t)
@@ -37,7 +37,7 @@ func TestBeginFlags(t *testing.T) {
 		check(t, d.Settle())
 		now := d.Stats()
 		if flags&train.ResetTimesteps != 0 {
-			// A new warm-up, with nothing learnt in it.
+			// A new warm-up, without updates.
 			if now.Steps != 50 || now.Total != 600 || now.Epsilon != 1 || now.Updates != was.Updates {
 				t.Errorf("flags %d: %+v", flags, now)
 			}
@@ -54,7 +54,7 @@ func TestBeginFlags(t *testing.T) {
 			if tu.obs[0] == 1 {
 				episodes[tu.obs[1]]++
 			}
-			// The episode that was cut goes on beyond its last observation.
+			// The return of the episode that was cut includes the value of its last observation.
 			if tu.terminated || tu.next != [3]float32{tu.obs[0], tu.obs[1], tu.obs[2] + 1} {
 				t.Fatalf("flags %d: %+v", flags, tu)
 			}
@@ -70,8 +70,8 @@ func TestBeginFlags(t *testing.T) {
 	}
 }
 
-// Two runs in a row are one run, where the schedules do not say otherwise.
-func TestGoingOnIsOneCourse(t *testing.T) {
+// With constant schedules two successive runs give the result of one.
+func TestTwoRunsEqualOne(t *testing.T) {
 	for name, edit := range fourModes {
 		c := cartpole(edit, func(c *Config) { c.NumEnvs, c.TrainFreq, c.GradientSteps = 3, 2, 1 })
 		want := learn(t, c, 1500, offpolicy.Concurrently)
@@ -86,7 +86,7 @@ func TestGoingOnIsOneCourse(t *testing.T) {
 	}
 }
 
-// Cutting episodes again and again takes capacity that no step accounts for.
+// Cutting episodes again and again uses room in the rings that no step counts.
 func TestBeginManyTimes(t *testing.T) {
 	d := must(newTrial(filmConfig(func(c *Config) { c.LearningStarts, c.BatchSize = 20, 4; c.BufferSize = 40; c.Window = 6 }),
 		makeFilm(func(i int, f *film) { f.declared = 3 })))(t)
@@ -101,8 +101,8 @@ func TestBeginManyTimes(t *testing.T) {
 	}
 }
 
-// Updates that a Stop left undone, no replay in the file, and a window longer
-// than the warm-up: the memory is filled before anybody draws from it.
+// After a load without experience the memory is filled before an update draws from it, also if Stop
+// has left updates undone and a window is longer than the warm-up.
 func TestLoadWithoutReplayAfterAStop(t *testing.T) {
 	for name, edit := range fourModes {
 		c := slowWindows(edit, func(c *Config) { c.GradientSteps = 1 })
@@ -125,7 +125,7 @@ func TestLoadWithoutReplayAfterAStop(t *testing.T) {
 	}
 }
 
-// The periods may be others after a load: everything goes on from there.
+// After a load with other periods everything goes on from the same counts.
 func TestLoadUnderOtherPeriods(t *testing.T) {
 	for name, edit := range fourModes {
 		c := cartpole(edit, func(c *Config) { c.TrainFreq, c.GradientSteps = 2, 1 })
@@ -169,14 +169,14 @@ func TestLoadUnderOtherPeriods(t *testing.T) {
 	}
 }
 
-// Means of losses and episodes say what they say they do.
+// The means of losses and episodes are correct.
 func TestStatsAfterLoad(t *testing.T) {
 	d := trained(t)
 	path := filepath.Join(t.TempDir(), "a")
 	check(t, d.Save(path, true))
 	next := newDQN(t, cartpole())
 	check(t, next.Begin(1000, 0))
-	check(t, next.Run(0, 0)) // has losses of its own
+	check(t, next.Run(0, 0)) // it has its own losses
 	check(t, next.Load(path))
 	if s := next.Stats(); !math.IsNaN(s.Loss) || s.Updates == 0 {
 		t.Errorf("loss %v of %d updates that another process did", s.Loss, s.Updates)
@@ -188,7 +188,7 @@ func TestStatsAfterLoad(t *testing.T) {
 	}
 }
 
-// The latest episodes are the same whoever steps how long without looking.
+// The latest episodes do not depend on the length of calls.
 func TestEpisodesComeInOrder(t *testing.T) {
 	var want []train.Episode
 	for _, threads := range []int{1, 3} {
@@ -212,7 +212,7 @@ func TestEpisodesComeInOrder(t *testing.T) {
 	}
 }
 
-// A Config need not have been filled in by Set.
+// A Config that was not filled in by Set is checked, too.
 func TestFieldsOutOfRange(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
 		"train_freq: 0, must be 1 to":                func(c *Config) { c.TrainFreq = 0 },
@@ -249,11 +249,11 @@ func TestFieldsOutOfRange(t *testing.T) {
 	}
 	check(t, d.Begin(200, 0))
 	check(t, d.Run(200, 0))
-	check(t, d.Run(math.MaxInt64, 1)) // beyond any count, for a nanosecond
+	check(t, d.Run(math.MaxInt64, 1)) // more steps than can be counted, for a nanosecond
 }
 
-// A network of which a layer has died says so, once.
-func TestDeadUnitsAreSaid(t *testing.T) {
+// A dead layer is reported once.
+func TestDeadUnitsAreReported(t *testing.T) {
 	d := newDQN(t, cartpole(func(c *Config) { c.NetArch, c.Window, c.TargetUpdateInterval = []int{8, 6}, 500, 500 }))
 	check(t, d.Begin(20_500, 0))
 	theta := make([]float32, d.m.Theta.Layout.Size)

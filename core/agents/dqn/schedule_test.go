@@ -11,7 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// recorder writes down the learning rate of every update, in millionths.
+// recorder records the learning rate of every update, in millionths.
 type recorder struct {
 	nn.QStepper
 	rates *[]string
@@ -22,9 +22,9 @@ func (r *recorder) Update(theta, target *nn.Params, t *experience.Transitions, r
 	return r.QStepper.Update(theta, target, t, rate, report)
 }
 
-// The learning rate of an update of step t is that of the remaining progress 1 - t/end, the end
-// being that of the latest Begin, and so is epsilon's line, which begins after the warm-up:
-// learning_starts counts once, and exploration_steps stay where they are.
+// The learning rate of an update of step t is that of the remaining progress 1 - t/end, where end
+// is that of the latest Begin. Epsilon's line also depends on this end and begins after the
+// warm-up: learning_starts counts once, and exploration_steps are absolute.
 func TestRatesOverSlices(t *testing.T) {
 	for name, edit := range fourModes {
 		for _, absolute := range []int{0, 250} {

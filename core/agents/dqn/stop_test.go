@@ -23,7 +23,7 @@ type slowUpdates struct {
 	nn.QStepper
 	pause  atomic.Int64 // nanoseconds
 	panic  atomic.Bool
-	before func() // where it is set: called before every update
+	before func() // called before every update; nil: not
 }
 
 func (s *slowUpdates) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
@@ -47,10 +47,10 @@ func slow(d *trial, pause time.Duration) *slowUpdates {
 	return s
 }
 
-// pause is that of an update where 100 of them are waited for: two seconds.
+// pause is the time of an update in tests that wait for 100 updates, two seconds in all.
 const pause = 20 * time.Millisecond
 
-// behind fails the test if the updates due were waited for.
+// behind fails the test if all updates that are due are done.
 func behind(t *testing.T, d *trial, after string) stats {
 	t.Helper()
 	s := d.Stats()
@@ -66,19 +66,18 @@ func slowWindows(edit ...func(*Config)) Config {
 	}}, edit...)...)
 }
 
-// fourModes wait for about 100 updates at a time.
+// fourModes are the four modes, with about 100 updates between two waits.
 var fourModes = map[string]func(*Config){
 	"both":         func(*Config) {},
 	"concurrent":   func(c *Config) { c.Synchronized = false },
 	"synchronized": func(c *Config) { c.Concurrent, c.GradientSteps = false, 100 },
-	"standard": func(c *Config) { // an update is due in mid-round, where nothing is interrupted
+	"standard": func(c *Config) { // updates are due inside a round, where no wait is interrupted
 		c.Concurrent, c.Synchronized, c.TrainFreq, c.GradientSteps = false, false, 100, 100
 	},
 }
 
-// The samplers stand at a window's end and wait for the trainer: neither the
-// deadline nor Stop, Save or a look at the weights waits with them. What was
-// left undone is done when steps go on, with the same result.
+// While the samplers wait for updates at a window's end, a deadline, Stop, Save and reads do not
+// wait. Updates that were left are done when steps go on, with the same result.
 func TestStopAndDeadlineDoNotWaitForTheTrainer(t *testing.T) {
 	for name, edit := range fourModes {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +112,7 @@ func TestStopAndDeadlineDoNotWaitForTheTrainer(t *testing.T) {
 	}
 }
 
-// Ctrl-C in a host that runs in pieces comes between two runs.
+// In a host that runs in pieces, Ctrl-C comes between two calls of Run.
 func TestStopBetweenRuns(t *testing.T) {
 	c := slowWindows()
 	whole := learn(t, c, 1000, offpolicy.Concurrently)
@@ -131,18 +130,18 @@ func TestStopBetweenRuns(t *testing.T) {
 	if now := behind(t, d, "the next run"); now.Steps != s.Steps {
 		t.Errorf("%d steps after a Stop", now.Steps-s.Steps)
 	}
-	// The file says that it was stopped.
+	// The file records the Stop.
 	next := newDQN(t, c)
 	check(t, next.Load(path))
 	hashesOf(t, next)
 	behind(t, next, "a look after a load")
-	// A Stop ends a look that is waiting, too.
+	// Stop also ends a read that waits.
 	check(t, d.Run(0, time.Millisecond))
 	go func() { time.Sleep(10 * time.Millisecond); d.Stop() }()
 	check(t, d.Settle())
 	behind(t, d, "a Settle with a Stop")
 	o.pause.Store(0)
-	check(t, d.Run(0, 0)) // this is the run that Stop ends at once
+	check(t, d.Run(0, 0)) // Stop ends this Run at once
 	check(t, d.Run(0, 0))
 	if got := hashesOf(t, d); got != whole {
 		t.Errorf("continued %+v, in one go %+v", got, whole)
@@ -173,7 +172,7 @@ func TestStopWhereTheHostSteps(t *testing.T) {
 			o.pause.Store(0)
 		}
 		check(t, err)
-		if h.d.Stats().Steps == 100+400-4 { // the coming Act waits
+		if h.d.Stats().Steps == 100+400-4 { // the next Act waits
 			go func() { time.Sleep(20 * time.Millisecond); h.d.Stop() }()
 		}
 		check(t, h.Vec.Step(h.Actions, h.Rows))
@@ -187,7 +186,7 @@ func TestStopWhereTheHostSteps(t *testing.T) {
 	}
 }
 
-// goroutines waits for those that are ending.
+// goroutines waits until goroutines that are ending have ended.
 func goroutines(t *testing.T, want int) {
 	t.Helper()
 	for range 100 {
@@ -209,7 +208,7 @@ func TestCloseWhileRunning(t *testing.T) {
 		slow(d, pause)
 		check(t, d.Begin(1000, 0))
 		done := make(chan error)
-		go func() { // a host that polls
+		go func() { // the host polls
 			for {
 				if err := d.Run(0, 10*time.Millisecond); err != nil {
 					done <- err
@@ -227,8 +226,7 @@ func TestCloseWhileRunning(t *testing.T) {
 	goroutines(t, before)
 }
 
-// A bug below the interface ends in an error; the object it happened in
-// refuses all further work and can be closed.
+// A panic in the library is an error. The Trainer refuses all later calls and can be closed.
 func TestPanicsAreErrorsAndSpoilOneObject(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for name, spoil := range map[string]func(d *trial, o *slowUpdates){
@@ -285,7 +283,7 @@ func TestPanicWhereTheHostSteps(t *testing.T) {
 	}
 }
 
-// An environment's panic is its own affair: it is reset, the others go on.
+// After a panic in an environment this environment is reset, and the run goes on.
 func TestPanickingEnvironment(t *testing.T) {
 	for name, edit := range fourModes {
 		var bad *panicker
@@ -303,7 +301,7 @@ func TestPanickingEnvironment(t *testing.T) {
 		if !errors.As(err, &e) || e.Index != 1 {
 			t.Fatalf("%s: %v", name, err)
 		}
-		// What others see is the same at every look; every step counted is there.
+		// Reads give the same result every time, and every counted step is stored.
 		if a, b := hashesOf(t, d), hashesOf(t, d); a != b {
 			t.Errorf("%s: two looks, two results", name)
 		}
@@ -331,7 +329,7 @@ func (p *panicker) Step(action int32, obs []byte) (float32, env.End, error) {
 func TestTwoCallsAtOnce(t *testing.T) {
 	d := newDQN(t, cartpole())
 	asked := false
-	d.m.Watch = func(offpolicy.WindowEvent) { // a call is in progress
+	d.m.Watch = func(offpolicy.WindowEvent) { // inside a call
 		asked = true
 		for what, err := range map[string]error{
 			"run": d.Run(1, 0), "begin": d.Begin(1, 0), "settle": d.Settle(), "act": d.Act(nil, vec.Actions{}, 0),
@@ -350,7 +348,7 @@ func TestTwoCallsAtOnce(t *testing.T) {
 	}
 }
 
-// Everything that may be called at any time, at once.
+// All calls that are allowed at any time, at the same time.
 func TestManyCallers(t *testing.T) {
 	for name, edit := range fourModes {
 		t.Run(name, func(t *testing.T) {
@@ -416,7 +414,7 @@ func TestManyCallers(t *testing.T) {
 			if ran.Load() == 0 {
 				t.Error("no call got through: the test shows nothing")
 			}
-			check(t, d.Run(0, time.Nanosecond)) // takes the last Stop away
+			check(t, d.Run(0, time.Nanosecond)) // consumes the latest Stop
 			check(t, d.Run(4, 0))
 			steps := d.Stats().Steps
 			quiet := newDQN(t, *d.Config().Struct().(*Config))

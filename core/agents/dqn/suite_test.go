@@ -10,7 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// subject is DQN for the suite, with settings on top.
+// subject is DQN for the suite, with further settings.
 func subject(edit map[string]string) traintest.Subject {
 	settings := map[string]string{
 		"policy": "MlpPolicy", "net_arch": "16", "learning_starts": "60", "batch_size": "8", "buffer_size": "600",
@@ -30,7 +30,7 @@ func subject(edit map[string]string) traintest.Subject {
 	}
 }
 
-// hooked calls before ahead of every update.
+// hooked calls before at the start of every update.
 type hooked struct {
 	nn.QStepper
 	before func()
@@ -41,7 +41,7 @@ func (h *hooked) Update(theta, target *nn.Params, t *experience.Transitions, lr 
 	return h.QStepper.Update(theta, target, t, lr, r)
 }
 
-// hookedStacks calls before ahead of every span of updates.
+// hookedStacks calls before at the start of every span of updates.
 type hookedStacks struct {
 	nn.StackStepper
 	before func()
@@ -72,7 +72,7 @@ func TestTrainSuite(t *testing.T) {
 
 func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }
 
-// Of two modes: the files are the same, what they go on as is not.
+// Two modes have the same files and go on differently.
 func TestFuzzLoad(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
 		"both":     {},

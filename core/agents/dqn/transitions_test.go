@@ -13,7 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// rowsOf returns memory for n transitions of an environment of the spec.
+// rowsOf returns memory for n transitions of environments of a spec.
 func rowsOf(s env.Spec, n int) *experience.Transitions {
 	x := &experience.Transitions{
 		Obs: make([]byte, n*s.Obs.Bytes()), NextObs: make([]byte, n*s.Obs.Bytes()),
@@ -25,7 +25,7 @@ func rowsOf(s env.Spec, n int) *experience.Transitions {
 	return x
 }
 
-// made are n transitions of random numbers.
+// made returns n random transitions.
 func made(s env.Spec, n int, seed uint64) *experience.Transitions {
 	r, x := rand.New(rand.NewPCG(seed, 1)), rowsOf(s, n)
 	for _, obs := range [][]byte{x.Obs, x.NextObs} {
@@ -35,7 +35,7 @@ func made(s env.Spec, n int, seed uint64) *experience.Transitions {
 	}
 	for i := range n {
 		x.Actions[i], x.Rewards[i], x.Terminated[i] = int32(r.IntN(s.Action.N)), r.Float32(), r.IntN(3) == 0
-		if x.Terminated[i] { // as it is read again
+		if x.Terminated[i] { // as ReadTransitions returns it
 			clear(x.NextObs[i*s.Obs.Bytes() : (i+1)*s.Obs.Bytes()])
 		}
 	}
@@ -50,7 +50,7 @@ func numbers(n int) []int64 {
 	return list
 }
 
-// What is read is what the memory holds, and reading changes no bit of the run.
+// ReadTransitions returns the memory's transitions, and changes no bit of the run.
 func TestReadTransitions(t *testing.T) {
 	read, quiet := newDQN(t, cartpole()), newDQN(t, cartpole())
 	for range 5 {
@@ -74,8 +74,8 @@ func TestReadTransitions(t *testing.T) {
 	}
 }
 
-// Transitions that were added before and in the middle of a run are there at once; the run with
-// them is a function of the seed, for any number of threads, and where it is saved and goes on.
+// Transitions that are added before or during a run are visible at once. The run with them is a
+// function of the seed, for any number of threads, also after a save and a load.
 func TestAddTransitions(t *testing.T) {
 	run := func(threads int, cut bool, edit func(*Config)) Hashes {
 		c := cartpole(edit, func(c *Config) { c.NumThreads = threads })
@@ -89,7 +89,7 @@ func TestAddTransitions(t *testing.T) {
 			if got := d.m.Memory.Len(); got != min(before+n, c.BufferSize) || d.m.Memory.Pending() != 0 {
 				t.Fatalf("%d transitions, %d more to come, after %d more than %d", got, d.m.Memory.Pending(), n, before)
 			}
-			// The newest of each environment are those.
+			// The newest transitions of each environment are the added ones.
 			got := rowsOf(spec, 1)
 			last := d.m.Memory.Len() - 1 // of the last environment
 			check(t, d.ReadTransitions([]int64{int64(last)}, got))
@@ -101,7 +101,7 @@ func TestAddTransitions(t *testing.T) {
 		}
 		check(t, d.Begin(1500, 0))
 		add(8*c.NumEnvs, 1)
-		check(t, d.Run(430, 0)) // in the middle of a window and of episodes
+		check(t, d.Run(430, 0)) // inside a window and inside episodes
 		add(20*c.NumEnvs, 2)
 		check(t, d.Run(333, 0))
 		if cut {
@@ -130,8 +130,8 @@ func TestAddTransitions(t *testing.T) {
 	}
 }
 
-// An episode that was in progress when transitions were added is learnt from as if they had not
-// been: its targets look past the place.
+// Added transitions do not change the targets of the episode in progress: its next step follows the
+// step before them.
 func TestAddedTransitionsCutNoEpisode(t *testing.T) {
 	with, without := newDQN(t, cartpole()), newDQN(t, cartpole())
 	check(t, with.Run(90, 0)) // the warm-up: random actions, no updates

@@ -13,8 +13,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// waiting makes a run with one core of four walks whose steps wait, for as long as nap says;
-// inStep counts those that do.
+// waiting makes a run with one core and four walks whose steps wait for nap nanoseconds. inStep
+// counts the walks inside a step.
 func waiting(t *testing.T, nap, inStep *atomic.Int64, edits ...func(*Config)) *trial {
 	t.Helper()
 	c := cartpole(append([]func(*Config){func(c *Config) {
@@ -40,8 +40,8 @@ func waiting(t *testing.T, nap, inStep *atomic.Int64, edits ...func(*Config)) *t
 	return d
 }
 
-// While steps wait, the trainer thread has the only core: most updates begin while all
-// environments of a round are in their steps.
+// While steps wait, the trainer thread has the only core: most updates begin while several
+// environments are inside a step.
 func TestTrainerComputesWhileStepsWait(t *testing.T) {
 	const nap, rounds = 20 * time.Millisecond, 20
 	for _, synchronized := range []bool{true, false} {
@@ -69,8 +69,8 @@ func TestTrainerComputesWhileStepsWait(t *testing.T) {
 	}
 }
 
-// Stop and Close in the middle of a wait come back after it, in every mode, and no core and
-// no goroutine stays behind.
+// Stop and Close during a wait return after it, in every mode, and no core and no goroutine is
+// lost.
 func TestStopAndCloseWhileStepsWait(t *testing.T) {
 	const nap = 50 * time.Millisecond
 	before := runtime.NumGoroutine()
@@ -87,7 +87,7 @@ func TestStopAndCloseWhileStepsWait(t *testing.T) {
 			if err := <-came; err != nil && !errors.Is(err, fault.ErrClosed) {
 				t.Errorf("%s: %v", name, err)
 			}
-			// The round in progress, and the one that was about to begin.
+			// The round in progress, and the next one.
 			if more := d.Stats().Steps - at; more > 8 {
 				t.Errorf("%s: %d more steps", name, more)
 			}
@@ -97,8 +97,9 @@ func TestStopAndCloseWhileStepsWait(t *testing.T) {
 	goroutines(t, before)
 }
 
-// Whether steps wait is part of no state: a run goes on with the same bits as the other kind.
-func TestWaitsIsPartOfNoState(t *testing.T) {
+// Spec.Waits is not part of a checkpoint: a run whose steps wait goes on from a run whose steps do
+// not, with the same bits, and the other way round.
+func TestWaitsIsNotSaved(t *testing.T) {
 	options := []string{"", `{"waits": true}`, `{ "waits":false }`}
 	path := filepath.Join(t.TempDir(), "a")
 	var want Hashes

@@ -29,7 +29,7 @@ func (b *blind) Reset(obs []byte) error {
 
 // A reset beside the update that fails, or shows NaN, is reported by the call in which it took
 // place, whatever that is and whether the update is over by then; and the run goes on.
-func TestResetsThatFailBesideTheUpdate(t *testing.T) {
+func TestResetsThatFailDuringAnUpdate(t *testing.T) {
 	for what, call := range map[string]func(tr *train.Trainer) error{
 		"run":    func(tr *train.Trainer) error { return tr.Run(0, 10*time.Millisecond) },
 		"settle": func(tr *train.Trainer) error { return tr.Settle(10 * time.Millisecond) },
