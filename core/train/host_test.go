@@ -2,10 +2,10 @@ package train
 
 import "testing"
 
-// A panic while an episode is recorded leaves the lock free: Stats is called beside it.
+// A panic while an episode is recorded releases the lock, which Stats needs.
 func TestEndedLeavesNoLock(t *testing.T) {
 	h := newHost(100)
-	h.window = -1 // which no setting may be
+	h.window = -1 // a value that no setting has
 	func() {
 		defer func() {
 			if recover() == nil {

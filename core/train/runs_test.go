@@ -10,8 +10,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// Run begins runs for a caller who never calls Begin, one after the other, and none for one who
-// has: then it goes on past the end.
+// Run begins one run after the other if Begin was never called. After Begin it begins none and goes
+// on past the end.
 func TestRunsThatRunBegins(t *testing.T) {
 	tr, m := start(t)
 	begun := func(want ...string) {
@@ -29,9 +29,9 @@ func TestRunsThatRunBegins(t *testing.T) {
 	m.round = func() error { tr.Stop(); return nil }
 	check(t, tr.Run(12, 0))
 	m.round = nil
-	check(t, tr.Run(8, 0)) // the rest
+	check(t, tr.Run(8, 0)) // the rest of the run
 	begun("begin 12 0")
-	check(t, tr.Run(math.MaxInt64, 1)) // for a nanosecond
+	check(t, tr.Run(math.MaxInt64, 1)) // limit: one nanosecond
 	begun(fmt.Sprintf("begin %d 0", int64(1)<<50))
 	check(t, tr.Begin(4, 0))
 	check(t, tr.Run(4, 0))
@@ -42,7 +42,7 @@ func TestRunsThatRunBegins(t *testing.T) {
 	begun("begin 4 0")
 }
 
-// A run cannot end at a step that a checkpoint could not hold.
+// A run cannot end at a step that no checkpoint can hold.
 func TestEndsThatAreTooFar(t *testing.T) {
 	tr, m := start(t)
 	check(t, tr.Begin(1<<50, 0))

@@ -58,7 +58,7 @@ func TestAtAgainstALoopOverThePoints(t *testing.T) {
 func TestZeroFrom(t *testing.T) {
 	for _, c := range []struct {
 		s     Schedule
-		first int64 // from which on all is 0; -1: from none
+		first int64 // the first step from which all values are 0; -1: there is none
 	}{
 		{Line(1, 0, 10), 10}, {Line(0, 0, 10), 0}, {Line(1, 0.5, 10), -1}, {Line(0, 1, 10), -1},
 		{Schedule{{0, 0}, {5, 0}, {6, 1}, {9, 0}}, 9}, {Schedule{{0, 1}, {4, 0}, {8, 0}}, 4},
@@ -92,8 +92,8 @@ type rated struct{ Curve Curve }
 
 var rates = settings.New[rated]("rated", []settings.Setting{CurveOf("learning_rate", 1e3, "none", func(c *rated) *Curve { return &c.Curve })}, nil)
 
-// A learning rate at a step is the curve's at that share of the run, wherever its points
-// lie between steps, and where two of them bracket a jump that is less than a step wide.
+// The learning rate at a step is the curve's value at that share of the run, also if points lie
+// between steps or two points bracket a jump of less than a step.
 func TestRateAgainstTheCurve(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {
@@ -101,14 +101,14 @@ func TestRateAgainstTheCurve(t *testing.T) {
 		c := Curve{{0, r.Float64()}}
 		for k := range points {
 			share := (float64(k) + 0.01 + 0.98*r.Float64()) / float64(points)
-			if r.IntN(2) == 0 { // on a step, but for rounding
+			if r.IntN(2) == 0 { // on a step, except for rounding
 				share = math.Round(share*float64(total)) / float64(total)
 			}
 			if share <= c[len(c)-1].Share {
 				continue
 			}
 			c = append(c, curvePoint{share, r.Float64()})
-			// The jump ends up to a step and a half behind it.
+			// The jump ends at most a step and a half later.
 			width := []float64{0, 1e-9, 0x1p-52 * share, 0.3 / float64(total), 1.5 / float64(total)}[r.IntN(5)]
 			if behind := share + width*(1-r.Float64()/2); behind > share && behind <= 1 {
 				c = append(c, curvePoint{behind, r.Float64()})
@@ -123,7 +123,8 @@ func TestRateAgainstTheCurve(t *testing.T) {
 			t.Fatal(err)
 		}
 		for step := range total + 3 {
-			// A jump may be as narrow as what a share is exact to: either side of it will do.
+			// A jump may be as narrow as the precision of a share: the values of both sides are
+			// accepted.
 			at, near := float64(step)/float64(total), false
 			for _, share := range []float64{at, at * (1 - 0x1p-51), at * (1 + 0x1p-51)} {
 				near = near || math.Abs(s.At(step)-reference(c, share)) <= 1e-5
@@ -141,7 +142,7 @@ func TestRateAgainstTheCurve(t *testing.T) {
 	}
 }
 
-// reference is what a curve is at a share of the run.
+// reference returns the value of a curve at a share of the run.
 func reference(c Curve, at float64) float64 {
 	value := c[len(c)-1].Value
 	for k := len(c) - 1; k > 0; k-- {
@@ -153,7 +154,7 @@ func reference(c Curve, at float64) float64 {
 	return value
 }
 
-// A jump in a long run takes one step, and points that lie on steps are kept as they are.
+// A jump in a long run takes one step, and points that lie on steps do not change.
 func TestJumpsOfALongRun(t *testing.T) {
 	c := Curve{{0, 1e-3}, {0.5, 1e-3}, {0.5000001, 1e-4}, {1, 1e-4}}
 	s := c.Rate(5, 6, 1_000_000)
@@ -162,7 +163,7 @@ func TestJumpsOfALongRun(t *testing.T) {
 			t.Errorf("step %d: %v, want %v", step, got, want)
 		}
 	}
-	// What Python makes of a function of the remaining progress that is 1e-3 above 0.75.
+	// The curve that Python makes of a function that is 1e-3 above a remaining progress of 0.75.
 	c = Curve{{0, 1e-3}, {0.25 - 5e-10, 1e-3}, {0.25 + 2e-10, 1e-4}, {0.5, 1e-4}, {1, 1e-4}}
 	s = c.Rate(5, 6, 50_001)
 	for step, want := range map[int64]float64{12_500: 1e-3, 12_501: 1e-4, 20_000: 1e-4} {

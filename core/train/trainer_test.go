@@ -26,8 +26,8 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// counting is a Method that learns nothing: a round is num_envs steps, and after
-// each an update is due, which Settle does. What it is asked to do, it writes down.
+// counting is a Method without a network to train: a round is num_envs steps, after which an update
+// is due, which Settle does. It records its calls.
 type counting struct {
 	host   *train.Host
 	spec   env.Spec
@@ -50,7 +50,7 @@ type countingConfig struct {
 
 func (c *countingConfig) Resolve() ([]string, error) { return []string{"said once"}, nil }
 
-var made *counting // the last one
+var made *counting // the latest one
 
 func init() {
 	train.Register(&train.Definition{
@@ -169,7 +169,7 @@ func TestRunsAndTheirEnds(t *testing.T) {
 	says(t, tr.Run(0, 0), "max_steps: 0, must be at least 1 where no run was begun")
 	says(t, tr.Run(-1, 0), "max_steps: -1, must be at least 0")
 	says(t, tr.Begin(0, 0), "total_timesteps: 0, must be 1 to 1125899906842624")
-	check(t, tr.Begin(18, 0)) // the first acts as with both flags
+	check(t, tr.Begin(18, 0)) // the first Begin acts as with both flags
 	if want := []string{"settled", "begin 18 3"}; !slices.Equal(m.calls, want) {
 		t.Errorf("%q, want %q", m.calls, want)
 	}
@@ -191,7 +191,7 @@ func TestRunsAndTheirEnds(t *testing.T) {
 	}
 }
 
-// What reads settles first; after a Stop nothing is settled until the next step.
+// Reads settle first. After Stop nothing is settled until the next step.
 func TestReadsSettleFirst(t *testing.T) {
 	tr, m := start(t)
 	check(t, tr.Begin(1000, 0))
@@ -201,7 +201,7 @@ func TestReadsSettleFirst(t *testing.T) {
 		t.Errorf("the parameters have seen %d updates, want 2", n)
 	}
 	tr.Stop()
-	check(t, tr.Run(8, 0)) // a Stop with no Run in progress ends the next one at once
+	check(t, tr.Run(8, 0)) // Stop without a Run in progress ends the next Run at once
 	if s := tr.Stats(); s.Steps != 8 {
 		t.Errorf("%+v after a Stop", s)
 	}
@@ -225,7 +225,7 @@ func TestStopIsNoTimeLimit(t *testing.T) {
 	tr, m := start(t)
 	check(t, tr.Begin(1000, 0))
 	check(t, tr.Run(8, 0))
-	if err := tr.Settle(1); !errors.Is(err, fault.ErrTimedOut) || errors.Is(err, fault.ErrStopped) { // after a nanosecond
+	if err := tr.Settle(1); !errors.Is(err, fault.ErrTimedOut) || errors.Is(err, fault.ErrStopped) { // a limit of one nanosecond
 		t.Errorf("%v, must be fault.ErrTimedOut alone", err)
 	}
 	if err := m.interrupted; !errors.Is(err, train.ErrInterrupted) || !errors.Is(err, fault.ErrTimedOut) || errors.Is(err, fault.ErrStopped) {
@@ -277,7 +277,7 @@ func TestOneCallAtATime(t *testing.T) {
 	}
 }
 
-// A panic spoils this Trainer and no other; an environment's panic does not.
+// A panic makes this Trainer unusable and no other; a panic of an environment makes none unusable.
 func TestPanics(t *testing.T) {
 	tr, m := start(t)
 	m.round = func() error { panic("out of luck") }
@@ -308,8 +308,8 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// Training that ended with a loss that is not finite can be read, and goes on after
-// SetParameters or a Begin that counts from 0.
+// After a loss that is not finite the Trainer can be read, and training goes on after SetParameters
+// or a Begin with ResetTimesteps.
 func TestNotFinite(t *testing.T) {
 	for _, heal := range []string{"SetParameters", "Begin"} {
 		tr, m := start(t)
@@ -394,8 +394,8 @@ func TestNoticesAndMetrics(t *testing.T) {
 	}
 }
 
-// The means are over the latest stats_window_size episodes, as a list of all of them has
-// it, and so they are after a load, whatever its window is: of as many as the file has.
+// The means are over the latest stats_window_size episodes. After a load with another
+// stats_window_size they are over the episodes that the file has.
 func TestStatsWindow(t *testing.T) {
 	trainer := func(window int) *train.Trainer {
 		cfg, err := train.NewConfig("counting")
@@ -417,7 +417,7 @@ func TestStatsWindow(t *testing.T) {
 			for _, e := range want {
 				mean += e.Return
 			}
-			mean /= float64(len(want)) // NaN for none
+			mean /= float64(len(want)) // NaN without episodes
 			s := tr.Stats()
 			if got := tr.Episodes(); !slices.Equal(got, want) || s.Episodes != int64(len(all)) || s.MeanReturn != mean && mean == mean {
 				t.Fatalf("window %d: %v, mean %v of %d, want %v, mean %v of %d", window, got, s.MeanReturn, s.Episodes, want, mean, len(all))
@@ -447,7 +447,7 @@ func TestStatsWindow(t *testing.T) {
 	says(t, cfg.Set("stats_window_size", "0"), "stats_window_size: 0, must be 1 to 10000")
 }
 
-// Memory is refused before the method is made, in a sentence that names the largest part.
+// Too much memory is refused before the method is made, with an error that names the largest part.
 func TestMemoryIsAddedUpFirst(t *testing.T) {
 	cfg, err := train.NewConfig("counting")
 	check(t, err)
@@ -472,7 +472,7 @@ func TestWhatCannotBeMade(t *testing.T) {
 	says(t, err, "env: empty, must name a built-in environment")
 	e, err := traintest.MakeWalk(1)(0)
 	check(t, err)
-	_, err = train.NewPushed(cfg, e.Spec()) // it cannot be pushed to
+	_, err = train.NewPushed(cfg, e.Spec()) // it is not train.Pushed
 	says(t, err, "method: counting, cannot learn in environments that the caller steps")
 	spec := e.Spec()
 	spec.Action = env.ActionSpec{Low: []float32{0}, High: []float32{1}}
@@ -486,7 +486,7 @@ func TestWhatCannotBeMade(t *testing.T) {
 	train.Register(&train.Definition{Name: "counting"})
 }
 
-// Calls for the other kind of environments are refused.
+// Act and Observe are refused if the Trainer steps the environments.
 func TestActIsForPushedEnvironments(t *testing.T) {
 	tr, _ := start(t)
 	rows := vec.NewRows(tr.Spec().Obs, 4)

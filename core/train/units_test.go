@@ -11,7 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// seen is a learner of which only Look is called: it finds alive[k] of layer k, and flat.
+// seen is a learner with Look alone, which reports alive[k] for layer k, and flat.
 type seen struct {
 	nn.Learner
 	alive [][]bool
@@ -34,7 +34,7 @@ func newSeen() (*Units, *seen) {
 	return NewUnits(net), &seen{alive: [][]bool{make([]bool, 4), make([]bool, 5)}}
 }
 
-// report returns the shares and what is said.
+// report returns the shares and the notices.
 func report(u *Units) (shares []float64, said []string) {
 	var m Metrics
 	h := newHost(1)
@@ -45,8 +45,8 @@ func report(u *Units) (shares []float64, said []string) {
 	return shares, h.notices
 }
 
-// The first 32 updates at and past each multiple of 10,000 steps, in every run, are looked
-// at; the shares are those of units that none of the 32 found alive.
+// In every run the first 32 updates at and past each multiple of 10,000 steps are checked. The
+// shares are those of units that are 0 in all of them.
 func TestUnitsAreCheckedPeriodically(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, every := range []int64{1, 7, 400, 25_000} {
@@ -104,8 +104,8 @@ func TestUnitsAreCheckedPeriodically(t *testing.T) {
 	}
 }
 
-// A dead layer and outputs that are constant are said once each; outputs of equal
-// observations, and layers that lack some units, are not.
+// A dead layer and constant outputs are reported once each. Constant outputs of equal observations
+// and layers with some dead units are not reported.
 func TestUnitsNotifyOnce(t *testing.T) {
 	u, l := newSeen()
 	step := int64(10_000)
@@ -137,7 +137,7 @@ func TestUnitsNotifyOnce(t *testing.T) {
 	}
 }
 
-// Rows by their numbers are equal where their copies are, a row of zeros and row -1 among them.
+// Row numbers give the same result as copies of the rows, also for a row of zeros and for row -1.
 func TestEqualRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	kept := []byte{0, 0, 0, 1, 2, 3, 1, 2, 4, 1, 2, 3, 0, 0, 0}

@@ -17,8 +17,7 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// bandit pays for one action of three, in episodes of four steps; the observation
-// says which.
+// bandit rewards one action of three, in episodes of four steps. The observation says which one.
 type bandit struct {
 	right, step int
 	wage        *float32 // nil: 1
@@ -67,8 +66,7 @@ func bandits(list ...*bandit) func(i int) (env.Env, error) {
 	return func(i int) (env.Env, error) { return list[i], nil }
 }
 
-// With every optimiser, one trunk or two, the three pairs of observation and action
-// are found.
+// With every optimiser, with one trunk or two, A2C learns the rewarded action of each observation.
 func TestLearnsABandit(t *testing.T) {
 	for _, edit := range []func(*Config){
 		func(*Config) {},
@@ -92,7 +90,7 @@ func TestLearnsABandit(t *testing.T) {
 	}
 }
 
-// Threads change nothing; another seed does.
+// The number of threads changes no bit; another seed does.
 func TestThreadsDoNotMatter(t *testing.T) {
 	sums := map[string]bool{}
 	for _, c := range []Config{
@@ -114,12 +112,12 @@ func TestThreadsDoNotMatter(t *testing.T) {
 	}
 }
 
-// A rollout of nothing but resets makes no update, and there is nothing to divide by.
+// A rollout of resets alone gives no update and no division by 0.
 func TestRolloutWithoutASteps(t *testing.T) {
 	c := small(func(c *Config) { c.NumEnvs, c.NSteps, c.NormalizeAdvantage = 1, 1, true })
 	h := traintest.NewHost(t, configOf(t, c), vec.NextStep, bandits(&bandit{}))
 	h.Begin(t, 1000)
-	for range 50 { // four steps and a reset, ten times
+	for range 50 { // ten times four steps and a reset
 		h.Round(t)
 	}
 	check(t, h.Trainer.Settle(0))
@@ -128,17 +126,17 @@ func TestRolloutWithoutASteps(t *testing.T) {
 	}
 }
 
-// An environment that fails leaves a hole; the others go on, and so does it.
+// An environment that fails leaves a hole in the rollout, and all environments go on.
 func TestFailingEnvironment(t *testing.T) {
 	for _, inReset := range []bool{false, true} {
 		list := []*bandit{{}, {}, {}}
 		tr := newTrainer(t, small(), bandits(list...))
 		check(t, tr.Begin(3000, 0))
-		check(t, tr.Run(21, 0)) // seven rounds: in mid-rollout, before the end of an episode
+		check(t, tr.Run(21, 0)) // seven rounds: inside a rollout, before the end of an episode
 		want := int64(24)
 		if list[1].failReset = inReset; !inReset {
 			list[1].failStep = true
-			want-- // its step did not happen
+			want-- // its step is not counted
 		}
 		err := tr.Run(3, 0)
 		if e := (*env.Error)(nil); !errors.As(err, &e) || e.Index != 1 {
@@ -154,8 +152,8 @@ func TestFailingEnvironment(t *testing.T) {
 	}
 }
 
-// A loss that is not finite is named with its step and changes no parameter. Other
-// parameters, or a new run, heal.
+// A loss that is not finite is an error with its step, and changes no parameter. After a write of
+// the parameters or in a new run training goes on.
 func TestNotFinite(t *testing.T) {
 	for _, heal := range []string{"set", "begin"} {
 		wage := float32(1)
@@ -191,14 +189,14 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// spoilt has a gradient that is not finite; nn's tests are about what a Stepper does then.
+// spoilt fails as if its gradient were not finite.
 type spoilt struct{ nn.Stepper }
 
 func (spoilt) Update(*nn.Params, nn.Batch, float64, *nn.Report) error {
 	return &nn.NotFinite{What: "gradient norm", Value: math.NaN()}
 }
 
-// An update whose gradient is not finite ends training with a sentence that says where.
+// An update whose gradient is not finite ends training with an error that names its step.
 func TestGradientThatIsNotFinite(t *testing.T) {
 	for _, clip := range []float64{0, 0.5} {
 		tr := newTrainer(t, small(func(c *Config) { c.MaxGradNorm = clip }), traintest.MakeWalk(1))
@@ -216,7 +214,7 @@ func TestGradientThatIsNotFinite(t *testing.T) {
 	}
 }
 
-// recorder writes down the learning rate of every update, in thousandths.
+// recorder records the learning rate of every update, in thousandths.
 type recorder struct {
 	nn.Stepper
 	rates *[]string
@@ -227,8 +225,9 @@ func (r recorder) Update(p *nn.Params, b nn.Batch, rate float64, report *nn.Repo
 	return r.Stepper.Update(p, b, rate, report)
 }
 
-// The learning rate of an update at step t is that of the remaining progress 1 - t/end, the end
-// being that of the latest Begin: Stable-Baselines3's, of three slices and a run of its own.
+// The learning rate of an update at step t is that of the remaining progress 1 - t/end, where end
+// is that of the latest Begin. The expected values are Stable-Baselines3's, of three slices and a
+// new run.
 func TestLearningRate(t *testing.T) {
 	tr := newTrainer(t, small(func(c *Config) { c.LearningRate, c.LearningRateFinal = 1e-2, 0 }), traintest.MakeWalk(1))
 	a := tr.Method().(*A2C)
@@ -252,13 +251,13 @@ func TestLearningRate(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("%v, want %v", got, want)
 	}
-	// The last of these runs had one update, at its end.
+	// The last run had one update, at its end.
 	if said, err := tr.Notice(); err != nil || !strings.HasPrefix(said, "learning_rate: 0 from the first update of this run (step 90) to its last") {
 		t.Errorf("%q, %v", said, err)
 	}
 }
 
-// What has died is looked at here, too.
+// A dead layer is reported.
 func TestDeadUnitsAreReported(t *testing.T) {
 	tr := newTrainer(t, small(func(c *Config) { c.Device, c.ActivationFn, c.LearningRate = "cpu", "relu", 1e-12 }), traintest.MakeWalk(1))
 	check(t, tr.Begin(11_000, 0))

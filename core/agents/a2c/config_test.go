@@ -10,7 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// What a script for Stable-Baselines3's A2C leaves out means the same here.
+// The defaults are those of Stable-Baselines3's A2C.
 func TestDefaultsAreStableBaselines3s(t *testing.T) {
 	cfg := must(train.NewConfig("a2c"))(t)
 	for name, want := range map[string]string{
@@ -77,7 +77,7 @@ func TestNetworks(t *testing.T) {
 	for _, c := range []struct {
 		spec env.Spec
 		edit func(*Config)
-		want string // trunks, heads with their trunk and gain
+		want string // the trunks, and the heads with trunk and gain
 	}{
 		{(&traintest.Walk{}).Spec(), func(*Config) {}, "mlp[8]tanh mlp[8]tanh pi 3@0*0.01 v 1@1*1"},
 		{(&traintest.Walk{}).Spec(), func(c *Config) { c.Trunk, c.ActivationFn = "shared", "relu" }, "mlp[8]relu pi 3@0*0.01 v 1@0*1"},

@@ -13,7 +13,7 @@ import (
 
 func init() { cudatest.Start() }
 
-// What every method promises holds on a GPU, with action masks and with V-trace, too.
+// The suite passes on a GPU, also with action masks and with V-trace.
 func TestOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	masked := subject(nil)
@@ -24,9 +24,9 @@ func TestOnGPU(t *testing.T) {
 	})
 }
 
-// An update with V-trace is two launches, log pi and V of the group's rows and the step, and one
-// for each forward pass behind these rows. It uploads the rounds since the update before, and no
-// observation twice.
+// An update with V-trace is two launches (log pi and V of the group's rows, then the step), and one
+// launch for each forward pass of the observations after these rows. It uploads the rounds since
+// the previous update, and no observation twice.
 func TestAnUpdateWithVTraceOnAGPU(t *testing.T) {
 	cudatest.Need(t)
 	const envs, nSteps, steps = 4, 8, 2
@@ -46,7 +46,7 @@ func TestAnUpdateWithVTraceOnAGPU(t *testing.T) {
 		check(t, tr.Run(envs*steps, 0))
 		first, rows := a.Rollout.Newest(steps)
 		uploads := 1
-		if first+rows > envs*(nSteps+1) { // the newest rounds go on at the ring's beginning
+		if first+rows > envs*(nSteps+1) { // the newest rounds wrap to the beginning of the ring
 			uploads = 2
 			wraps++
 		}
@@ -58,7 +58,7 @@ func TestAnUpdateWithVTraceOnAGPU(t *testing.T) {
 		}
 		launches := 2 + counted.N
 		want := map[string]int{"cuGraphLaunch": launches, "cuMemcpyHtoDAsync_v2": uploads, "cuStreamSynchronize": launches + uploads}
-		if update > 2 && !maps.Equal(got, want) { // graphs are made in the first
+		if update > 2 && !maps.Equal(got, want) { // the first updates make graphs
 			t.Errorf("update %d: %v, want %v", update, got, want)
 		}
 	}

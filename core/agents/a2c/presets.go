@@ -7,8 +7,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// sb3 is Stable-Baselines3's A2C as its constructor leaves it, with eight
-// environments.
+// sb3 has the defaults of Stable-Baselines3's A2C, with eight environments.
 var sb3 = []settings.Row{
 	{"num_envs", "8"},
 	{"policy", "auto"},
@@ -40,12 +39,12 @@ var sb3 = []settings.Row{
 	{"vtrace_c", "1"},
 }
 
-// stookeAbbeel is A2C of Stooke & Abbeel 2018 as their code has it: 16 environments,
-// five rounds, Mnih's small network, the value's squared error times 1/4, RMSProp
-// with eps inside the root. What our notes of their code do not name (initial weights,
-// a learning rate that falls) is as in sb3. Section 5.3 of the paper begins every run with a random
-// number of random actions in each simulator, but neither it nor our notes of the code say up
-// to how many: decorrelation_steps stays 0, and env_kwargs may set it beside the recipe.
+// stookeAbbeel is A2C of the code of Stooke & Abbeel 2018: 16 environments, five rounds, the small
+// network of Mnih et al. 2016, the value's squared error times 1/4, RMSProp with eps inside the
+// root. Settings that our notes of their code do not name (initial weights, the learning rate's
+// schedule) are those of sb3. In section 5.3 every run begins with a random number of random
+// actions in each simulator, but neither the paper nor our notes give the largest number:
+// decorrelation_steps is 0, and env_kwargs may set it.
 var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "16"},
 	{"policy", "CnnPolicy"},
@@ -57,9 +56,9 @@ var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"rms_prop_eps_inside", "true"},
 }...)
 
-// cule is A2C with V-trace as CuLE's example has it (Dalton et al. 2020): 120 environments, a
-// window of 20 rounds, 20 groups, one of which learns after every round, games that begin with
-// up to 400 random steps. Its trace is not cut at the ends of episodes; ours is.
+// cule is A2C with V-trace of CuLE's example (Dalton et al. 2020): 120 environments, a window of 20
+// rounds, 20 groups, one of which learns after every round, games that begin with up to 400 random
+// steps. CuLE does not cut the trace at the ends of episodes; this library does.
 var cule = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "120"},
 	{"policy", "CnnPolicy"},
@@ -93,7 +92,7 @@ var tuned = map[string][]settings.Row{
 	}...),
 }
 
-// presets are documented tables of settings, which apply on top of the others.
+// presets are documented tables of settings.
 var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},

@@ -6,7 +6,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// What differs from the defaults, which are Stable-Baselines3's (TestDefaultsAreStableBaselines3s).
+// Settings that differ from the defaults, which are Stable-Baselines3's
+// (TestDefaultsAreStableBaselines3s).
 func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 	// CuLE's examples/vtrace with the arguments of Dalton et al. 2020, section 5.2: 120
 	// environments, N = 20, 20 groups, SPU 1, RMSProp 6.5e-4, alpha .99, eps 1e-5 outside the root,
@@ -26,7 +27,7 @@ func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 		"max_grad_norm": "0.5", "vf_coef": "0.25", "ent_coef": "0.01", "normalize_advantage": "false", "gae_lambda": "1",
 		"policy": "CnnPolicy", "cnn": "small",
 	}
-	sb3 := map[string]string{"num_envs": "8"} // its own is what make_vec_env is asked for
+	sb3 := map[string]string{"num_envs": "8"} // Stable-Baselines3 has no default
 	traintest.Presets(t, "a2c", map[string]map[string]string{
 		"sb3 CartPole-v1":              sb3,
 		"sb3 atari/breakout":           sb3,
@@ -34,7 +35,7 @@ func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 		"cule atari/breakout":          traintest.With(cule, map[string]string{"env_options": `{"decorrelation_steps": 400}`}),
 		"stooke_abbeel CartPole-v1":    stookeAbbeel,
 		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel"}`}),
-		// Ours: see the evidence in presets.go.
+		// Our own values: see presets.go.
 		"tuned CartPole-v1": {"num_envs": "8", "n_steps": "32", "gamma": "0.98", "gae_lambda": "0.95", "normalize_advantage": "true",
 			"learning_rate": "0.003", "learning_rate_final": "0"},
 		"tuned Catch-v0": {"num_envs": "8", "policy": "CnnPolicy", "n_steps": "8", "ent_coef": "0.01", "learning_rate": "0.0015", "learning_rate_final": "0"},

@@ -11,7 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// newTwin is Algorithm S3 as package doc closes it, done naively.
+// newTwin is a naive implementation of Algorithm S3 with the choices of package doc.
 func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traintest.Twin {
 	t.Helper()
 	must(c.Resolve())(t)
@@ -93,8 +93,8 @@ func randomConfig(r *rand.Rand) Config {
 	return c
 }
 
-// Whatever the settings, whoever steps the environments, and wherever a run is cut
-// into pieces, looked at, stopped or saved: Algorithm S3.
+// Every mode is Algorithm S3, with built-in and pushed environments, and wherever a run is cut into
+// pieces, read, stopped or saved.
 func TestEveryModeIsAlgorithmS3(t *testing.T) {
 	for k := range traintest.Times(150, 45) {
 		r := rand.New(rand.NewPCG(1, uint64(k)))

@@ -9,7 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// subject is A2C for the suite, with settings on top.
+// subject is A2C for the suite, with further settings.
 func subject(edit map[string]string) traintest.Subject {
 	settings := map[string]string{"net_arch_pi": "8", "net_arch_vf": "8", "learning_rate": "0.01", "ent_coef": "0.01"}
 	maps.Copy(settings, edit)
@@ -19,12 +19,12 @@ func subject(edit map[string]string) traintest.Subject {
 			a := m.(*A2C)
 			a.Stepper = &traintest.HookedStepper{Stepper: a.Stepper, Before: before}
 		},
-		// 65,536 rows through ten thousand layers
+		// 65,536 rows through a thousand layers
 		Large: []string{"n_steps", "16384", "net_arch_pi", strings.Repeat("500,", 999) + "500", "trunk", "separate"},
 	}
 }
 
-// What every method promises, in ways to run this one.
+// The suite of every method, with various settings.
 func TestSuite(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
 		"resets beside the update": {"mid_batch_reset": "false"},

@@ -13,13 +13,13 @@ import (
 
 const stepTime = 4 * time.Millisecond
 
-// spin computes for so long.
+// spin computes for a duration.
 func spin(long time.Duration) {
 	for began := time.Now(); time.Since(began) < long; {
 	}
 }
 
-// shares are the metrics time/utilisation_NAME by NAME.
+// shares returns the metrics time/utilisation_NAME, by NAME.
 func shares(tr *train.Trainer) map[string]float64 {
 	of := map[string]float64{}
 	for k := 0; ; k++ {
@@ -33,8 +33,8 @@ func shares(tr *train.Trainer) map[string]float64 {
 	}
 }
 
-// Steps and updates of known length have the shares that follow from it, as a mean over the
-// cores. A step that sleeps has its core all the same; one that is said to wait has none.
+// Steps and updates of known durations have the expected shares of all cores. A step that sleeps
+// holds its core; a step of an environment with Waits holds none.
 func TestUtilisation(t *testing.T) {
 	for name, c := range map[string]struct {
 		step    func(time.Duration)
@@ -52,7 +52,7 @@ func TestUtilisation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got map[string]float64
-			for range 5 { // other processes may have the cores for a while
+			for range 5 { // other processes may use the cores for a while
 				got = measured(t, c.step, c.waits, c.threads, c.update)
 				sum, most := 0.0, 0.0
 				for _, share := range got {
@@ -61,7 +61,7 @@ func TestUtilisation(t *testing.T) {
 				if len(got) != 4 || math.Abs(sum-1) > 1e-9 {
 					t.Fatalf("shares %v, must be four that add up to 1", got)
 				}
-				for of, want := range c.want { // the rest is overhead
+				for of, want := range c.want { // the remainder is overhead
 					most = max(most, math.Abs(got[of]-want))
 				}
 				if most < .15 {
@@ -73,7 +73,7 @@ func TestUtilisation(t *testing.T) {
 	}
 }
 
-// measured runs steps of one environment, and an update behind every five, that begins with a
+// measured runs steps of one environment, and after every five steps an update that begins with a
 // spin.
 func measured(t *testing.T, step func(time.Duration), waits bool, threads int, update time.Duration) map[string]float64 {
 	tr := newTrainer(t, small(func(x *Config) { x.NumEnvs, x.NSteps, x.NumThreads = 1, 5, threads }), func(i int) (env.Env, error) {

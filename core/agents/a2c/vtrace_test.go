@@ -32,7 +32,7 @@ type windowTwin struct {
 	theta     *nn.Params
 	all       [][]*traintest.Step // rounds of the whole run
 	since     int                 // rounds since the latest update
-	group     int                 // that learns next
+	group     int                 // the group that learns next
 }
 
 func (w *windowTwin) look(obs []byte, action int32) (logits []float32, logPi, value float64) {
@@ -150,8 +150,7 @@ func (w *windowTwin) compare(tr *train.Trainer) {
 	}
 }
 
-// counting is a Stepper that writes down which rows of the window the library's updates learn
-// from.
+// counting is a Stepper that records which rows of the window the updates learn from.
 type counting struct {
 	nn.Stepper
 	of      *A2C
@@ -171,7 +170,7 @@ func count(tr *train.Trainer) *counting {
 }
 
 func (s *counting) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
-	// Rows are places in a ring of rounds, the newest of which is the last one of this update.
+	// Rows are indices into a ring of rounds, whose newest round is the last one of this update.
 	c, all := &s.of.cfg, s.of.Rollout.Obs()
 	newest, _ := s.of.Rollout.Newest(1)
 	rounds := c.NSteps + int(s.of.Clock.Rollouts-1)*c.VTraceSteps
@@ -220,8 +219,8 @@ func (s *counting) check(w *windowTwin) {
 	}
 }
 
-// Whoever steps the environments: V-trace by its definition, and each step of the first full
-// window's groups and later ones is learnt from exactly n_steps / (groups * steps) times.
+// With built-in and pushed environments updates follow the definition of V-trace, and each step of
+// a full window is learned from exactly n_steps / (groups * steps) times.
 func TestVTrace(t *testing.T) {
 	for k := range 45 {
 		r := rand.New(rand.NewPCG(2, uint64(k)))
@@ -240,8 +239,8 @@ func TestVTrace(t *testing.T) {
 				tr := must(train.New(configOf(t, c), traintest.MakeWalk(c.Seed)))(t)
 				defer func() { check(t, tr.Close()) }()
 				s := count(tr)
-				// Environments that rest take no steps: as many steps as the twin takes in those
-				// rounds.
+				// Environments that wait for their reset take no steps, so the run has as many
+				// steps as the twin takes in these rounds.
 				for range rounds {
 					w.round()
 				}
@@ -272,7 +271,7 @@ func (w *windowTwin) pushed(c Config, rounds int64) {
 	s.check(w)
 }
 
-// mirror is a Stepper that has of the rows what Keep and Refresh bring to it, as a GPU has.
+// mirror is a Stepper that keeps the rows that Keep and Refresh upload, as a GPU does.
 type mirror struct {
 	nn.Stepper
 	t           *testing.T
@@ -324,9 +323,8 @@ func (m *mirror) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) erro
 	return m.Stepper.Update(p, b, lr, r)
 }
 
-// Whatever happens to a run, the rows of an update are where they are computed, and each was
-// brought there once: all of a window at first, after a load, and after a window was given up for a
-// loss that is not finite; else those of the rounds since the update before.
+// Every row of an update is uploaded once before it. The whole window is uploaded at first, after a
+// load, and after a loss that is not finite; otherwise only the rounds since the previous update.
 func TestAWindowsRowsAreUploadedOnce(t *testing.T) {
 	const envs, steps, nSteps, rounds = 4, 2, 8, 40
 	keeps, loads, spoilt := 0, 0, 0

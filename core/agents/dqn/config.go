@@ -45,7 +45,7 @@ type Config struct {
 	LossReduction        string
 }
 
-// Actors: whose parameters the samplers act with.
+// Actors: the parameters that the samplers act with.
 const (
 	ActorAuto     = "auto"
 	ActorOnline   = offpolicy.ActorOnline
@@ -85,11 +85,10 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.Text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),
 }...), presets)
 
-// Resolve checks every setting, replaces what was left open ("auto", 0) by what it
-// stands for and checks how they go together. It returns the remarks that are
-// worth making once.
+// Resolve checks every setting and how they go together, and replaces "auto" and 0 by what they
+// stand for. It returns sentences that the user is told once.
 func (c *Config) Resolve() (notices []string, err error) {
-	if err := Settings.Over(c).Check(); err != nil { // of a field that was not set by Set
+	if err := Settings.Over(c).Check(); err != nil { // fields may have been set without Set
 		return nil, err
 	}
 	if c.Actor == ActorAuto {
@@ -135,13 +134,11 @@ func (c *Config) Resolve() (notices []string, err error) {
 	return notices, nil
 }
 
-// steadySteps is how many steps a window may have where the settings name none: 1000, or
-// where concurrent fewer, so that the updates of a window, in which the samplers act by
-// one set of parameters, move a weight by at most some 0.1: an update of Adam's moves it
-// by about the learning rate.
-// With more, one policy explores for too long at a time: on MountainCar-v0, with updates
-// that move a weight by 1.2 in a window of 600 steps, none of three runs learnt to reach
-// the goal; with windows of 48 steps all three did.
+// steadySteps is the length of a window if the settings name none. It is 1000, or less in
+// concurrent training, so that the updates of a window move a weight by at most about 0.1; an
+// update of Adam moves it by about the learning rate. In longer windows one policy explores for too
+// long: on MountainCar-v0, with updates that move a weight by 1.2 in a window of 600 steps, none of
+// three runs learned to reach the goal; with windows of 48 steps all three did.
 func (c *Config) steadySteps() int {
 	rate := c.LearningRate
 	for i, p := range c.LearningRateCurve {

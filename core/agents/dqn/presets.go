@@ -8,8 +8,8 @@ import (
 	"github.com/paceline-rl/paceline/core/settings"
 )
 
-// nature is Mnih et al. 2015, Extended Data Table 1, with the optimiser as in
-// the authors' code: the gradient is summed and eps stands inside the root.
+// nature is Mnih et al. 2015, Extended Data Table 1, with the optimiser of the authors' code: the
+// gradient is a sum over the minibatch, and eps is inside the root.
 var nature = []settings.Row{
 	{"policy", "CnnPolicy"},
 	{"num_envs", "1"},
@@ -33,8 +33,8 @@ var nature = []settings.Row{
 	{"exploration_steps", "1000000"},
 }
 
-// sb3 is Stable-Baselines3's DQN as its constructor leaves it: W = 1 and both ideas off.
-// Initial weights are PyTorch's, as always.
+// sb3 has the defaults of Stable-Baselines3's DQN: W = 1, and neither concurrent nor synchronized.
+// DQN's initial weights are always those of PyTorch.
 var sb3 = []settings.Row{
 	{"policy", "auto"},
 	{"net_arch", "64,64"},
@@ -71,9 +71,9 @@ var sb3 = []settings.Row{
 	{"stats_window_size", "100"},
 }
 
-// fastDQN is the paper's fast DQN: the same, with both ideas on and eight
-// environments that act by theta-minus (its table 5 and section 5.1; the
-// optimiser as in its appendix B, eps outside the root).
+// fastDQN is the paper's fast DQN: nature, concurrent and synchronized, with eight environments
+// that act by theta-minus (table 5 and section 5.1; the optimiser of appendix B has eps outside the
+// root).
 var fastDQN = append(slices.Clone(nature), []settings.Row{
 	{"num_envs", "8"},
 	{"concurrent", "true"},
@@ -84,7 +84,7 @@ var fastDQN = append(slices.Clone(nature), []settings.Row{
 	{"loss_reduction", "mean"},
 }...)
 
-// small is what the tuned presets share.
+// small has the settings that the tuned presets share.
 var small = []settings.Row{
 	{"num_envs", "8"},
 	{"concurrent", "true"},
@@ -126,7 +126,7 @@ var tuned = map[string][]settings.Row{
 	"Bricks-v0": append(slices.Clone(pixels), settings.Row{"exploration_steps", "8000"}),
 }
 
-// presets are documented tables of settings, which apply on top of the others.
+// presets are documented tables of settings.
 var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"Bricks-v0", "CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},

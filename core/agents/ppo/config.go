@@ -26,7 +26,7 @@ type Config struct {
 	TargetKLCheck      string
 }
 
-// Where target_kl is checked.
+// Values of target_kl_check: where target_kl is checked.
 const (
 	minibatch = "minibatch"
 	epoch     = "epoch"

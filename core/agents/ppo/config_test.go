@@ -8,7 +8,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// What a script for Stable-Baselines3's PPO leaves out means the same here.
+// The defaults are those of Stable-Baselines3's PPO.
 func TestDefaultsAreStableBaselines3s(t *testing.T) {
 	cfg := must(train.NewConfig("ppo"))(t)
 	for name, want := range map[string]string{
@@ -24,7 +24,7 @@ func TestDefaultsAreStableBaselines3s(t *testing.T) {
 	}
 }
 
-// Every preset is a run without a notice, of the updates that its source does.
+// Every preset runs without a notice, and has as many updates as its source.
 func TestPresets(t *testing.T) {
 	updates := map[string]int{"fast": 3 * 8, "sb3": 10 * 256, "cleanrl": 4 * 4, "stooke_abbeel": 4 * 4}
 	for _, p := range Settings.Presets() {

@@ -13,14 +13,14 @@ import (
 
 func init() { cudatest.Start() }
 
-// What every method promises holds on a GPU.
+// The suite passes on a GPU.
 func TestOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	traintest.OnGPU(t, subject(nil))
 }
 
-// The update of a rollout uploads its observations once; a minibatch is one launch, and so is a
-// forward pass for the returns. Nothing else is copied or launched.
+// The update of a rollout uploads its observations once. Each minibatch and each forward pass for
+// the returns is one launch. There are no other copies and launches.
 func TestAMinibatchOnAGPUIsOneLaunch(t *testing.T) {
 	cudatest.Need(t)
 	const envs, rounds, size, epochs = 4, 7, 6, 3
@@ -45,7 +45,7 @@ func TestAMinibatchOnAGPUIsOneLaunch(t *testing.T) {
 		}
 		launches := minibatches + counted.N
 		want := map[string]int{"cuGraphLaunch": launches, "cuMemcpyHtoDAsync_v2": 1, "cuStreamSynchronize": launches + 1}
-		if rollout > 0 && !maps.Equal(got, want) { // graphs are made in the first
+		if rollout > 0 && !maps.Equal(got, want) { // the first update makes graphs
 			t.Errorf("rollout %d: %v, want %v", rollout, got, want)
 		}
 	}

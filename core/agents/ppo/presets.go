@@ -7,7 +7,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// sb3 is Stable-Baselines3's PPO as its constructor leaves it, with eight environments.
+// sb3 has the defaults of Stable-Baselines3's PPO, with eight environments.
 var sb3 = []settings.Row{
 	{"num_envs", "8"},
 	{"policy", "auto"},
@@ -41,9 +41,9 @@ var sb3 = []settings.Row{
 }
 
 // cleanRL is ppo.py of CleanRL, with the 37 implementation details (Huang et al. 2022), for
-// observations that are no images: four environments. Its loss has half of the larger
-// squared error times 0.5; ours has no half. The learning rate is that of a rollout's end,
-// where CleanRL's is that of its beginning.
+// observations that are not images: four environments. CleanRL's loss has 0.5 times half of the
+// larger squared error; ours has no half, so vf_coef is 0.25. The learning rate is that of a
+// rollout's end, in CleanRL that of its beginning.
 var cleanRL = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "4"},
 	{"learning_rate", "0.00025"},
@@ -58,9 +58,9 @@ var cleanRL = append(slices.Clone(sb3), []settings.Row{
 	{"target_kl_check", epoch},
 }...)
 
-// cleanRLAtari is ppo_atari.py of CleanRL. A life is an episode (its EpisodicLifeEnv); the other
-// wrappers (up to 30 NOOPs, FIRE, maximum of two frames of four, clipped rewards, four frames of
-// 84 x 84) are what the recipe "ale" does.
+// cleanRLAtari is ppo_atari.py of CleanRL. A life is an episode (EpisodicLifeEnv); the recipe "ale"
+// does the work of the other wrappers (up to 30 NOOPs, FIRE, maximum of two frames of four, clipped
+// rewards, four frames of 84 x 84).
 var cleanRLAtari = append(slices.Clone(cleanRL), []settings.Row{
 	{"num_envs", "8"},
 	{"policy", "CnnPolicy"},
@@ -70,11 +70,11 @@ var cleanRLAtari = append(slices.Clone(cleanRL), []settings.Row{
 	{"env_options", `{"episodic_life": true}`},
 }...)
 
-// stookeAbbeel is PPO of Stooke & Abbeel 2018 as their code has it: eight environments, 256
-// rounds, minibatches of 512, a clip range that falls with the learning rate, no clipping of
-// values or gradients, advantages as they are. What our notes of their code do not name is
-// as in Schulman et al. 2017 (entropy) and in sb3 (initial weights). Why decorrelation_steps is
-// 0: see a2c's preset of this name.
+// stookeAbbeel is PPO of the code of Stooke & Abbeel 2018: eight environments, 256 rounds,
+// minibatches of 512, a clip range that falls with the learning rate, no clipping of values or
+// gradients, advantages that are not normalised. Settings that our notes of their code do not name
+// are those of Schulman et al. 2017 (entropy) and of sb3 (initial weights). a2c's preset of this
+// name says why decorrelation_steps is 0.
 var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"policy", "CnnPolicy"},
 	{"learning_rate", "0.001"},
@@ -89,12 +89,12 @@ var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"max_grad_norm", "0"},
 }...)
 
-// fast is how Pong is learnt in the least time on a processor's two cores that we know: 16
-// environments, three epochs of minibatches of 256, in bf16, a learning rate and a clip range
-// that fall over the run, but not to 0: where the learning rate did, seed 1 ended at 11. On two
-// cores with AMX Pong reached a mean of 18 over 30 games, confirmed by another 30, after
-// 9.2, 13.1 and 5.9 minutes (seeds 1, 2 and 3), on two without, of 115 GFLOP/s, after 17.2, 11.4
-// and 23.7, the last 200,000 steps behind the preset's: README, "Measured".
+// fast learns Pong in the least time that we know on two cores: 16 environments, three epochs of
+// minibatches of 256, in bf16, a learning rate and a clip range that fall over the run, but not to
+// 0 (with a learning rate that fell to 0 seed 1 ended at 11). On two cores with AMX Pong reached a
+// mean of 18 over 30 games, confirmed by another 30, after 9.2, 13.1 and 5.9 minutes (seeds 1, 2
+// and 3). On two cores without AMX, of 115 GFLOP/s, it took 17.2, 11.4 and 23.7 minutes, the last
+// of these 200,000 steps more than the preset's: README, "Measured".
 var fast = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "16"},
 	{"policy", "CnnPolicy"},
@@ -121,8 +121,8 @@ var tuned = map[string][]settings.Row{
 		{"learning_rate_final", "0"},
 		{"clip_range_schedule", "0:0.2,1:0"},
 	}...),
-	// Every ball on each of seeds 1 to 10 after 40,000 steps. (With a learning rate that falls to 0
-	// 0.84 on seed 3.)
+	// Every ball on each of seeds 1 to 10 after 40,000 steps. (0.84 on seed 3 with a learning rate
+	// that falls to 0.)
 	"Catch-v0": append(slices.Clone(sb3), []settings.Row{
 		{"policy", "CnnPolicy"},
 		{"cnn", "small"},
@@ -132,8 +132,8 @@ var tuned = map[string][]settings.Row{
 		{"ent_coef", "0.01"},
 		{"learning_rate", "0.0005"},
 	}...),
-	// 15.8 to 20.4 on seeds 1 to 3 after 100,000 steps. (With rollouts of 64 steps, minibatches of
-	// 128 and half the learning rate 9.9 to 13.6.)
+	// 15.8 to 20.4 on seeds 1 to 3 after 100,000 steps. (9.9 to 13.6 with rollouts of 64 steps,
+	// minibatches of 128 and half the learning rate.)
 	"Bricks-v0": append(slices.Clone(sb3), []settings.Row{
 		{"policy", "CnnPolicy"},
 		{"n_steps", "32"},
@@ -145,7 +145,7 @@ var tuned = map[string][]settings.Row{
 	}...),
 }
 
-// presets are documented tables of settings, which apply on top of the others.
+// presets are documented tables of settings.
 var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0", "Bricks-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},

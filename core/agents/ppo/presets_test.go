@@ -6,7 +6,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// What differs from the defaults, which are Stable-Baselines3's (TestDefaultsAreStableBaselines3s).
+// Settings that differ from the defaults, which are Stable-Baselines3's
+// (TestDefaultsAreStableBaselines3s).
 func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 	// CleanRL's ppo.py: 4 environments x 128, lr 2.5e-4 to 0, Adam eps 1e-5, 4 epochs x 4
 	// minibatches, clip .2 of ratios and values (the larger error), value 1/2 x .5, entropy .01,
@@ -31,8 +32,8 @@ func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 		"clip_range_schedule": "0:0.2,1:0", "clip_range_vf": "", "gae_lambda": "0.95", "vf_coef": "1", "max_grad_norm": "0", "normalize_advantage": "false",
 		"ent_coef": "0.01", "policy": "CnnPolicy", "cnn": "nature",
 	}
-	sb3 := map[string]string{"num_envs": "8"} // its own is what make_vec_env is asked for
-	// Ours, these and tuned: see the evidence in presets.go.
+	sb3 := map[string]string{"num_envs": "8"} // Stable-Baselines3 has no default
+	// Our own values, here and in tuned: see presets.go.
 	fast := map[string]string{
 		"num_envs": "16", "n_steps": "128", "precision": "bf16", "policy": "CnnPolicy", "cnn": "nature", "learning_rate": "0.0005", "learning_rate_final": "0.00015",
 		"batch_size": "256", "n_epochs": "3", "clip_range_schedule": "0:0.2,1:0.05", "ent_coef": "0.01",

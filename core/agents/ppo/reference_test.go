@@ -12,8 +12,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// newTwin is Algorithm 1 as package doc closes it, done naively: minibatches are slices of
-// a list, and a minibatch that is not full has a learner of its own size.
+// newTwin is a naive implementation of Algorithm 1 with the choices of package doc. Minibatches are
+// slices of a list, and each has a learner of its size.
 func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traintest.Twin {
 	t.Helper()
 	must(c.Resolve())(t)
@@ -117,8 +117,8 @@ func randomConfig(r *rand.Rand) Config {
 	return c
 }
 
-// Whatever the settings, whoever steps the environments, and wherever a run is cut into
-// pieces, looked at, stopped or saved: Algorithm 1.
+// Every mode is Algorithm 1, with built-in and pushed environments, and wherever a run is cut into
+// pieces, read, stopped or saved.
 func TestEveryModeIsAlgorithm1(t *testing.T) {
 	for k := range traintest.Times(150, 45) {
 		r := rand.New(rand.NewPCG(1, uint64(k)))

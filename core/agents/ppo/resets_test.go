@@ -13,7 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// blind is a walk whose reset can show NaN.
+// blind is a walk whose reset may show NaN.
 type blind struct {
 	*traintest.Walk
 	nan *atomic.Bool
@@ -27,8 +27,8 @@ func (b *blind) Reset(obs []byte) error {
 	return err
 }
 
-// A reset beside the update that fails, or shows NaN, is reported by the call in which it took
-// place, whatever that is and whether the update is over by then; and the run goes on.
+// If a reset during an update fails or shows NaN, the call in which it happens returns the error,
+// also if the update is not over. The run goes on.
 func TestResetsThatFailDuringAnUpdate(t *testing.T) {
 	for what, call := range map[string]func(tr *train.Trainer) error{
 		"run":    func(tr *train.Trainer) error { return tr.Run(0, 10*time.Millisecond) },

@@ -10,7 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// recorder writes down the learning rate, in thousandths, and the clip range of every minibatch.
+// recorder records the learning rate, in thousandths, and the clip range of every minibatch.
 type recorder struct {
 	nn.Stepper
 	list *[]string
@@ -21,9 +21,9 @@ func (r recorder) Update(p *nn.Params, b nn.Batch, rate float64, report *nn.Repo
 	return r.Stepper.Update(p, b, rate, report)
 }
 
-// Learning rate and clip range of an update at step t are those of the remaining progress
-// 1 - t/end, the end being that of the latest Begin. A run of one rollout has both 0, as in
-// Stable-Baselines3, and says so of both.
+// Learning rate and clip range of an update at step t are those of the remaining progress 1 -
+// t/end, where end is that of the latest Begin. In a run of one rollout both are 0, as in
+// Stable-Baselines3, and both are reported.
 func TestRatesOverSlices(t *testing.T) {
 	c := *Settings.Defaults().Struct().(*Config)
 	c.NetArchPi, c.NetArchVf, c.NSteps, c.BatchSize, c.NEpochs, c.NumEnvs = []int{8}, []int{8}, 8, 16, 1, 4

@@ -12,7 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// subject is PPO for the suite, with settings on top.
+// subject is PPO for the suite, with further settings.
 func subject(edit map[string]string) traintest.Subject {
 	settings := map[string]string{"net_arch_pi": "8", "net_arch_vf": "8", "learning_rate": "0.01", "ent_coef": "0.01", "n_steps": "7", "batch_size": "6", "n_epochs": "3"}
 	maps.Copy(settings, edit)
@@ -22,12 +22,12 @@ func subject(edit map[string]string) traintest.Subject {
 			p := m.(*PPO)
 			p.Stepper = &traintest.HookedStepper{Stepper: p.Stepper, Before: before}
 		},
-		// 65,536 rows through ten thousand layers
+		// 65,536 rows through a thousand layers
 		Large: []string{"n_steps", "16384", "batch_size", "65536", "net_arch_pi", strings.Repeat("500,", 999) + "500", "trunk", "separate"},
 	}
 }
 
-// What every method promises, in four ways to run this one.
+// The suite of every method, with various settings.
 func TestSuite(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
 		"as it is":                 {},
@@ -50,8 +50,8 @@ func TestFuzzLoad(t *testing.T) { traintest.FuzzLoad(t, subject(nil)) }
 
 func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "TestKilledWhileSaving") }
 
-// A trainer that is in the same epoch of a run with another seed, and with a hole in its
-// rollout, takes up a loaded epoch's order, not its own.
+// A trainer inside an epoch loads a file saved inside the epoch of the same number, of another seed
+// and with a hole in the rollout. It goes on with the loaded order.
 func TestLoadIntoAnEpochOfTheSameNumber(t *testing.T) {
 	start := func(seed int, fails bool) *train.Trainer {
 		c := *Settings.Defaults().Struct().(*Config)
@@ -71,7 +71,7 @@ func TestLoadIntoAnEpochOfTheSameNumber(t *testing.T) {
 		check(t, tr.Begin(200, 0))
 		p := tr.Method().(*PPO)
 		hooked := &traintest.HookedStepper{Stepper: p.Stepper, Before: tr.Stop}
-		p.Stepper = hooked // stops in the first minibatch
+		p.Stepper = hooked // Stop is called in the first minibatch
 		if err := tr.Run(0, 0); fails != errors.Is(err, traintest.ErrSimulator) {
 			t.Fatal(err)
 		} else if fails {
@@ -92,7 +92,7 @@ func TestLoadIntoAnEpochOfTheSameNumber(t *testing.T) {
 		check(t, one.Save(path, true))
 		check(t, other.Load(path))
 		for _, tr := range []*train.Trainer{one, other} {
-			check(t, tr.Settle(0)) // after a Stop nothing is done
+			check(t, tr.Settle(0)) // after Stop no update is done
 			check(t, tr.Run(1, 0))
 		}
 		if must(one.Hash("policy"))(t) != must(other.Hash("policy"))(t) {
@@ -101,8 +101,8 @@ func TestLoadIntoAnEpochOfTheSameNumber(t *testing.T) {
 	}
 }
 
-// Where an epoch's last minibatches have no step, what target_kl is compared with at its end comes
-// from the minibatches before: from the checkpoint, where the update was loaded between them.
+// If an epoch's last minibatches have no step, target_kl is compared with the divergence of an
+// earlier minibatch, which a checkpoint holds.
 func TestLoadBeforeMinibatchesWithoutSteps(t *testing.T) {
 	for _, limit := range []float64{1e-5, 1e6} {
 		start := func(seed int) (*train.Trainer, *traintest.HookedStepper) {
@@ -120,7 +120,7 @@ func TestLoadBeforeMinibatchesWithoutSteps(t *testing.T) {
 		one, hooked := start(1)
 		steps := 0
 		hooked.Before = func() {
-			if steps++; steps == 2 { // the first minibatch of the second epoch, whose other one is empty
+			if steps++; steps == 2 { // the first minibatch of the second epoch, whose second minibatch is empty
 				one.Stop()
 			}
 		}
@@ -130,7 +130,7 @@ func TestLoadBeforeMinibatchesWithoutSteps(t *testing.T) {
 		fresh, _ := start(2)
 		trained, _ := start(3)
 		check(t, trained.Run(0, 0))
-		trained.Method().(*PPO).latest.divergence = 1e9 // of an update that went wrong
+		trained.Method().(*PPO).latest.divergence = 1e9 // of another update
 		want := int64(4)                                // n_epochs
 		if limit < 1 {
 			want = 2

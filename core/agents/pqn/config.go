@@ -19,7 +19,7 @@ type Config struct {
 	NetArch      []int
 	ActivationFn string
 	LayerNorm    string
-	LayerNormEps float64 // 0: that of the form
+	LayerNormEps float64 // 0: the default of layer_norm
 	Init         string
 
 	LearningRate        float64
@@ -96,7 +96,7 @@ func (c *Config) network(spec env.Spec) (nn.Spec, error) {
 		Init: c.Init, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages,
 	}
 	if c.Init == "he_normal" {
-		net.Heads[head].Gain = 1 // flax's dense layers have lecun_normal where nothing is said
+		net.Heads[head].Gain = 1 // flax's default for dense layers is lecun_normal
 	}
 	if _, err := net.Layout(); err != nil {
 		return nn.Spec{}, fmt.Errorf("policy: %s does not fit the environment (MlpPolicy takes any): %w", c.Policy, err)

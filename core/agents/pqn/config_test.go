@@ -9,7 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// Every preset is a run without a notice, of the updates that its source does.
+// Every preset runs without a notice, and has as many updates as its source.
 func TestPresets(t *testing.T) {
 	updates := map[string]int{"pqn": 2 * 32, "pqn_cleanrl": 4 * 4}
 	for _, p := range Settings.Presets() {
@@ -33,7 +33,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// The defaults are the authors' settings, but for the number of environments.
+// The defaults are the authors' settings, except the number of environments.
 func TestDefaultsAreTheAuthors(t *testing.T) {
 	cfg := must(train.NewConfig("pqn"))(t)
 	for _, row := range authors {
@@ -43,7 +43,7 @@ func TestDefaultsAreTheAuthors(t *testing.T) {
 	}
 }
 
-// The network has a norm behind every layer but the head.
+// The network has a norm after every layer except the head.
 func TestNetworks(t *testing.T) {
 	image := env.Spec{Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Action: env.ActionSpec{N: 6}}
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func TestNetworks(t *testing.T) {
 		numbers int // of a Nature CNN with 6 actions
 	}{
 		{"none", 0, 1687206},
-		{"none", 1e-3, 1687206}, // heeded where there is one
+		{"none", 1e-3, 1687206}, // used only with layer_norm
 		{"channels", 0, 1687206 + 2*(32+64+64+512)},
 		{"all", 1e-5, 1687206 + 2*(32*20*20+64*9*9+64*7*7+512)},
 	} {
@@ -66,7 +66,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// nn.TD has 1 for a Scale of 0, which a setting of 0 must not become.
+// Scale 0 of nn.TD stands for 1, so a setting of 0 is refused.
 func TestLossCoefIsAboveZero(t *testing.T) {
 	cfg := must(train.NewConfig("pqn"))(t)
 	if err := cfg.Set("loss_coef", "0"); err == nil || err.Error() != "loss_coef: 0, must be 1e-06 to 1000" {

@@ -11,7 +11,7 @@ import (
 
 func init() { cudatest.Start() }
 
-// What every method promises holds on a GPU.
+// The suite passes on a GPU.
 func TestOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	traintest.OnGPU(t, subject(nil))

@@ -7,8 +7,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// authors is PQN as its authors' code has it for Atari games: 128 environments, 32 rounds, two
-// epochs of 32 minibatches, layer normalisation over channels, half of the squared error.
+// authors is PQN of its authors' code for Atari games: 128 environments, 32 rounds, two epochs of
+// 32 minibatches, layer normalisation over channels, half of the squared error.
 var authors = []settings.Row{
 	{"num_envs", "128"},
 	{"policy", "auto"},
@@ -34,8 +34,8 @@ var authors = []settings.Row{
 	{"exploration_fraction", "0.1"},
 }
 
-// cleanRL is pqn_atari_envpool.py of CleanRL, but that returns are cut at ends: eight
-// environments, 128 rounds, four epochs of four minibatches, layer normalisation over all
+// cleanRL is pqn_atari_envpool.py of CleanRL, except that returns are cut at the ends of episodes:
+// eight environments, 128 rounds, four epochs of four minibatches, layer normalisation over all
 // outputs, orthogonal initial weights, the whole squared error, a learning rate that falls.
 var cleanRL = append(slices.Clone(authors), []settings.Row{
 	{"num_envs", "8"},
@@ -51,9 +51,9 @@ var cleanRL = append(slices.Clone(authors), []settings.Row{
 	{"exploration_final_eps", "0.01"},
 }...)
 
-// lives are the options of the games of both: a life is an episode (episodic_life: True in
-// purejaxql's config/alg/pqn_atari.yaml, and in pqn_atari_envpool.py). Their clipped rewards, up to
-// 30 NOOPs and frames of four without sticky actions are the recipe "ale".
+// lives are env_options of both sources: a life is an episode (episodic_life: True in purejaxql's
+// config/alg/pqn_atari.yaml, and in pqn_atari_envpool.py). The recipe "ale" has their clipped
+// rewards, up to 30 NOOPs and frame skips of four without sticky actions.
 const lives = `{"episodic_life": true}`
 
 // tuned holds settings that solve a built-in environment: means of `make learn`, on avx512bf16.
@@ -94,7 +94,7 @@ var tuned = map[string][]settings.Row{
 	}...),
 }
 
-// presets are documented tables of settings, which apply on top of the others.
+// presets are documented tables of settings.
 var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0", "Bricks-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},

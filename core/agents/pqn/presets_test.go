@@ -6,7 +6,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// What the sources say, and what else differs from the defaults.
+// Values of the sources, and other settings that differ from the defaults.
 func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 	// purejaxql's pqn_atari.py and config/alg/pqn_atari.yaml: 128 environments x 32, 2 epochs x 32
 	// minibatches, lambda .65, RAdam 2.5e-4 constant, clip 10, epsilon 1 to .001 over a tenth,
@@ -27,7 +27,7 @@ func TestPresetsHaveTheirSourcesValues(t *testing.T) {
 		"layer_norm": "all", "layer_norm_eps": "1e-05", "init": "orthogonal", "loss_coef": "1", "radam_eps": "1e-08", "cnn": "nature", "net_arch": "120,84",
 	}
 	games := map[string]string{"env_options": `{"episodic_life": true}`}
-	// Ours: see the evidence in presets.go.
+	// Our own values: see presets.go.
 	tuned := map[string]string{"num_envs": "8", "layer_norm_eps": "1e-06", "batch_size": "64", "learning_rate": "0.0005", "learning_rate_final": "0"}
 	traintest.Presets(t, "pqn", map[string]map[string]string{
 		"pqn CartPole-v1":            authors,

@@ -9,7 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// subject is PQN for the suite, with settings on top.
+// subject is PQN for the suite, with further settings.
 func subject(edit map[string]string) traintest.Subject {
 	settings := map[string]string{"net_arch": "8", "learning_rate": "0.01", "n_steps": "7", "batch_size": "6", "n_epochs": "3", "exploration_fraction": "0.5"}
 	maps.Copy(settings, edit)
@@ -24,7 +24,7 @@ func subject(edit map[string]string) traintest.Subject {
 	}
 }
 
-// What every method promises, in four ways to run this one.
+// The suite of every method, with various settings.
 func TestSuite(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
 		"as it is":              {},
