@@ -13,36 +13,36 @@ import (
 	"github.com/paceline-rl/paceline/core/policy"
 )
 
-// kindRun is a checkpoint of a Trainer, as opposed to policy.Kind.
+// kindRun is the kind of a Trainer's checkpoint; that of a policy is policy.Kind.
 const kindRun = "run"
 
-// content is what the manifest of a checkpoint says.
+// content is the manifest of a checkpoint.
 type content struct {
 	Method   string            `json:"method"`
 	Settings map[string]string `json:"settings"`
 	Policy   policy.Saved      `json:"policy"`
-	// Lost is why the file has no experience, and is of an earlier step than the run had reached:
-	// the GPU was lost.
+	// Lost is the error of a GPU that was lost. The file then has no experience, and is of an
+	// earlier step than the run had reached.
 	Lost string `json:"lost,omitempty"`
 }
 
-// savedRun is part "run": what the Trainer itself counts.
+// savedRun is part "run": the Trainer's own counts.
 type savedRun struct {
 	Begun    bool      `json:"begun"`
 	End      int64     `json:"end"`
 	Halted   bool      `json:"halted"`
 	Episodes int64     `json:"episodes"`
-	Recent   []Episode `json:"recent"` // n of them, episode e of all in slot e mod n
+	Recent   []Episode `json:"recent"` // n episodes; episode e of the run is in slot e mod n
 	// Window is how many episodes are listed as soon as there are so many; files from
 	// before there was a setting for it have none, and 100.
 	Window *int64 `json:"window,omitempty"`
 }
 
-// Save writes a checkpoint: weights, optimiser, counts, random streams and
-// schedules, and with experience the whole rest, so that a Trainer that loads it
-// goes on with the same bits as this one does. The updates due at this step are
-// done first (but not after a Stop). A failure leaves an older file at path as it
-// was. After a GPU was lost, the file has what was there at the latest copy, and no experience.
+// Save writes a checkpoint: parameters, optimiser, counts, random streams and schedules; with
+// experience also everything else, so that a Trainer that loads it goes on with the same bits as
+// this one. The updates that are due are done first, but not after Stop. A failure leaves an older
+// file at path as it was. After a GPU was lost, the file has the state of the latest copy, without
+// experience.
 func (t *Trainer) Save(path string, experience bool) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 		return err
 	}
 	parts := append([]checkpoint.Part{t.runPart()}, t.method.Parts(true)...)
-	if err := t.device.Lost(); err != nil && t.lost == "" { // while they were fetched from it
+	if err := t.device.Lost(); err != nil && t.lost == "" { // the device was lost while Parts read from it
 		if err := t.recover(err); err != nil {
 			return err
 		}
@@ -62,12 +62,12 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 	parts = slices.DeleteFunc(parts, func(p checkpoint.Part) bool { return p.Write == nil || p.Optional && !experience })
 	settings := t.cfg.Map()
 	for _, name := range append([]string{"device"}, t.def.Placement...) {
-		settings[name] = deviceAuto // what goes on from it may have another
+		settings[name] = deviceAuto // the trainer that loads the file may have another device
 	}
 	return checkpoint.Save(path, kindRun, content{t.def.Name, settings, t.policy().Saved(), t.lost}, parts)
 }
 
-// runPart is what the Trainer itself counts.
+// runPart is the part of the Trainer's own counts.
 func (t *Trainer) runPart() checkpoint.Part {
 	h := t.host
 	save := func() (savedRun, error) {
@@ -78,7 +78,7 @@ func (t *Trainer) runPart() checkpoint.Part {
 		if n > 0 {
 			s.Recent = rotated(h.recent, n-int(h.episodes%int64(n)))
 		}
-		if int64(n) < min(h.episodes, window) { // of a file with a smaller one
+		if int64(n) < min(h.episodes, window) { // loaded from a file with a smaller window
 			window = int64(n)
 		}
 		s.Window = &window
@@ -109,15 +109,15 @@ func (t *Trainer) runPart() checkpoint.Part {
 	})
 }
 
-// rotated returns list from its element at on, and then those before.
+// rotated returns the elements from index at on, followed by those before it.
 func rotated(list []Episode, at int) []Episode {
 	return append(slices.Clone(list[at:]), list[:at]...)
 }
 
-// Load replaces the state by that of a checkpoint made with the same environment and
-// network. Where the file has no experience, ours is emptied, new
-// episodes begin, and a warm-up comes before the next updates; num_envs may differ then, and the
-// exploration RNGs stay ours. On failure nothing has changed.
+// Load replaces the state by that of a checkpoint with the same environment and network. If the
+// file has no experience, the trainer's experience is discarded, new episodes begin, and a warm-up
+// comes before the next updates; num_envs may differ then, and the trainer keeps its own
+// exploration streams. On failure nothing has changed.
 func (t *Trainer) Load(path string) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -149,8 +149,8 @@ func (t *Trainer) Load(path string) (err error) {
 	return nil
 }
 
-// LoadExperience replaces the stored experience by a checkpoint's and leaves all else as it is.
-// The episodes in progress are cut at the next Begin, which must come before any step.
+// LoadExperience replaces the stored experience by that of a checkpoint and leaves everything else
+// as it is. The next Begin, which must come before any step, cuts the episodes in progress.
 func (t *Trainer) LoadExperience(path string) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -188,8 +188,8 @@ func (t *Trainer) LoadExperience(path string) (err error) {
 	return nil
 }
 
-// otherNumber returns the parts that can be loaded from a file of another number of environments:
-// all that are no environment's, where the file has no experience.
+// otherNumber returns the parts that can be loaded from a file with another number of environments.
+// Such a file must have no experience.
 func (t *Trainer) otherNumber(r *checkpoint.Reader, parts []checkpoint.Part, envs int) ([]checkpoint.Part, error) {
 	if slices.ContainsFunc(parts, func(p checkpoint.Part) bool { return p.Optional && r.Has(p.Name) }) {
 		return nil, t.otherEnvs(envs)
@@ -201,7 +201,8 @@ func (t *Trainer) otherEnvs(envs int) error {
 	return fmt.Errorf("num_envs: the checkpoint has \"%d\", this trainer has \"%d\", must be equal where experience is loaded; weights alone (set_parameters) fit any number", envs, t.common.NumEnvs)
 }
 
-// fits compares what shapes the state but num_envs, and returns the file's.
+// fits compares the settings that shape the state, except num_envs, and returns the num_envs of the
+// file.
 func (t *Trainer) fits(r *checkpoint.Reader) (envs int, err error) {
 	cfg, c, err := configOf(r)
 	if err != nil {
@@ -221,7 +222,7 @@ func (t *Trainer) fits(r *checkpoint.Reader) (envs int, err error) {
 		}
 		own, _ := t.cfg.Get(name)
 		if (name == "env" || name == "env_options") && (t.source == nil || cfg.Common().Env == "") {
-			continue // the host's environments have no name: what they observe is compared below
+			continue // the host's environments have no name; their observations are compared below
 		}
 		if own != saved && !(name == "env_options" && sameOptions(own, saved)) {
 			return 0, fmt.Errorf("%s: the checkpoint has %q, this trainer has %q", name, saved, own)
@@ -233,8 +234,8 @@ func (t *Trainer) fits(r *checkpoint.Reader) (envs int, err error) {
 	return envs, nil
 }
 
-// sameOptions reports whether two texts of env_options say the same, but for "waits", which
-// no state depends on.
+// sameOptions reports whether two values of env_options are equal, except "waits", on which no
+// state depends.
 func sameOptions(a, b string) bool {
 	x, xerr := env.ParseOptions(a)
 	y, yerr := env.ParseOptions(b)
@@ -256,7 +257,7 @@ func configOf(r *checkpoint.Reader) (*Config, *content, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// In the order of the table, so that errors are the same every time.
+	// The order of the table makes errors reproducible.
 	for i := range cfg.Table().Len() {
 		s, err := cfg.Table().At(i)
 		if err != nil {
@@ -271,8 +272,7 @@ func configOf(r *checkpoint.Reader) (*Config, *content, error) {
 	return cfg, &c, nil
 }
 
-// LoadConfig returns the settings stored in a checkpoint, of the method that it
-// names.
+// LoadConfig returns the settings in a checkpoint, of the method that it names.
 func LoadConfig(path string) (*Config, error) {
 	r, err := checkpoint.Open(path)
 	if err != nil {

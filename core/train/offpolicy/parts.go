@@ -10,8 +10,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// savedClock is part "clock": every count, schedule and random stream but those of
-// the environments.
+// savedClock is part "clock": every count, schedule and random stream except those of the
+// environments.
 type savedClock struct {
 	Clock         Clock             `json:"clock"`
 	Schedule      Schedule          `json:"schedule"`
@@ -32,10 +32,10 @@ func (s *savedClock) due() int64 {
 	return s.Clock.Begun + s.Periods.spread(s.Clock.T)
 }
 
-// Parts lists a checkpoint's parts. What a file without the replay memory lacks
-// comes last, and the environments at the very end (see actor.Group).
+// Parts lists a checkpoint's parts. Experience comes last, and the environments at the very end
+// (see actor.Group).
 func (r *Run) Parts(saving bool) []checkpoint.Part {
-	whole := false // the clock was read, too, and not the experience alone
+	whole := false // the clock was read, too, not the experience alone
 	optimizer := nn.TensorsPart("optimizer.safetensors", r.Updates.minibatch.stepper.Optimizer().State())
 	parts := []checkpoint.Part{
 		policy.SetPart(setTheta, r.Theta),
@@ -50,7 +50,7 @@ func (r *Run) Parts(saving bool) []checkpoint.Part {
 	return append(parts, r.replayPart(&whole), r.Samplers.Environments(saving))
 }
 
-// snapshotPart is the acting copy of theta. Where the file has none, it is theta's.
+// snapshotPart is the part of Snapshot. If the file has none, Snapshot is a copy of Theta.
 func (r *Run) snapshotPart() checkpoint.Part {
 	p := policy.SetPart(setSnapshot, r.Snapshot)
 	p.Optional = true
@@ -64,7 +64,7 @@ func (r *Run) snapshotPart() checkpoint.Part {
 	return p
 }
 
-// clockPart sets whole when it is adopted.
+// clockPart is the part of the counts. It sets whole when it is adopted.
 func (r *Run) clockPart(whole *bool) checkpoint.Part {
 	save := func() (s savedClock, err error) {
 		draws, err := r.Updates.minibatch.draws.MarshalBinary()
@@ -103,8 +103,8 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 	})
 }
 
-// check refuses counts that no run has, so that a damaged file never asks for
-// updates without end. envs: how many environments have counted, at most.
+// check refuses counts that no run has, so that a damaged file never asks for endless updates. envs
+// is the largest number of environments that may have counted.
 func (s *savedClock) check(envs int) error {
 	const most = int64(1) << 51
 	c, p := &s.Clock, s.Periods
@@ -124,7 +124,7 @@ func (s *savedClock) check(envs int) error {
 	if err := s.Schedule.Rate.Check("learning_rate", 1e3); err != nil {
 		return err
 	}
-	// A round goes past what ends the warm-up, and past a boundary.
+	// A round may go past the end of the warm-up, and past a boundary.
 	w := int64(envs)
 	if c.Warmup >= c.WarmAt+w || c.Warm && c.Warmup < c.WarmAt || c.Refill > c.WarmAt || c.Warm && c.Refill > 0 {
 		return fmt.Errorf("clock: %d steps of warm-up, which ends at %d", c.Warmup, c.WarmAt)
@@ -135,7 +135,7 @@ func (s *savedClock) check(envs int) error {
 	if passed := c.T / p.TargetInterval; c.Copies > passed || c.Copies < 0 && c.T > 0 || c.Copies < passed-2-(p.Window+w)/p.TargetInterval {
 		return fmt.Errorf("clock: %d copies of the target, where %d are due", c.Copies, passed)
 	}
-	// Updates are behind or ahead by what a window asks for, or by a burst.
+	// Updates are behind or ahead by at most those of a window, or by a burst.
 	due, spread := s.due(), p.spread(c.T)
 	slack := p.spread(min(p.Window, 1<<20)+w) + int64(p.GradientSteps)
 	if d := due - c.Begun; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.Due))) && s.UpdatesDue != nil || s.Updates > due+slack || due-s.Updates > slack {
@@ -147,9 +147,9 @@ func (s *savedClock) check(envs int) error {
 	return nil
 }
 
-// replayPart is the replay memory. Where the file has none, ours is emptied at the
-// end. Where nothing can be sampled then, learning_starts random steps come before
-// updates go on, which experience that is loaded later ends. whole: of clockPart.
+// replayPart is the part of the replay memory. If the file has none, the memory is emptied at the
+// end. If nothing can be drawn then, learning_starts random steps come before updates go on; a
+// later load of experience ends these steps. whole is that of clockPart.
 func (r *Run) replayPart(whole *bool) checkpoint.Part {
 	p := r.Memory.Part("replay.bin", r.spec.Action.N)
 	p.Alone = true
@@ -162,10 +162,10 @@ func (r *Run) replayPart(whole *bool) checkpoint.Part {
 		return func() {
 			adopt()
 			r.room.forget()
-			// Its episodes in progress are not those of our environments. In a file that has these,
-			// too, they come behind and are adopted later.
+			// The loaded episodes in progress are not those of the trainer's environments. A file
+			// with environments has them in a later part.
 			r.Samplers.Forget()
-			// With its replay a run saved in the warm-up has its steps staged.
+			// A run saved during the warm-up, with its replay memory, has staged steps only.
 			switch c, empty := &r.Clock, r.Memory.Len() == 0; {
 			case empty && (c.Warm || in == nil):
 				c.refill(int64(r.cfg.LearningStarts))
