@@ -1,7 +1,7 @@
 // Package offpolicy is what methods share that learn Q-values from a replay memory: DQN. A method
-// embeds a Run, which is train.Method but for Advance, and train.Pushed but for Act and Observe.
-// These three are the method's, to be read beside its paper; they say when a window ends, when the
-// target network is updated and which chooser acts.
+// embeds a Run, which is train.Method except Advance, and train.Pushed except Act. Both are the
+// method's, to be read beside its paper; they say when a window ends, when the target network is
+// updated and which chooser acts.
 //
 // # Pieces
 //
@@ -18,12 +18,13 @@
 // # What holds for a Run
 //
 //   - Inside a window the replay memory and ThetaMinus do not change, so the window's updates are
-//     defined at its start and may run at any time inside it. Only a window's boundary, the end of
-//     the warm-up and, without concurrent training, an update that is due flush the replay memory.
+//     defined at its start and may run at any time inside it. The replay memory is flushed at a
+//     window's boundary, at the end of the warm-up, by Insert, and without concurrent training
+//     before every update.
 //   - The trainer thread writes Theta and the optimiser, and only while an update is in progress.
 //     Every other reader and writer first waits until no update is in progress (Updates.wait).
-//   - Which updates are due is a function of the counts (Clock.Due). A reader waits for exactly
-//     these updates, so a result is a function of the seed and the step.
+//   - Which updates are due is a function of the counts (Config.updatesDue). A reader waits for
+//     exactly these updates, so a result is a function of the seed and the step.
 //   - A checkpoint's parts, and their order, are the same for every method.
 //
 // A Run belongs to its train.Trainer and is called by one goroutine at a time, except Wake.
