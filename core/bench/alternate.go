@@ -16,48 +16,48 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// AlternateOptions are those of the benchmark of alternating samplers, on two cores.
+// AlternateOptions are the options of the benchmark of alternating samplers, which uses two cores.
 type AlternateOptions struct {
 	Env       string  `json:"env"`
 	NumEnvs   int     `json:"num_envs"`
-	Rounds    int     `json:"rounds"` // of a trial
+	Rounds    int     `json:"rounds"` // per trial
 	Trials    int     `json:"trials"`
 	WaitMS    float64 `json:"wait_ms"`
 	Precision string  `json:"precision"`
 }
 
-// AlternateReport has steps per second of every trial, with the Nature CNN; trial i of all was
-// measured before trial i+1 of any.
+// AlternateReport has the steps per second of every trial, with the Nature CNN. All cases run trial
+// i before any case runs trial i+1.
 type AlternateReport struct {
 	Options AlternateOptions `json:"options"`
 	ISA     string           `json:"isa"`
-	// Acting alone, in batches of half of the environments, and stepping alone, on one core
-	// each; two groups with one core for acting and one for stepping; one group that has two
-	// cores for both, one after the other; two groups where both cores do what there is.
-	Act      []float64 `json:"act"`
-	Step     []float64 `json:"step"`
-	Two      []float64 `json:"two_groups"`
-	One      []float64 `json:"one_group"`
-	TwoFree  []float64 `json:"two_groups_both_cores"`
-	WaitOne  []float64 `json:"wait_one_group"` // Catch-v0, whose own step takes little, and a wait, on two cores
-	WaitTwo  []float64 `json:"wait_two_groups"`
-	OfSlower float64   `json:"alternating_of_slower"` // medians of the trials' Two over the slower of Act and Step
-	OneOf    float64   `json:"one_group_of_slower"`
-	FreeOf   float64   `json:"two_groups_both_cores_of_slower"`
-	Waiting  float64   `json:"waiting_two_of_one"`
+
+	Act                []float64 `json:"act"`                   // one core, acting only, batches of half of the environments
+	Step               []float64 `json:"step"`                  // one core, stepping only
+	TwoGroups          []float64 `json:"two_groups"`            // one core acts, the other steps
+	OneGroup           []float64 `json:"one_group"`             // both cores act, then both step
+	TwoGroupsBothCores []float64 `json:"two_groups_both_cores"` // both cores act and step
+	WaitOneGroup       []float64 `json:"wait_one_group"`        // two cores, Catch-v0 with steps that wait
+	WaitTwoGroups      []float64 `json:"wait_two_groups"`
+
+	// Medians of the ratios of the trials. The slower is the slower of Act and Step.
+	AlternatingOfSlower float64 `json:"alternating_of_slower"`
+	OneGroupOfSlower    float64 `json:"one_group_of_slower"`
+	BothCoresOfSlower   float64 `json:"two_groups_both_cores_of_slower"`
+	WaitingTwoOfOne     float64 `json:"waiting_two_of_one"`
 }
 
-// sampling is a Group that fills rollouts and learns nothing.
-type sampling struct {
+// sampler is a Group that fills rollouts, without learning.
+type sampler struct {
 	group   *actor.Group
 	rollout *rollout.Rollout
 	close   []func() error
 }
 
-// newSampling makes environments and what acts in them, with so many threads for acting, for
-// stepping, and for both together.
-func newSampling(o *AlternateOptions, envs, groups, act, step, cores int, cost *stepCost) (x *sampling, err error) {
-	x = &sampling{}
+// newSampler makes environments and a group that acts in them, with act threads for acting and step
+// threads for stepping, of which at most cores run at the same time.
+func newSampler(o *AlternateOptions, envs, groups, act, step, cores int, cost *stepCost) (x *sampler, err error) {
+	x = &sampler{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, x.Close())
@@ -128,16 +128,16 @@ func newSampling(o *AlternateOptions, envs, groups, act, step, cores int, cost *
 
 var chooser = &policy.Softmax{Pi: 0, V: 1}
 
-// Close frees everything, the newest first.
-func (x *sampling) Close() (err error) {
+// Close frees everything, in reverse order.
+func (x *sampler) Close() (err error) {
 	for k := len(x.close) - 1; k >= 0; k-- {
 		err = errors.Join(err, x.close[k]())
 	}
 	return err
 }
 
-// rounds takes so many rounds and returns the steps per second.
-func (x *sampling) rounds(n int) (float64, error) {
+// roundRate runs n rounds and returns the steps per second.
+func (x *sampler) roundRate(n int) (float64, error) {
 	began, steps := time.Now(), int64(0)
 	for k := range n {
 		ran, err := x.group.Round(0, chooser, x.rollout.Left() > 1 && k < n-1)
@@ -155,8 +155,8 @@ func (x *sampling) rounds(n int) (float64, error) {
 	return float64(steps) / time.Since(began).Seconds(), nil
 }
 
-// acts chooses actions as often, and takes no step.
-func (x *sampling) acts(n int) (float64, error) {
+// actRate chooses the actions of n rounds without stepping and returns the actions per second.
+func (x *sampler) actRate(n int) (float64, error) {
 	began := time.Now()
 	for range n {
 		if err := x.group.Choose(0, chooser, true); err != nil {
@@ -166,8 +166,8 @@ func (x *sampling) acts(n int) (float64, error) {
 	return float64(n*x.group.Envs) / time.Since(began).Seconds(), nil
 }
 
-// steps takes as many rounds with random actions.
-func (x *sampling) steps(n int) (float64, error) {
+// stepRate runs n rounds with random actions and returns the steps per second.
+func (x *sampler) stepRate(n int) (float64, error) {
 	began := time.Now()
 	for range n {
 		if _, err := x.group.Round(0, uniform{policy.Uniform{Actions: x.group.Spec.Action.N}}, false); err != nil {
@@ -180,12 +180,12 @@ func (x *sampling) steps(n int) (float64, error) {
 	return float64(n*x.group.Envs) / time.Since(began).Seconds(), nil
 }
 
-// uniform has the columns of the rollout, which it leaves as they are.
+// uniform chooses random actions. It declares the rollout's columns but does not fill them.
 type uniform struct{ policy.Uniform }
 
 func (uniform) Columns() []string { return chooser.Columns() }
 
-// benchAlternate times alternating samplers, what they are made of, and one group.
+// benchAlternate times alternating samplers, acting and stepping alone, and a single group.
 func benchAlternate(decode func(any) error) (any, error) {
 	o := AlternateOptions{Env: "Pong", NumEnvs: 16, Rounds: 150, Trials: 7, WaitMS: 1, Precision: "fp32"}
 	if err := decode(&o); err != nil {
@@ -207,17 +207,17 @@ func benchAlternate(decode func(any) error) (any, error) {
 		to                             *[]float64
 		envs, groups, act, step, cores int
 		wait                           bool
-		run                            func(x *sampling, n int) (float64, error)
+		run                            func(x *sampler, n int) (float64, error)
 	}{
-		{&r.Act, o.NumEnvs / 2, 1, 1, 1, 1, false, (*sampling).acts},
-		{&r.Step, o.NumEnvs, 1, 1, 1, 1, false, (*sampling).steps},
-		{&r.Two, o.NumEnvs, 2, 1, 1, 2, false, (*sampling).rounds},
-		{&r.One, o.NumEnvs, 1, 2, 2, 2, false, (*sampling).rounds},
-		{&r.TwoFree, o.NumEnvs, 2, 2, 2, 2, false, (*sampling).rounds},
-		{&r.WaitOne, o.NumEnvs, 1, 2, 2, 2, true, (*sampling).rounds},
-		{&r.WaitTwo, o.NumEnvs, 2, 2, 2, 2, true, (*sampling).rounds},
+		{&r.Act, o.NumEnvs / 2, 1, 1, 1, 1, false, (*sampler).actRate},
+		{&r.Step, o.NumEnvs, 1, 1, 1, 1, false, (*sampler).stepRate},
+		{&r.TwoGroups, o.NumEnvs, 2, 1, 1, 2, false, (*sampler).roundRate},
+		{&r.OneGroup, o.NumEnvs, 1, 2, 2, 2, false, (*sampler).roundRate},
+		{&r.TwoGroupsBothCores, o.NumEnvs, 2, 2, 2, 2, false, (*sampler).roundRate},
+		{&r.WaitOneGroup, o.NumEnvs, 1, 2, 2, 2, true, (*sampler).roundRate},
+		{&r.WaitTwoGroups, o.NumEnvs, 2, 2, 2, 2, true, (*sampler).roundRate},
 	}
-	made := make([]*sampling, len(cells))
+	made := make([]*sampler, len(cells))
 	closeAll := func() (err error) {
 		for _, x := range made {
 			if x != nil {
@@ -233,7 +233,7 @@ func benchAlternate(decode func(any) error) (any, error) {
 				if c.wait {
 					cost.waits, cost.each = true, wait
 				}
-				x, err := newSampling(&o, c.envs, c.groups, c.act, c.step, c.cores, cost)
+				x, err := newSampler(&o, c.envs, c.groups, c.act, c.step, c.cores, cost)
 				if err != nil {
 					return nil, errors.Join(err, closeAll())
 				}
@@ -259,6 +259,6 @@ func benchAlternate(decode func(any) error) (any, error) {
 		}
 		return median(ratios)
 	}
-	r.OfSlower, r.OneOf, r.FreeOf, r.Waiting = of(r.Two, slower), of(r.One, slower), of(r.TwoFree, slower), of(r.WaitTwo, r.WaitOne)
+	r.AlternatingOfSlower, r.OneGroupOfSlower, r.BothCoresOfSlower, r.WaitingTwoOfOne = of(r.TwoGroups, slower), of(r.OneGroup, slower), of(r.TwoGroupsBothCores, slower), of(r.WaitTwoGroups, r.WaitOneGroup)
 	return r, closeAll()
 }

@@ -1,5 +1,5 @@
-// Package bench holds the benchmarks that the library runs by name: what the
-// tables of the README are made of. Options and reports are JSON.
+// Package bench has the benchmarks that the library runs by name. Their results are the tables of
+// the documentation. Options and reports are JSON.
 package bench
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Bench runs the benchmark called name with options, a JSON object ("" for the
-// defaults), and returns its report, a JSON object.
+// Bench runs the benchmark `name` and returns its report, a JSON object. options is a JSON object,
+// or "" for the defaults.
 func Bench(name, options string) (report string, err error) {
 	benches := map[string]func(decode func(any) error) (any, error){
 		"alternate": benchAlternate,

@@ -9,15 +9,15 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// slow leaves a test out of -short where C's kernels are missing: there it takes a quarter of a minute.
-func slow(t *testing.T) {
+// skipSlow skips a test with -short if the C kernels are not built: in Go it takes 15 seconds.
+func skipSlow(t *testing.T) {
 	if testing.Short() && cpu.Chosen() == "go" {
-		t.Skip("left out by -short, without C's kernels")
+		t.Skip("left out by -short, because the C kernels are not built")
 	}
 }
 
 func TestBenchUpdate(t *testing.T) {
-	slow(t)
+	skipSlow(t)
 	text, err := Bench("update", `{"batch": 2, "act": [1, 3], "precisions": ["bf16"], "threads": [1, 2], "trials": 2}`)
 	if err != nil {
 		t.Fatal(err)
@@ -27,14 +27,14 @@ func TestBenchUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(r.Results) != 8 {
-		t.Fatalf("%d results, want 2 thread counts of 4 works", len(r.Results))
+		t.Fatalf("%d results, want 4 kinds of work with 2 thread counts", len(r.Results))
 	}
 	for _, c := range r.Results {
 		if len(c.Ms) != 2 || len(c.Peak) != 2 || c.Ms[0] <= 0 || c.Peak[1] <= 0 || (c.Done <= 0 || c.Flop < c.Done) != (c.Work == "sample") {
 			t.Errorf("%+v", c)
 		}
 	}
-	// 18.7 MFLOP a state, and for an update of 32 2.18 GFLOP: design figures of the Nature CNN.
+	// The Nature CNN needs 18.7 MFLOP per state, and 2.18 GFLOP for an update with 32 rows.
 	if f := r.Results[2].Flop; f < 18.6e6 || f > 18.8e6 {
 		t.Errorf("%v floating-point operations for one state", f)
 	}
@@ -42,7 +42,7 @@ func TestBenchUpdate(t *testing.T) {
 		t.Errorf("%v floating-point operations for an update of two", f)
 	}
 	if r.Device != "cpu" || r.Row != 0 {
-		t.Errorf("on %s, %d in a row, want none on the CPU", r.Device, r.Row)
+		t.Errorf("device %s, row %d, want row 0 on the CPU", r.Device, r.Row)
 	}
 	for want, options := range map[string]string{
 		`options: precisions "fp8", must be fp32 or bf16`:  `{"precisions": ["fp8"]}`,
@@ -59,9 +59,9 @@ func TestBenchUpdate(t *testing.T) {
 	}
 }
 
-// Updates in a row have a result of their own, and GPUs have defaults of theirs.
-func TestBenchRow(t *testing.T) {
-	slow(t)
+// Updates in a row have their own result, and GPUs have their own defaults.
+func TestBenchUpdatesInARow(t *testing.T) {
+	skipSlow(t)
 	text, err := Bench("update", `{"batch": 2, "act": [1], "precisions": ["fp32"], "threads": [1], "trials": 2, "row": 3}`)
 	if err != nil {
 		t.Fatal(err)
@@ -78,13 +78,13 @@ func TestBenchRow(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	o := UpdateOptions{Row: -1}
-	if o.complete(true); !slices.Equal(o.Precisions, []string{"fp32", "tf32", "bf16"}) || !slices.Equal(o.Threads, []int{1}) || o.Row != 1000 {
-		t.Errorf("a GPU's options are %+v", o)
+	if o.setDefaults(true); !slices.Equal(o.Precisions, []string{"fp32", "tf32", "bf16"}) || !slices.Equal(o.Threads, []int{1}) || o.Row != 1000 {
+		t.Errorf("a GPU's default options are %+v", o)
 	}
 }
 
 func TestBenchSteps(t *testing.T) {
-	slow(t)
+	skipSlow(t)
 	text, err := Bench("modes", `{"num_envs": [4], "step_ms": [0, 1], "steps": 40, "trials": 1, "num_threads": 2, "settings": {"learning_starts": "40", "batch_size": "4", "buffer_size": "100", "policy": "MlpPolicy", "net_arch": "16"}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -94,21 +94,21 @@ func TestBenchSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(r.Results) != 16 || len(r.Parts) != 4*5 {
-		t.Fatalf("%d results and %d parts, want four modes of two kinds of two costs", len(r.Results), len(r.Parts))
+		t.Fatalf("%d results and %d parts, want 4 modes for 2 kinds of 2 costs", len(r.Results), len(r.Parts))
 	}
 	for i, c := range r.Results {
 		if len(c.PerSecond) != 1 || c.PerSecond[0] <= 0 || len(c.Limits) != 1 || c.Limits[0] <= 0 || c.Share <= 0 ||
 			c.Mode != modes[i%4].name || c.Kind != kinds[i/8] || c.StepMS != float64(i/4%2) || i%4 == 0 && (c.VsStandard != 1 || c.LimitVsStandard != 1) {
 			t.Errorf("%+v", c)
 		}
-		// Steps that cost so much are taken by four threads at once, or by two.
-		if most := map[string]float64{"wait": 4000, "busy": 2000}[c.Kind]; c.StepMS == 1 && c.PerSecond[0] > most {
-			t.Errorf("%+v: more than %v steps a second", c, most)
+		// Steps of 1 ms: all four environments wait at the same time, or two threads compute.
+		if limit := map[string]float64{"wait": 4000, "busy": 2000}[c.Kind]; c.StepMS == 1 && c.PerSecond[0] > limit {
+			t.Errorf("%+v: more than %v steps per second", c, limit)
 		}
 	}
 	for want, options := range map[string]string{
-		"options: step_ms -1, must be 0 to 1000":                            `{"step_ms": [-1]}`,
-		"options: env CartPole-v1, must show images where step_ms is given": `{"step_ms": [1], "env": "CartPole-v1"}`,
+		"options: step_ms -1, must be 0 to 1000":                         `{"step_ms": [-1]}`,
+		"options: env CartPole-v1, must show images if step_ms is given": `{"step_ms": [1], "env": "CartPole-v1"}`,
 		`setting "colour"`: `{"step_ms": [1], "settings": {"colour": "red"}}`,
 	} {
 		if _, err := Bench("modes", options); err == nil || !strings.Contains(err.Error(), want) {
@@ -117,20 +117,22 @@ func TestBenchSteps(t *testing.T) {
 	}
 }
 
-// Limits of made-up parts, worked out by hand.
+// limit returns the rates that were computed by hand for made-up parts.
 func TestLimits(t *testing.T) {
-	p := Parts{Update: 6, UpdateOne: 10, JointNew: 1, JointOne: 2, AloneNew: 0.5, Alone: 0.25, Cost: 20, Kind: "wait", cores: 2, envs: 8, every: 4, bursts: 1}
+	p := Parts{Update: 6, UpdateOne: 10, JointNew: 1, JointOne: 2, AloneNew: 0.5, Alone: 0.25, Cost: 20, Kind: "wait", cores: 2, envs: 8, stepsPerUpdate: 4, gradientSteps: 1}
 	for _, c := range []struct {
 		kind string
 		cost float64
 		ms   [4]float64 // for 8 steps: standard, concurrent, synchronized, both
 	}{
-		// Twice 6 + 2 x 0.5 + 20; a sampler's 0.25 + 20; 2 x 6 + 1 + 20; 2 + 20.
+		// 2 x (6 + 2 x 0.5 + 20); 0.25 + 20; 2 x 6 + 1 + 20; 2 + 20.
 		{"wait", 20, [4]float64{54, 20.25, 33, 22}},
-		// Training decides: acting takes 2 ms of a core, in which 2/10 of an update is done; the others take 6 ms.
+		// Training is the bottleneck. While acting takes 2 ms of one core, the other core does 2/10
+		// of an update; the remaining 1.8 updates take 6 ms each.
 		{"wait", 5, [4]float64{24, 2 + 1.8*6, 18, 2 + 1.8*6}},
-		// Two cores take 4 steps one after the other. With T ms for 8 steps beside two updates, samplers have
-		// 42 ms of a core and training the rest, all of it on one core at a time: T = (42 + 20) / 2.
+		// Each of the two cores does 4 steps. 8 steps take T ms with two updates: samplers use 42
+		// ms of the cores' 2 T ms, and training uses the rest, on one core at a time: T = (42 + 20)
+		// / 2.
 		{"busy", 5, [4]float64{2 * (6 + 1 + 10), 31, 12 + 1 + 20, 31}},
 	} {
 		p.Kind, p.Cost = c.kind, c.cost
@@ -147,7 +149,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestBenchForward(t *testing.T) {
-	slow(t)
+	skipSlow(t)
 	text, err := Bench("forward", `{"rows": [1, 3], "trials": 2}`)
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +159,7 @@ func TestBenchForward(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(r.Results) != 4 {
-		t.Fatalf("%d results, want two networks on two numbers of rows", len(r.Results))
+		t.Fatalf("%d results, want 2 networks with 2 numbers of rows", len(r.Results))
 	}
 	for _, c := range r.Results {
 		if len(c.Kernels) != 2 || len(c.Whole) != 2 || c.Kernels[0] <= 0 || c.Whole[1] <= 0 {
@@ -175,7 +177,7 @@ func TestBenchForward(t *testing.T) {
 	}
 }
 
-// What is timed as kernels must be what the network does.
+// The timed kernels compute the network's outputs.
 func TestForwardKernelsComputeTheNetwork(t *testing.T) {
 	for _, name := range []string{"mlp", "cnn"} {
 		r := ForwardResult{Network: name, Rows: 3}
@@ -195,7 +197,7 @@ func TestForwardKernelsComputeTheNetwork(t *testing.T) {
 }
 
 func TestBenchAlternate(t *testing.T) {
-	slow(t)
+	skipSlow(t)
 	text, err := Bench("alternate", `{"env": "Catch-v0", "num_envs": 4, "rounds": 3, "trials": 2, "wait_ms": 2}`)
 	if err != nil {
 		t.Fatal(err)
@@ -204,18 +206,18 @@ func TestBenchAlternate(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)
 	}
-	for _, rates := range [][]float64{r.Act, r.Step, r.Two, r.One, r.TwoFree, r.WaitOne, r.WaitTwo} {
+	for _, rates := range [][]float64{r.Act, r.Step, r.TwoGroups, r.OneGroup, r.TwoGroupsBothCores, r.WaitOneGroup, r.WaitTwoGroups} {
 		if len(rates) != 2 || rates[0] <= 0 || rates[1] <= 0 {
 			t.Errorf("%v, want two rates", rates)
 		}
 	}
-	for _, rate := range append(r.WaitOne, r.WaitTwo...) {
+	for _, rate := range append(r.WaitOneGroup, r.WaitTwoGroups...) {
 		if rate > 4/2e-3 { // four steps in 2 ms
 			t.Errorf("%v steps/s of environments that wait 2 ms", rate)
 		}
 	}
-	if want := (r.Two[0]/min(r.Act[0], r.Step[0]) + r.Two[1]/min(r.Act[1], r.Step[1])) / 2; r.OfSlower != want {
-		t.Errorf("%v of the slower, want %v", r.OfSlower, want)
+	if want := (r.TwoGroups[0]/min(r.Act[0], r.Step[0]) + r.TwoGroups[1]/min(r.Act[1], r.Step[1])) / 2; r.AlternatingOfSlower != want {
+		t.Errorf("%v of the slower, want %v", r.AlternatingOfSlower, want)
 	}
 	for _, bad := range []string{`{"num_envs": 3}`, `{"env": "CartPole-v1"}`, `{"wait_ms": -1}`, `{"rounds": 0}`, `{"precision": "fp64"}`, `{"env": "Ctach"}`} {
 		if _, err := Bench("alternate", bad); err == nil {

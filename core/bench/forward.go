@@ -13,19 +13,19 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// ForwardOptions are those of the benchmark of small forward passes.
+// ForwardOptions are the options of the benchmark of small forward passes.
 type ForwardOptions struct {
 	Rows   []int `json:"rows"`
 	Trials int   `json:"trials"`
 }
 
-// ForwardResult is one network on so many rows, on one thread. Trial i of all results
-// was measured before trial i+1 of any. All times are microseconds of a pass.
+// ForwardResult has the times of a network's forward passes on one thread, in microseconds per
+// pass. All cases run trial i before any case runs trial i+1.
 type ForwardResult struct {
 	Network string `json:"network"` // "mlp": 4 floats, layers of 64 and 64, 2 outputs; "cnn": the Nature CNN, 6 outputs
 	Rows    int    `json:"rows"`
-	// Kernels is the layers' kernels called one after the other, without the network
-	// around them: what no other code can do without.
+	// Kernels is the time of the layers' kernels alone, called one after the other. It is the
+	// minimum for Whole, the time of the network's forward pass.
 	Kernels []float64 `json:"kernels_us"`
 	Whole   []float64 `json:"network_us"`
 
@@ -33,13 +33,13 @@ type ForwardResult struct {
 	outputs        [2][]float32 // of the latest pass of each
 }
 
-// ForwardReport has the raw times; whoever prints them takes medians.
+// ForwardReport has the times of all trials.
 type ForwardReport struct {
 	ISA     string          `json:"isa"`
 	Results []ForwardResult `json:"results"`
 }
 
-// benchForward times the forward passes that acting on a few observations consists of.
+// benchForward times forward passes of few rows, as in acting.
 func benchForward(decode func(any) error) (any, error) {
 	o := ForwardOptions{Rows: []int{1, 8, 64}, Trials: 5}
 	if err := decode(&o); err != nil {
@@ -78,7 +78,7 @@ func benchForward(decode func(any) error) (any, error) {
 	return report, nil
 }
 
-// prepare makes the network, and the same of kernels.
+// prepare makes the network, and the same network from kernels.
 func (r *ForwardResult) prepare() error {
 	spec := nn.Spec{Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Trunks: []nn.Trunk{{Arch: "nature_cnn"}}, Heads: []nn.Head{{Name: "q", Out: 6}}}
 	convs := []kernel.Conv{
@@ -104,7 +104,7 @@ func (r *ForwardResult) prepare() error {
 	if err != nil {
 		return err
 	}
-	// Twice: the kernels alone have buffers of their own.
+	// Twice, because the kernels alone have their own buffers.
 	if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("rows: %d", r.Rows), Bytes: 2 * bytes}); err != nil {
 		return err
 	}
@@ -130,8 +130,8 @@ func (r *ForwardResult) prepare() error {
 	return nil
 }
 
-// kernels returns a forward pass of the layers, and where its outputs are then: of bytes, or where
-// there are no convolutions, of floats.
+// kernels returns a function that runs the layers' kernels, and the slice that gets its outputs.
+// The input is images, or states if there are no convolutions.
 func kernels(convs []kernel.Conv, denses []kernel.Dense, theta *nn.Params, rows int, images []byte, states []float32) (func() error, []float32) {
 	var layers []func()
 	tensors, x := theta.Tensors(), states
@@ -169,9 +169,10 @@ func kernels(convs []kernel.Conv, denses []kernel.Dense, theta *nn.Params, rows 
 	}, x
 }
 
-// microseconds is the median over 21 stretches of calls, each of about a millisecond.
+// microseconds returns the time of a call: the median over 21 batches of calls. Each batch takes at
+// least a millisecond.
 func microseconds(call func() error) (float64, error) {
-	stretch := func(calls int) (time.Duration, error) {
+	batch := func(calls int) (time.Duration, error) {
 		began := time.Now()
 		for range calls {
 			if err := call(); err != nil {
@@ -182,7 +183,7 @@ func microseconds(call func() error) (float64, error) {
 	}
 	calls, times := 1, make([]float64, 21)
 	for ; ; calls *= 2 {
-		took, err := stretch(calls)
+		took, err := batch(calls)
 		if err != nil {
 			return 0, err
 		}
@@ -191,7 +192,7 @@ func microseconds(call func() error) (float64, error) {
 		}
 	}
 	for i := range times {
-		took, err := stretch(calls)
+		took, err := batch(calls)
 		if err != nil {
 			return 0, err
 		}

@@ -14,26 +14,26 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// ModesOptions are those of the benchmark of the four modes.
+// ModesOptions are the options of the benchmark of the four modes.
 type ModesOptions struct {
 	Env        string            `json:"env"`
 	NumEnvs    []int             `json:"num_envs"`
 	NumThreads int               `json:"num_threads"` // 0: one per core
-	Steps      int64             `json:"steps"`       // timed in each trial
+	Steps      int64             `json:"steps"`       // timed steps per trial
 	Trials     int               `json:"trials"`
-	Settings   map[string]string `json:"settings"` // on top of the paper's
-	// StepMS, where there are any, asks for a StepsReport: environments whose steps cost so
-	// many milliseconds more, each as a wait and as a loop that computes.
+	Settings   map[string]string `json:"settings"` // override the paper's settings
+	// StepMS adds a cost in milliseconds to each step of the environments, once as a wait and once
+	// as computation. If StepMS is not empty, the report is a StepsReport.
 	StepMS []float64 `json:"step_ms"`
 }
 
-// ModeResult is one cell of the paper's Table 1, as agent steps per second.
+// ModeResult is one cell of the paper's Table 1, in agent steps per second.
 type ModeResult struct {
 	Mode       string    `json:"mode"`
 	NumEnvs    int       `json:"num_envs"`
-	PerSecond  []float64 `json:"steps_per_second"` // one a trial
+	PerSecond  []float64 `json:"steps_per_second"` // per trial
 	Median     float64   `json:"median"`
-	VsStandard float64   `json:"vs_standard"` // median over that of standard with one environment
+	VsStandard float64   `json:"vs_standard"` // Median / Median of standard with one environment
 }
 
 // ModesReport is the paper's Table 1 on this machine.
@@ -61,9 +61,9 @@ var modes = []mode{
 	{"both", true, true},
 }
 
-// benchModes times the four modes in turns, after a warm-up that is not timed,
-// with epsilon fixed at 0.1 as in section 5.1 of the paper. With one
-// environment there is nothing to synchronise, as in its Table 1.
+// benchModes times the four modes in turns, after a warm-up that is not timed. Epsilon is fixed at
+// 0.1, as in section 5.1 of the paper. As in its Table 1, one environment has no synchronized
+// modes.
 func benchModes(decode func(any) error) (any, error) {
 	o := ModesOptions{Env: "Catch-v0", NumEnvs: []int{1, 2, 4, 8}, Steps: 2000, Trials: 3}
 	if err := decode(&o); err != nil {
@@ -115,7 +115,7 @@ func benchModes(decode func(any) error) (any, error) {
 	return r, nil
 }
 
-// modesConfig is the configuration of a run in a mode.
+// modesConfig returns the configuration of a run with w environments.
 func modesConfig(o *ModesOptions, m mode, w int) (*train.Config, error) {
 	cfg, err := train.NewConfig("dqn")
 	if err != nil {
@@ -140,8 +140,8 @@ func modesConfig(o *ModesOptions, m mode, w int) (*train.Config, error) {
 	return cfg, nil
 }
 
-// timeMode returns the steps per second of a run. With cost not nil, its environments'
-// steps cost that after the warm-up.
+// timeMode returns the steps per second of a run. If cost is not nil, the environments' steps have
+// this cost after the warm-up.
 func timeMode(o *ModesOptions, m mode, w int, cost *stepCost) (rate float64, err error) {
 	cfg, err := modesConfig(o, m, w)
 	if err != nil {
@@ -179,7 +179,7 @@ func timeMode(o *ModesOptions, m mode, w int, cost *stepCost) (rate float64, err
 		defer cost.on.Store(false)
 	}
 	from, began := t.Stats().Steps, time.Now()
-	if err := t.Run(0, 0); err != nil { // to the end of the run, with its last update
+	if err := t.Run(0, 0); err != nil { // until the end of the run, including its last update
 		return 0, err
 	}
 	return float64(t.Stats().Steps-from) / time.Since(began).Seconds(), nil

@@ -17,60 +17,56 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// Parts are what a run is made of, each measured by itself, with nothing beside it, and
-// the limits of the four modes follow from them. Times are medians, in milliseconds. A
-// forward pass is measured behind an update, which leaves little of the weights in caches.
+// Parts are the costs of the parts of a run: medians in milliseconds. Each part is measured alone.
+// A forward pass is measured right after an update, which evicts most of the weights from the
+// caches.
 //
-// With c cores, W environments and G updates for every F steps, the best that a mode can
-// do is as follows. Where steps wait, those that may be taken at the same time wait at the
-// same time; where they compute, a core takes one after the other. So m steps of the
-// environments, which may be taken at once, take
+// limit computes the highest rate of each of the four modes from the parts. With c cores, W
+// environments and G updates for every F steps, m concurrent steps take
 //
-//	steps(m) = Cost + ceil(m / c) Step          where steps wait
-//	steps(m) = ceil(m / c) (Cost + Step)        where they compute
+//	steps(m) = Cost + ceil(m / c) Step          if steps wait: the waits overlap
+//	steps(m) = ceil(m / c) (Cost + Step)        if steps compute: a core does one step at a time
 //
-// standard: in turns G updates on all cores, then F steps of different environments, each
-// with its own forward pass by weights that are new (W of them at a time where F is more):
+// standard alternates between G updates on all cores and F steps of different environments. Each
+// step has its own forward pass with changed weights. If F > W, W steps run at a time:
 //
 //	F steps take G Update + F/m (ceil(m / c) AloneNew + steps(m)), m = min(F, W)
 //
-// synchronized: in turns the updates of W steps, on all cores, one forward pass of W rows
-// by new weights, on all cores, and W steps at once:
+// synchronized alternates between the updates for W steps on all cores, one forward pass of W rows
+// with changed weights on all cores, and W concurrent steps:
 //
 //	W steps take (W G / F) Update + JointNew + steps(W)
 //
-// concurrent, both: the updates run beside the samplers, and a round cannot take less than
-// either of these needs:
+// concurrent and both run the updates concurrently with the samplers. W steps take the longer of
+// two times:
 //
-//   - a sampler for its steps, were the trainer not there: Alone + steps(1) where steps
-//     wait or there is a core for each (ceil(W / c) times that where they compute) for
-//     concurrent, and JointOne + steps(W) for both;
-//   - the cores for everything. Acting and computing steps take S of a core's time (W
-//     Alone, or JointOne, and W times Step, and Cost where steps compute), so training has
-//     on average c - S/T of the cores in a round that takes T. An update takes Update on c
-//     cores and UpdateOne on one; for numbers between, its rate is taken from the straight
-//     line through these (and 0). T is the shortest in which (W G / F) updates are done.
+//   - The time of the samplers without the trainer. For concurrent, Alone + steps(1), times
+//     ceil(W / c) if steps compute. For both, JointOne + steps(W).
+//   - The time that the cores need for all of the work. Acting and computing steps take S of core
+//     time: W Alone (concurrent) or JointOne (both), W Step, and W Cost if steps compute. So during
+//     a time T the training has c - S/T cores on average. An update takes Update on c cores and
+//     UpdateOne on one core. The update rate is linear between 0, 1 and c cores. T is the shortest
+//     time in which W G / F updates finish.
 //
-// Left out are what threads cost each other, in caches and in the time that waking
-// takes, cores that are idle while a layer is computed to its end, recording steps, and the
-// waits at a window's end.
+// The limits leave out what threads cost one another through caches and wake-ups, cores that idle
+// at the end of a layer, the recording of steps, and the waits at the end of a window.
 type Parts struct {
-	Update    float64 `json:"update_ms"`     // a minibatch update on all cores: drawing it, gradient, optimiser
-	UpdateOne float64 `json:"update_one_ms"` // the same on one
-	JointNew  float64 `json:"joint_new_ms"`  // W rows in one batch, on all cores, weights not seen before
-	JointOne  float64 `json:"joint_one_ms"`  // the same on one core, weights those of before
-	AloneNew  float64 `json:"alone_new_ms"`  // one row, one core: the mean of the first ceil(min(F, W) / c) after the weights changed
-	Alone     float64 `json:"alone_ms"`      // one row, one core, weights those of before
+	Update    float64 `json:"update_ms"`     // a minibatch update on all cores: sampling, gradient, optimiser
+	UpdateOne float64 `json:"update_one_ms"` // an update on one core
+	JointNew  float64 `json:"joint_new_ms"`  // forward pass of W rows on all cores, changed weights
+	JointOne  float64 `json:"joint_one_ms"`  // forward pass of W rows on one core, unchanged weights
+	AloneNew  float64 `json:"alone_new_ms"`  // forward pass of one row on one core, changed weights: mean of ceil(min(F, W) / c)
+	Alone     float64 `json:"alone_ms"`      // forward pass of one row on one core, unchanged weights
 	Step      float64 `json:"step_ms"`       // the environment's own step
-	Cost      float64 `json:"cost_ms"`       // what a step costs beside that
-	Kind      string  `json:"kind"`          // of that cost: "wait" or "busy"
+	Cost      float64 `json:"cost_ms"`       // the added cost of a step
+	Kind      string  `json:"kind"`          // kind of Cost: "wait" or "busy"
 
-	cores, envs int
-	every       float64 // F / G: steps for each update
-	bursts      float64 // G
+	cores, envs    int
+	stepsPerUpdate float64 // F / G
+	gradientSteps  float64 // G
 }
 
-// limit returns the most steps per second that the mode can take.
+// limit returns the mode's highest possible rate in steps per second.
 func (p *Parts) limit(m mode) float64 {
 	w, c := float64(p.envs), float64(p.cores)
 	turns := func(steps float64) float64 { return math.Ceil(steps / c) }
@@ -81,17 +77,17 @@ func (p *Parts) limit(m mode) float64 {
 		}
 		return turns(n) * (p.Cost + p.Step)
 	}
-	updates := w / p.every
-	busy := w * p.Step // of a core's time in a round
+	updates := w / p.stepsPerUpdate
+	busy := w * p.Step // core time for W steps
 	if !waits {
 		busy = w * (p.Step + p.Cost)
 	}
 	ms := 0.0 // for W steps
 	switch {
 	case !m.concurrent && !m.synchronized:
-		f := p.every * p.bursts
+		f := p.stepsPerUpdate * p.gradientSteps
 		n := min(f, w)
-		ms = w / f * (float64(p.bursts*p.Update) + float64(f/n*(float64(turns(n)*p.AloneNew)+steps(n))))
+		ms = w / f * (float64(p.gradientSteps*p.Update) + float64(f/n*(float64(turns(n)*p.AloneNew)+steps(n))))
 	case !m.concurrent:
 		ms = float64(updates*p.Update) + p.JointNew + steps(w)
 	case !m.synchronized:
@@ -99,17 +95,17 @@ func (p *Parts) limit(m mode) float64 {
 		if !waits {
 			alone *= turns(w)
 		}
-		ms = max(alone, p.shared(updates, busy+float64(w*p.Alone)))
+		ms = max(alone, p.updateTime(updates, busy+float64(w*p.Alone)))
 	default:
-		ms = max(p.JointOne+steps(w), p.shared(updates, busy+p.JointOne))
+		ms = max(p.JointOne+steps(w), p.updateTime(updates, busy+p.JointOne))
 	}
 	return 1000 * w / ms
 }
 
-// shared returns the shortest time in which so many updates are done on the cores that
-// others leave, who take busy milliseconds of a core's time.
-func (p *Parts) shared(updates, busy float64) float64 {
-	rate := func(cores float64) float64 { // updates in a millisecond
+// updateTime returns the shortest time in which the updates finish, if other work takes busy
+// milliseconds of core time.
+func (p *Parts) updateTime(updates, busy float64) float64 {
+	rate := func(cores float64) float64 { // updates per millisecond
 		if cores <= 1 || p.cores == 1 {
 			return max(0, cores) / p.UpdateOne
 		}
@@ -127,20 +123,20 @@ func (p *Parts) shared(updates, busy float64) float64 {
 	return high
 }
 
-// measured is what parts are measured with.
-type measured struct {
-	cores, envs, rounds int
-	every, bursts       float64
-	game                env.Env
-	obs                 []byte
-	theta, target       *nn.Params
-	memory              *replay.Memory
-	draws               *rng.Stream
-	sets                []*machinery // on all cores, and on one
+// partsBench measures Parts.
+type partsBench struct {
+	cores, envs, rounds           int
+	stepsPerUpdate, gradientSteps float64
+	game                          env.Env
+	obs                           []byte
+	theta, target                 *nn.Params
+	memory                        *replay.Memory
+	draws                         *rng.Stream
+	learners                      []*learner // the first uses all cores, the second one core
 }
 
-// machinery is networks and an optimiser for a number of cores.
-type machinery struct {
+// learner has the networks and the optimiser that run on a number of cores.
+type learner struct {
 	pool         *threads.Pool
 	device       nn.Device
 	stepper      nn.QStepper
@@ -151,7 +147,7 @@ type machinery struct {
 	report       nn.Report
 }
 
-func newMeasured(o *ModesOptions, w, cores int) (x *measured, err error) {
+func newPartsBench(o *ModesOptions, w, cores int) (x *partsBench, err error) {
 	cfg, err := modesConfig(o, modes[0], w)
 	if err != nil {
 		return nil, err
@@ -162,11 +158,11 @@ func newMeasured(o *ModesOptions, w, cores int) (x *measured, err error) {
 		err = errors.Join(err, gerr, aerr)
 		return n
 	}
-	rows, every, bursts := number("batch_size"), number("train_freq"), number("gradient_steps")
+	rows, trainFreq, gradientSteps := number("batch_size"), number("train_freq"), number("gradient_steps")
 	if err != nil {
 		return nil, err
 	}
-	x = &measured{cores: cores, envs: w, rounds: int(max(1, min(8, o.Steps/50))), every: float64(every) / float64(bursts), bursts: float64(bursts)}
+	x = &partsBench{cores: cores, envs: w, rounds: int(max(1, min(8, o.Steps/50))), stepsPerUpdate: float64(trainFreq) / float64(gradientSteps), gradientSteps: float64(gradientSteps)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, x.Close())
@@ -177,7 +173,7 @@ func newMeasured(o *ModesOptions, w, cores int) (x *measured, err error) {
 	}
 	spec := x.game.Spec()
 	if len(spec.Obs.Shape) != 3 || spec.Obs.DType != env.Uint8 {
-		return x, fmt.Errorf("options: env %s, must show images where step_ms is given", o.Env)
+		return x, fmt.Errorf("options: env %s, must show images if step_ms is given", o.Env)
 	}
 	x.obs = make([]byte, w*spec.Obs.Bytes())
 	x.draws = rng.New(0, "bench", 0)
@@ -194,8 +190,8 @@ func newMeasured(o *ModesOptions, w, cores int) (x *measured, err error) {
 	}
 	x.target = x.theta.Clone()
 	for _, n := range []int{cores, 1} {
-		m := &machinery{theta: x.theta.Clone(), batch: x.memory.Minibatch(rows), picks: make([]int, rows)}
-		x.sets = append(x.sets, m)
+		m := &learner{theta: x.theta.Clone(), batch: x.memory.Minibatch(rows), picks: make([]int, rows)}
+		x.learners = append(x.learners, m)
 		if err := m.make(net, n, rows, w); err != nil {
 			return x, err
 		}
@@ -203,14 +199,14 @@ func newMeasured(o *ModesOptions, w, cores int) (x *measured, err error) {
 	return x, nil
 }
 
-func (m *machinery) make(net nn.Spec, cores, rows, w int) (err error) {
+func (m *learner) make(net nn.Spec, cores, rows, w int) (err error) {
 	if m.pool, err = threads.NewPool(cores, nil); err != nil {
 		return err
 	}
 	if m.device, err = nn.NewCPU(cores, nil); err != nil {
 		return err
 	}
-	if m.stepper, err = m.device.QStepper(stepping(net, rows), false); err != nil {
+	if m.stepper, err = m.device.QStepper(stepperConfig(net, rows), false); err != nil {
 		return err
 	}
 	if m.joint, err = m.device.Network(net, w); err != nil {
@@ -221,8 +217,8 @@ func (m *machinery) make(net nn.Spec, cores, rows, w int) (err error) {
 }
 
 // Close frees everything.
-func (x *measured) Close() error {
-	for _, m := range x.sets {
+func (x *partsBench) Close() error {
+	for _, m := range x.learners {
 		if m.pool != nil {
 			m.pool.Close()
 		}
@@ -239,9 +235,9 @@ func (x *measured) Close() error {
 	return nil
 }
 
-// parts measures all parts of a run whose steps have that cost.
-func (x *measured) parts(cost *stepCost) (Parts, error) {
-	p := Parts{Kind: kinds[1], cores: x.cores, envs: x.envs, every: x.every, bursts: x.bursts}
+// parts measures all parts of a run with this cost per step.
+func (x *partsBench) parts(cost *stepCost) (Parts, error) {
+	p := Parts{Kind: kinds[1], cores: x.cores, envs: x.envs, stepsPerUpdate: x.stepsPerUpdate, gradientSteps: x.gradientSteps}
 	if cost.waits {
 		p.Kind = kinds[0]
 	}
@@ -262,7 +258,7 @@ func (x *measured) parts(cost *stepCost) (Parts, error) {
 		}
 		*to = median(all)
 	}
-	all, one := x.sets[0], x.sets[1]
+	all, one := x.learners[0], x.learners[1]
 	act := func(net nn.Network, params *nn.Params, rows int) func() error {
 		return func() error {
 			_, err := net.Forward(params, x.obs[:rows*len(x.obs)/x.envs], rows)
@@ -274,7 +270,7 @@ func (x *measured) parts(cost *stepCost) (Parts, error) {
 	measure(&p.UpdateOne, 1, nil, func() error { return x.update(one) })
 	measure(&p.JointNew, 1, update, act(all.joint, all.theta, x.envs))
 	measure(&p.JointOne, 1, update, act(one.joint, x.target, x.envs))
-	measure(&p.AloneNew, int(math.Ceil(min(x.every*x.bursts, float64(x.envs))/float64(x.cores))), update, act(one.alone, all.theta, 1))
+	measure(&p.AloneNew, int(math.Ceil(min(x.stepsPerUpdate*x.gradientSteps, float64(x.envs))/float64(x.cores))), update, act(one.alone, all.theta, 1))
 	measure(&p.Alone, 1, update, act(one.alone, x.target, 1))
 	row, ended := x.obs[:len(x.obs)/x.envs], true
 	measure(&p.Step, 100, nil, func() error {
@@ -295,7 +291,7 @@ func (x *measured) parts(cost *stepCost) (Parts, error) {
 }
 
 // update does one minibatch update.
-func (x *measured) update(m *machinery) error {
+func (x *partsBench) update(m *learner) error {
 	replay.Uniform{Memory: x.memory}.Draw(x.draws, m.picks)
 	x.memory.Gather(m.picks, 0.99, m.batch, m.pool)
 	clear(m.batch.Actions) // the memory has more actions than the network

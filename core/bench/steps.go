@@ -12,11 +12,11 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// StepResult is one cell of the table of modes by what a step of the environments costs.
-// Of each trial it has the rate and the limit: the mean of those that follow from parts
-// measured right before and right after it, as the speed of a shared machine changes.
+// StepResult is one cell of the table of modes by cost of a step. A trial's limit is the mean of
+// two limits, from parts measured right before and right after the trial, because the speed of a
+// shared machine changes.
 type StepResult struct {
-	Kind       string    `json:"kind"` // "wait": the steps wait, and say so; "busy": they compute
+	Kind       string    `json:"kind"` // "wait": steps wait, and Spec.Waits is set; "busy": steps compute
 	StepMS     float64   `json:"step_ms"`
 	Mode       string    `json:"mode"`
 	NumEnvs    int       `json:"num_envs"`
@@ -24,9 +24,9 @@ type StepResult struct {
 	Limits     []float64 `json:"limits"`      // steps per second
 	Median     float64   `json:"median"`      // of PerSecond
 	Limit      float64   `json:"limit"`       // median of Limits
-	Share      float64   `json:"share"`       // median over the trials of rate over limit
-	VsStandard float64   `json:"vs_standard"` // Median over that of standard
-	// LimitVsStandard is Limit over that of standard.
+	Share      float64   `json:"share"`       // median of the trials' rate / limit
+	VsStandard float64   `json:"vs_standard"` // Median / Median of standard
+	// LimitVsStandard is Limit / Limit of standard.
 	LimitVsStandard float64 `json:"limit_vs_standard"`
 }
 
@@ -36,15 +36,15 @@ type StepsReport struct {
 	Threads  int          `json:"threads"`
 	Steps    int64        `json:"steps"`
 	ISA      string       `json:"isa"`
-	Parts    []Parts      `json:"parts"` // as they were measured, around every cell
+	Parts    []Parts      `json:"parts"` // before and after every trial of every cell
 	Results  []StepResult `json:"results"`
 	Settings string       `json:"settings"`
 }
 
-// kinds are the kinds of cost that a step may have.
+// kinds are the kinds of a step's cost.
 var kinds = []string{"wait", "busy"}
 
-// stepCost is what the steps of some environments cost beside what they do, once on is set.
+// stepCost is an added cost of each step. It applies while on is set.
 type stepCost struct {
 	each  time.Duration
 	waits bool
@@ -62,7 +62,7 @@ func (c *stepCost) pay() {
 	}
 }
 
-// costly is an environment whose steps cost that.
+// costly adds a cost to an environment's steps.
 type costly struct {
 	env.Env
 	cost *stepCost
@@ -79,7 +79,7 @@ func (c *costly) Step(action int32, obs []byte) (float32, env.End, error) {
 	return c.Env.Step(action, obs)
 }
 
-// benchSteps times the four modes, in turns, for each kind and cost of a step.
+// benchSteps times the four modes in turns, for each kind and cost of a step.
 func benchSteps(o *ModesOptions, numThreads int) (any, error) {
 	for _, ms := range o.StepMS {
 		if !(ms >= 0 && ms <= 1000) {
@@ -90,16 +90,16 @@ func benchSteps(o *ModesOptions, numThreads int) (any, error) {
 	for trial := range o.Trials {
 		i := 0
 		for _, w := range o.NumEnvs {
-			measured, err := newMeasured(o, w, numThreads)
+			bench, err := newPartsBench(o, w, numThreads)
 			if err != nil {
 				return nil, err
 			}
 			for _, kind := range kinds {
 				for _, ms := range o.StepMS {
 					cost := &stepCost{each: time.Duration(ms * float64(time.Millisecond)), waits: kind == "wait"}
-					before, err := measured.parts(cost)
+					before, err := bench.parts(cost)
 					if err != nil {
-						return nil, errors.Join(err, measured.Close())
+						return nil, errors.Join(err, bench.Close())
 					}
 					r.Parts = append(r.Parts, before)
 					for _, m := range modes {
@@ -109,11 +109,11 @@ func benchSteps(o *ModesOptions, numThreads int) (any, error) {
 						cell := &r.Results[i]
 						rate, err := timeMode(o, m, w, cost)
 						if err != nil {
-							return nil, errors.Join(fmt.Errorf("mode %s, num_envs %d, step_ms %v: %w", m.name, w, ms, err), measured.Close())
+							return nil, errors.Join(fmt.Errorf("mode %s, num_envs %d, step_ms %v: %w", m.name, w, ms, err), bench.Close())
 						}
-						after, err := measured.parts(cost)
+						after, err := bench.parts(cost)
 						if err != nil {
-							return nil, errors.Join(err, measured.Close())
+							return nil, errors.Join(err, bench.Close())
 						}
 						r.Parts = append(r.Parts, after)
 						cell.PerSecond = append(cell.PerSecond, rate)
@@ -123,7 +123,7 @@ func benchSteps(o *ModesOptions, numThreads int) (any, error) {
 					}
 				}
 			}
-			if err := measured.Close(); err != nil {
+			if err := bench.Close(); err != nil {
 				return nil, err
 			}
 		}
@@ -141,7 +141,7 @@ func benchSteps(o *ModesOptions, numThreads int) (any, error) {
 	return r, nil
 }
 
-// costlyMaker makes the environments of a run, which cost that.
+// costlyMaker returns a function that makes the environments of a run, with this cost per step.
 func costlyMaker(cfg *train.Config, cost *stepCost) func(i int) (env.Env, error) {
 	c := cfg.Common()
 	return func(i int) (env.Env, error) {

@@ -15,57 +15,58 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// UpdateOptions are those of the benchmark of minibatch updates and of acting.
+// UpdateOptions are the options of the benchmark of minibatch updates and of acting.
 type UpdateOptions struct {
 	Device     string   `json:"device"` // "cpu", "cuda", "cuda:1" ...
 	Batch      int      `json:"batch"`
 	Act        []int    `json:"act"`        // rows of the forward passes
-	Precisions []string `json:"precisions"` // default: all that the device has
-	Threads    []int    `json:"threads"`    // default: 1, and on the CPU one per core as well
+	Precisions []string `json:"precisions"` // default: all precisions of the device
+	Threads    []int    `json:"threads"`    // default: 1, on the CPU also one per core
 	Trials     int      `json:"trials"`
 	Row        int      `json:"row"` // updates in a row; default: 1,000 on a GPU, none on the CPU
 }
 
-// UpdateResult is one kind of work with one precision and number of threads.
-// Trial i of all results was measured before trial i+1 of any.
+// UpdateResult has the times of one kind of work with one precision and one number of threads. All
+// cases run trial i before any case runs trial i+1.
 type UpdateResult struct {
-	// Work is "update", "row" (one of Row updates in a row), "act", or "sample": drawing and
-	// unstacking a batch, which is the host's work on any device.
+	// Work is "update"; "row", the mean of Row updates in a row; "act"; or "sample", sampling and
+	// unstacking a minibatch, which the host does for any device.
 	Work      string `json:"work"`
 	Batch     int    `json:"batch"`
 	Precision string `json:"precision"`
 	Threads   int    `json:"threads"`
-	// Flop is the floating-point operations that the textbook's convolutions and
-	// products would do; Done those of the products that the kernels do.
+	// Flop is the number of floating-point operations of textbook convolutions and matrix products.
+	// Done is the number that the kernels' matrix products do.
 	Flop float64 `json:"flop"`
 	Done float64 `json:"flop_done"`
-	// Milliseconds, one a trial.
+	// Ms has the milliseconds of each trial.
 	Ms []float64 `json:"ms"`
-	// Peak is the rate of multiply-adds on registers, measured in a burst on the
-	// same threads right after each trial, in GFLOP/s. A GPU has none.
+	// Peak is the rate of multiply-adds on registers in GFLOP/s, measured for a millisecond on the
+	// same threads right after each trial. Empty for a GPU.
 	Peak []float64 `json:"peak_gflops"`
 }
 
-// UpdateReport has the raw times; whoever prints them takes medians.
+// UpdateReport has the times of all trials.
 type UpdateReport struct {
 	ISA    string `json:"isa"`
-	Device string `json:"device"` // its name: "cpu", or "cuda:0 (NVIDIA ...)"
+	Device string `json:"device"` // "cpu", or "cuda:0 (NVIDIA ...)"
 	Row    int    `json:"row"`
-	// Enqueued is how many of a row are enqueued before the device is waited for; 0: each is waited for.
+	// Enqueued is the number of updates that are enqueued before a wait; 0: a wait after each
+	// update.
 	Enqueued int            `json:"enqueued"`
 	Results  []UpdateResult `json:"results"`
 }
 
-// kernelPrecisions are those that the CPU has, and that its peak is measured with.
+// kernelPrecisions are the CPU's precisions.
 var kernelPrecisions = map[string]kernel.Precision{"fp32": kernel.FP32, "bf16": kernel.BF16}
 
-// gpuPrecisions are those that a GPU has.
+// gpuPrecisions are a GPU's precisions.
 var gpuPrecisions = []string{"fp32", "tf32", "bf16"}
 
-// updateCase is what an UpdateResult is measured with.
+// updateCase measures the UpdateResults of one precision and one number of threads.
 type updateCase struct {
-	pool      *threads.Pool // for samples
-	device    nn.Device     // for the rest
+	pool      *threads.Pool // for sampling
+	device    nn.Device     // for the other work
 	precision kernel.Precision
 	gpu       bool
 	stepper   nn.QStepper
@@ -73,11 +74,11 @@ type updateCase struct {
 	theta     *nn.Params
 	minibatch *experience.Transitions
 	picks     []int
-	rates     []float64 // of as many updates as the stepper enqueues at a time
+	rates     []float64 // learning rates, one per minibatch of the stepper
 }
 
-// row does n updates in a row, as training has them due all at once: on a GPU as many as it
-// takes are enqueued one behind the other, of frames that it holds, and then waited for.
+// row runs n updates in a row, as training does when they are all due. On a GPU it enqueues as many
+// updates as the stepper has minibatches, with frames in GPU memory, and then waits for them.
 func (c *updateCase) row(n int, target *nn.Params, b *experience.Transitions, r *nn.Report) error {
 	stacks, ok := c.stepper.(nn.StackStepper)
 	if !ok {
@@ -96,7 +97,7 @@ func (c *updateCase) row(n int, target *nn.Params, b *experience.Transitions, r 
 	return nil
 }
 
-// updates does n updates, and waits for each.
+// updates runs n updates and waits for each.
 func (c *updateCase) updates(n int, target *nn.Params, b *experience.Transitions, r *nn.Report) error {
 	for range n {
 		if err := c.stepper.Update(c.theta, target, b, learningRate, r); err != nil {
@@ -108,31 +109,31 @@ func (c *updateCase) updates(n int, target *nn.Params, b *experience.Transitions
 
 const learningRate = 1e-5
 
-// heldFrames is more than caches hold.
-const heldFrames = 10_000
+// frameCount is the number of frames in GPU memory, more than its caches hold.
+const frameCount = 10_000
 
-// hold fills a device's memory with frames, and its minibatches with stacks of them.
-func (c *updateCase) hold(obs env.ObsSpec, r *rng.Stream) error {
+// fillFrames fills GPU memory with frames, and the stepper's minibatches with stacks of them.
+func (c *updateCase) fillFrames(obs env.ObsSpec, r *rng.Stream) error {
 	stacks, ok := c.stepper.(nn.StackStepper)
 	if !ok {
 		return nil
 	}
 	deep := obs.Shape[0]
 	width := obs.Bytes() / deep
-	if err := stacks.Resize(heldFrames, width); err != nil {
+	if err := stacks.Resize(frameCount, width); err != nil {
 		return err
 	}
 	frames := randomBytes(r, 100*width)
-	for slot := 0; slot < heldFrames; slot += 100 {
+	for slot := 0; slot < frameCount; slot += 100 {
 		if err := stacks.Put(slot, frames); err != nil {
 			return err
 		}
 	}
 	for _, m := range stacks.Minibatches() {
 		for i := range m.Stacks {
-			first := r.Intn(heldFrames)
-			m.Stacks[i] = experience.Stack{First: int32(first), Slots: heldFrames, Frames: int32(deep)}
-			m.NextStacks[i] = experience.Stack{First: int32((first + 1) % heldFrames), Slots: heldFrames, Frames: int32(deep)}
+			first := r.Intn(frameCount)
+			m.Stacks[i] = experience.Stack{First: int32(first), Slots: frameCount, Frames: int32(deep)}
+			m.NextStacks[i] = experience.Stack{First: int32((first + 1) % frameCount), Slots: frameCount, Frames: int32(deep)}
 			m.Actions[i], m.Rewards[i], m.Discounts[i] = int32(r.Intn(6)), 0, 0.99
 		}
 		c.rates = append(c.rates, learningRate)
@@ -140,9 +141,8 @@ func (c *updateCase) hold(obs env.ObsSpec, r *rng.Stream) error {
 	return stacks.Upload(0, len(c.rates))
 }
 
-// benchUpdate times the Nature CNN on 84x84x4 with 6 actions: a whole update
-// (target pass, forward, backward, gradient norm, Adam), the drawing of its batch
-// from the replay memory, and forward passes.
+// benchUpdate times the Nature CNN on 84x84x4 with 6 actions: whole updates (target pass, forward,
+// backward, gradient norm, Adam), sampling minibatches from the replay memory, and forward passes.
 func benchUpdate(decode func(any) error) (any, error) {
 	o := UpdateOptions{Device: "cpu", Batch: 32, Act: []int{1, 8, 32}, Trials: 20, Row: -1}
 	if err := decode(&o); err != nil {
@@ -154,13 +154,13 @@ func benchUpdate(decode func(any) error) (any, error) {
 	}
 	defer device.Close()
 	gpu := device.Name() != "cpu"
-	o.complete(gpu)
-	most, err := o.check(gpu)
+	o.setDefaults(gpu)
+	maxRows, err := o.check(gpu)
 	if err != nil {
 		return nil, err
 	}
 	spec := nn.Spec{Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Trunks: []nn.Trunk{{Arch: "nature_cnn"}}, Heads: []nn.Head{{Name: "q", Out: 6}}}
-	if err := admitUpdate(device, spec, &o, most); err != nil {
+	if err := admitUpdate(device, spec, &o, maxRows); err != nil {
 		return nil, err
 	}
 	r := rng.New(0, "bench", 0)
@@ -174,7 +174,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 		Actions: make([]int32, o.Batch), Rewards: make([]float32, o.Batch), Discounts: make([]float32, o.Batch),
 	}
 	var parts nn.Report
-	states := randomBytes(r, most*size)
+	states := randomBytes(r, maxRows*size)
 
 	memory, err := randomMemory(spec.Obs, r)
 	if err != nil {
@@ -195,10 +195,10 @@ func benchUpdate(decode func(any) error) (any, error) {
 			}
 			defer c.device.Close()
 			spec.Precision = nn.Precision(precision)
-			if c.stepper, err = c.device.QStepper(stepping(spec, o.Batch), false); err != nil {
+			if c.stepper, err = c.device.QStepper(stepperConfig(spec, o.Batch), false); err != nil {
 				return nil, err
 			}
-			if c.net, err = c.device.Network(spec, most); err != nil {
+			if c.net, err = c.device.Network(spec, maxRows); err != nil {
 				return nil, err
 			}
 			cases = append(cases, c)
@@ -210,7 +210,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 			sample := UpdateResult{Work: "sample", Batch: o.Batch, Precision: precision, Threads: n}
 			report.Results = append(report.Results, update, sample)
 			if o.Row > 0 {
-				if err := c.hold(spec.Obs, r); err != nil {
+				if err := c.fillFrames(spec.Obs, r); err != nil {
 					return nil, err
 				}
 				report.Enqueued = len(c.rates)
@@ -228,12 +228,12 @@ func benchUpdate(decode func(any) error) (any, error) {
 	for trial := range o.Trials + 1 { // the first one warms up
 		at := 0
 		next := func(took time.Duration, c *updateCase) {
-			report.Results[at].add(trial, took, c)
+			report.Results[at].addTrial(trial, took, c)
 			at++
 		}
 		for _, c := range cases {
 			var took time.Duration
-			for range 2 { // the second one counts: in training, too, updates follow updates
+			for range 2 { // the second counts: in training, updates also follow updates
 				began := time.Now()
 				if err := c.updates(1, target, b, &parts); err != nil {
 					return nil, err
@@ -253,7 +253,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 				next(time.Since(began)/time.Duration(o.Row), c)
 			}
 			for _, rows := range o.Act {
-				for range 3 { // the third one counts: the second one packs the weights of dense layers
+				for range 3 { // the third counts: the second packs the weights of dense layers
 					began := time.Now()
 					if _, err := c.net.Forward(c.theta, states[:rows*size], rows); err != nil {
 						return nil, err
@@ -267,8 +267,8 @@ func benchUpdate(decode func(any) error) (any, error) {
 	return report, nil
 }
 
-// complete fills in what was left out.
-func (o *UpdateOptions) complete(gpu bool) {
+// setDefaults sets the options that were left out.
+func (o *UpdateOptions) setDefaults(gpu bool) {
 	if o.Precisions == nil {
 		if o.Precisions = []string{"fp32", "bf16"}; gpu {
 			o.Precisions = gpuPrecisions
@@ -287,20 +287,20 @@ func (o *UpdateOptions) complete(gpu bool) {
 	}
 }
 
-// check returns the most rows of a forward pass.
-func (o *UpdateOptions) check(gpu bool) (most int, err error) {
+// check checks the options and returns the most rows of a forward pass.
+func (o *UpdateOptions) check(gpu bool) (maxRows int, err error) {
 	if o.Batch < 1 || o.Trials < 1 {
 		return 0, fmt.Errorf("options: batch %d, trials %d, must be at least 1", o.Batch, o.Trials)
 	}
 	if o.Batch > nn.MaxRows {
 		return 0, fmt.Errorf("options: batch %d, must be at most %d", o.Batch, nn.MaxRows)
 	}
-	most = 1
+	maxRows = 1
 	for _, rows := range o.Act {
 		if rows < 1 || rows > nn.MaxRows {
 			return 0, fmt.Errorf("options: act %d, must be 1 to %d", rows, nn.MaxRows)
 		}
-		most = max(most, rows)
+		maxRows = max(maxRows, rows)
 	}
 	for _, precision := range o.Precisions {
 		if gpu && !slices.Contains(gpuPrecisions, precision) {
@@ -310,17 +310,17 @@ func (o *UpdateOptions) check(gpu bool) (most int, err error) {
 			return 0, fmt.Errorf("options: precisions %q, must be fp32 or bf16", precision)
 		}
 	}
-	return most, nil
+	return maxRows, nil
 }
 
-// stepping is what updates are measured with.
-func stepping(net nn.Spec, rows int) nn.StepperConfig {
+// stepperConfig returns the configuration of the updates.
+func stepperConfig(net nn.Spec, rows int) nn.StepperConfig {
 	return nn.StepperConfig{Net: net, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 10}
 }
 
-// admitUpdate refuses what there is not memory enough for.
-func admitUpdate(device nn.Device, spec nn.Spec, o *UpdateOptions, most int) error {
-	each, err := device.Bytes(spec, nn.Needs{Sets: 3, NetworkRows: []int{o.Batch, most}, LearnerRows: []int{o.Batch}, Optimizer: nn.OptimizerConfig{Name: "adam"}})
+// admitUpdate returns an error if the memory is not large enough for the options.
+func admitUpdate(device nn.Device, spec nn.Spec, o *UpdateOptions, maxRows int) error {
+	each, err := device.Bytes(spec, nn.Needs{Sets: 3, NetworkRows: []int{o.Batch, maxRows}, LearnerRows: []int{o.Batch}, Optimizer: nn.OptimizerConfig{Name: "adam"}})
 	if err != nil {
 		return err
 	}
@@ -328,12 +328,12 @@ func admitUpdate(device nn.Device, spec nn.Spec, o *UpdateOptions, most int) err
 	return limits.Admit(
 		limits.Part{Setting: fmt.Sprintf("options: batch %d, act %v, %d precisions, %d threads", o.Batch, o.Act, len(o.Precisions), len(o.Threads)),
 			Bytes: int64(len(o.Precisions)*len(o.Threads)) * (each + 2*int64(o.Batch)*size)},
-		limits.Part{Setting: "options: rows", Bytes: (2*int64(o.Batch) + int64(most)) * size},
+		limits.Part{Setting: "options: rows", Bytes: (2*int64(o.Batch) + int64(maxRows)) * size},
 		limits.Part{Setting: "options: replay", Bytes: 10_000 * size / 2})
 }
 
-// add notes a trial that took so long, and measures the peak beside it.
-func (r *UpdateResult) add(trial int, took time.Duration, c *updateCase) {
+// addTrial adds the time of a trial, except for the warm-up, and measures the CPU's peak.
+func (r *UpdateResult) addTrial(trial int, took time.Duration, c *updateCase) {
 	if c.gpu {
 		if trial > 0 {
 			r.Ms = append(r.Ms, took.Seconds()*1e3)
@@ -356,7 +356,7 @@ func (r *UpdateResult) add(trial int, took time.Duration, c *updateCase) {
 	r.Peak = append(r.Peak, sum)
 }
 
-// randomMemory is a replay of more transitions than caches hold.
+// randomMemory returns a replay memory with more transitions than the caches hold.
 func randomMemory(obs env.ObsSpec, r *rng.Stream) (*replay.Memory, error) {
 	obs.FrameStack = obs.Shape[0]
 	m, err := replay.New(replay.Config{Obs: obs, Envs: 1, Capacity: 10_000, Window: 10_000, Stack: replay.StackTrusted})

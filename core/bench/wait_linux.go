@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wait blocks the thread until the time is over, as a simulator in C would. time.Sleep
-// takes up to a millisecond more where no other goroutine is at work.
+// wait blocks the thread for the time, as a simulator in C would. time.Sleep takes up to a
+// millisecond longer if no other goroutine runs.
 func wait(cost time.Duration) {
 	var at unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &at) != nil {
