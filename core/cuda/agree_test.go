@@ -18,24 +18,26 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// What a GPU's results may differ by from the CPU's in fp32: the first gradient, in shares of its
-// largest element; the weights after some updates, the norm of the difference in shares of
-// that of the change made; the mean loss of many updates.
-const gradientWithin, weightsWithin, lossWithin = 1e-5, 1e-3, 0.01
+// Tolerances of a GPU's fp32 results against the CPU's.
+const (
+	maxGradientError = 1e-5
+	maxWeightsError  = 1e-3
+	maxLossError     = 0.01
+)
 
-// agreement is how far a GPU's results are from those of the CPU in fp32.
+// agreement is the difference between a GPU's results and the CPU's fp32 results.
 type agreement struct {
 	Precision string  `json:"precision"`
-	Gradient  float64 `json:"gradient"`
-	Weights   float64 `json:"weights"`
-	Loss      float64 `json:"loss"`
+	Gradient  float64 `json:"gradient"` // largest error of the first gradient / its largest element
+	Weights   float64 `json:"weights"`  // norm of the error / norm of the change, after the early updates
+	Loss      float64 `json:"loss"`     // relative error of the mean loss of all updates
 }
 
-// task is Q-learning by the paper's settings from transitions that are drawn from a fixed set of images.
+// task is Q-learning with the paper's settings. Minibatches are drawn from a fixed set of images.
 type task struct {
 	spec          nn.Spec
 	rows          int
-	early, all    int // updates: behind which weights are compared, and whose loss is
+	early, all    int // updates before the weights are compared, and before the loss is
 	frames        [][]byte
 	optimizer     nn.OptimizerConfig
 	rate          float64
@@ -43,18 +45,19 @@ type task struct {
 	theta, target *nn.Params
 }
 
-// outcome is what a device makes of a task.
+// outcome is the result of a task on one device.
 type outcome struct {
 	gradient, weights []float32
 	loss              float64
 }
 
 func newTask(t *testing.T, full bool) *task {
-	// The paper's optimiser, whose eps is larger than gradients are. Adam's steps are as long where a gradient
-	// is nothing but rounding errors, so that weights of two of the CPU's own paths are some percent apart after 100 of them.
+	// The paper's optimiser: its eps is larger than the gradients. Adam's steps have the same
+	// length even if a gradient consists of rounding errors only, so the weights of two of the
+	// CPU's own instruction sets differ by some percent after 100 updates.
 	q := &task{rows: 32, early: 100, all: 1000, optimizer: nn.OptimizerConfig{Name: "rmsprop_keras"}, rate: 2.5e-4, targetEvery: 250}
 	shape := []int{4, 84, 84}
-	if !full { // a device in software takes a second for a real update
+	if !full { // the software device needs a second for a full-size update
 		q.rows, q.early, q.all, q.targetEvery, shape = 4, 4, 8, 5, []int{2, 44, 40}
 	}
 	q.spec = nn.Spec{Obs: env.ObsSpec{Shape: shape}, Trunks: []nn.Trunk{{Arch: "nature_cnn"}}, Heads: []nn.Head{{Name: "q", Out: 6}}}
@@ -72,7 +75,7 @@ func newTask(t *testing.T, full bool) *task {
 	return q
 }
 
-// image is a stack of some rectangles, of one brightness each, on black.
+// image returns frames of random gray squares on black.
 func image(r *rng.Stream, shape []int) []byte {
 	height, width := shape[1], shape[2]
 	x := make([]byte, shape[0]*height*width)
@@ -89,7 +92,7 @@ func image(r *rng.Stream, shape []int) []byte {
 	return x
 }
 
-// draw fills in a minibatch.
+// draw fills b with a random minibatch.
 func (q *task) draw(r *rng.Stream, b *experience.Transitions) {
 	size := q.spec.Obs.Bytes()
 	for i := range q.rows {
@@ -103,7 +106,7 @@ func (q *task) draw(r *rng.Stream, b *experience.Transitions) {
 	}
 }
 
-func (q *task) do(t *testing.T, name string, precision nn.Precision) *outcome {
+func (q *task) run(t *testing.T, name string, precision nn.Precision) *outcome {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -123,7 +126,7 @@ func (q *task) do(t *testing.T, name string, precision nn.Precision) *outcome {
 	theta, target, draws := q.theta.Clone(), q.target.Clone(), rng.New(1, "draws", 0)
 	o, r := &outcome{}, nn.Report{}
 
-	// The first gradient is that of the rewards as targets.
+	// The first gradient uses the rewards as targets.
 	learner, err := d.Learner(spec, q.rows, loss)
 	check(err)
 	q.draw(rng.New(1, "draws", 0), b)
@@ -146,7 +149,7 @@ func (q *task) do(t *testing.T, name string, precision nn.Precision) *outcome {
 	return o
 }
 
-// compare says how far b is from a, which began at weights w.
+// compare returns the error of b against a. Both started with weights w.
 func compare(a, b *outcome, w []float32) agreement {
 	var largest, apart, difference, change float64
 	for i, x := range a.gradient {
@@ -162,8 +165,8 @@ func compare(a, b *outcome, w []float32) agreement {
 
 func square(x float64) float64 { return x * x }
 
-// TestAgreement compares a GPU's gradient, weights and losses with the CPU's in fp32; tf32 and bf16
-// are reported, as JSON in the file that PACELINE_FIGURES names, too.
+// TestAgreement compares a GPU's gradient, weights and losses with the CPU's in fp32. It only logs
+// tf32 and bf16. If PACELINE_FIGURES names a file, the file gets all results as JSON.
 func TestAgreement(t *testing.T) {
 	cudatest.Need(t)
 	if os.Getenv(cudatest.Emulator) != "" {
@@ -174,20 +177,20 @@ func TestAgreement(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := newTask(t, os.Getenv(cudatest.Mode) == "gpu")
-	cpu := q.do(t, "cpu", nn.FP32)
+	cpu := q.run(t, "cpu", nn.FP32)
 	var all []agreement
 	for _, precision := range []nn.Precision{nn.FP32, nn.TF32, nn.BF16} {
-		a := compare(cpu, q.do(t, "cuda", precision), q.theta.Host())
+		a := compare(cpu, q.run(t, "cuda", precision), q.theta.Host())
 		a.Precision = string(precision)
 		all = append(all, a)
 		t.Logf("%s: first gradient %.1e of its largest element, weights after %d updates %.1e of the change, mean loss of %d updates %.4f %%",
 			precision, a.Gradient, q.early, a.Weights, q.all, 100*a.Loss)
 	}
-	if a := all[0]; !(a.Gradient <= gradientWithin && a.Weights <= weightsWithin && a.Loss <= lossWithin) {
-		t.Errorf("fp32: %+v, must be within %v, %v and %v", a, gradientWithin, weightsWithin, lossWithin)
+	if a := all[0]; !(a.Gradient <= maxGradientError && a.Weights <= maxWeightsError && a.Loss <= maxLossError) {
+		t.Errorf("fp32: %+v, must be at most %v, %v and %v", a, maxGradientError, maxWeightsError, maxLossError)
 	}
 	if !(all[1].Gradient > all[0].Gradient) {
-		t.Error("tf32 is as close as fp32: the test shows little")
+		t.Error("tf32 is as close as fp32: the test does not distinguish precisions")
 	}
 	if file := os.Getenv("PACELINE_FIGURES"); file != "" {
 		text, err := json.Marshal(map[string]any{"early": q.early, "updates": q.all, "rows": q.rows, "shape": fmt.Sprint(q.spec.Obs.Shape), "agreement": all})

@@ -1,18 +1,18 @@
 package cuda
 
-// The arguments of the kernels, as kernels/args.cuh declares them, field by field: there a
-// name has words between underscores, and a pointer is an address of 64 bits here.
+// The arguments of the kernels. The structs mirror kernels/args.cuh field by field: InC is in_c
+// there, and a pointer there is a 64-bit address here. args.cuh documents the fields.
 
-// Divisor divides numbers of 31 bits by a constant; see NewDivisor.
+// Divisor divides 31-bit numbers by a constant; see NewDivisor.
 type Divisor struct{ By, Magic, Shift uint32 }
 
-// Cut says how the k of a product are cut into parts that are summed by themselves.
-type Cut struct {
+// SplitK splits the sum over k of a matrix product into parts.
+type SplitK struct {
 	Parts  int32 // 1 or more
-	Chunks int32 // of a part; the last one may have fewer
+	Chunks int32 // per part; the last part may have fewer
 }
 
-// ConvShape is a convolution over so many images; see NewConvShape.
+// ConvShape is a convolution over a number of images; see NewConvShape.
 type ConvShape struct {
 	Images, InC, InH, InW, OutC, OutH, OutW, Kernel, Stride int32
 	Positions, Width, Taps, Side                            Divisor
@@ -20,27 +20,27 @@ type ConvShape struct {
 	Cells, CellWidth, CellTaps, CellSide, Phase             Divisor
 }
 
-// ConvForwardArgs are those of conv_forward_* and conv_forward_bytes_*.
+// ConvForwardArgs are the arguments of conv_forward_* and conv_forward_bytes_*.
 type ConvForwardArgs struct {
 	Shape      ConvShape
 	X, W, B, Y uint64
-	Scale      float32 // of bytes
+	Scale      float32 // factor of bytes
 	ReLU       int32   `c:"relu"`
 }
 
-// ConvWeightGradientArgs are those of conv_weight_gradient_* and
+// ConvWeightGradientArgs are the arguments of conv_weight_gradient_* and
 // conv_weight_gradient_bytes_*.
 type ConvWeightGradientArgs struct {
 	Shape  ConvShape
 	X, DY  uint64
 	Y      uint64 // 0: no ReLU
 	DW, DB uint64
-	Parts  uint64 // 0 where there is one part
-	Cut    Cut
-	Scale  float32 // of bytes
+	Parts  uint64 // 0: one part
+	Split  SplitK
+	Scale  float32 // factor of bytes
 }
 
-// ConvInputGradientArgs are those of conv_input_gradient_*.
+// ConvInputGradientArgs are the arguments of conv_input_gradient_*.
 type ConvInputGradientArgs struct {
 	Shape ConvShape
 	W, DY uint64
@@ -48,35 +48,35 @@ type ConvInputGradientArgs struct {
 	DX    uint64
 }
 
-// DenseForwardArgs are those of dense_forward_*.
+// DenseForwardArgs are the arguments of dense_forward_*.
 type DenseForwardArgs struct {
 	Rows, In, Out int32
 	ReLU          int32 `c:"relu"`
 	X, W, B, Y    uint64
-	Parts         uint64 // 0 where there is one part
-	Cut           Cut
+	Parts         uint64 // 0: one part
+	Split         SplitK
 }
 
-// DenseForwardSumArgs are those of dense_forward_sum.
+// DenseForwardSumArgs are the arguments of dense_forward_sum.
 type DenseForwardSumArgs struct {
 	Rows, Out   int32
 	ReLU        int32 `c:"relu"`
-	Count       int32 // of the parts
+	PartsCount  int32
 	Width       Divisor
 	Parts, B, Y uint64
 }
 
-// DenseWeightGradientArgs are those of dense_weight_gradient_*.
+// DenseWeightGradientArgs are the arguments of dense_weight_gradient_*.
 type DenseWeightGradientArgs struct {
 	Rows, In, Out int32
 	X, DY         uint64
 	Y             uint64 // 0: no ReLU
 	DW, DB        uint64
-	Parts         uint64 // 0 where there is one part
-	Cut           Cut
+	Parts         uint64 // 0: one part
+	Split         SplitK
 }
 
-// DenseInputGradientArgs are those of dense_input_gradient_*.
+// DenseInputGradientArgs are the arguments of dense_input_gradient_*.
 type DenseInputGradientArgs struct {
 	Rows, In, Out int32
 	W, DY         uint64
@@ -84,62 +84,62 @@ type DenseInputGradientArgs struct {
 	DX            uint64
 }
 
-// WeightGradientSumArgs are those of weight_gradient_sum.
+// WeightGradientSumArgs are the arguments of weight_gradient_sum.
 type WeightGradientSumArgs struct {
-	Weights, Biases, Count int32
-	Scale                  float32
-	Parts, DW, DB          uint64
+	Weights, Biases, PartsCount int32
+	Scale                       float32
+	Parts, DW, DB               uint64
 }
 
-// ElementsArgs are those of the kernels of elementwise.cu that have no others.
+// ElementsArgs are the arguments of most kernels of elementwise.cu.
 type ElementsArgs struct {
-	N        int64
-	X, Y, To uint64
-	Keep, By float32
+	N            int64
+	X, Y, To     uint64
+	Keep, Factor float32
 }
 
-// SelectArgs are those of select.
+// SelectArgs are the arguments of select.
 type SelectArgs struct {
 	Words, First int64
-	Update       uint64 // of a Step, whose first field it is
+	Update       uint64 // address of a Step: Update is its first field
 	From, To     uint64
 }
 
-// Stack is one observation in an arena of frames.
+// Stack is one observation, a stack of frames in an arena.
 type Stack struct {
-	First  int32 // the slot of its oldest frame
-	Base   int32 // the first slot of its ring
-	Slots  int32 // of its ring
-	Frames int32 // the newest that count; the others are zeros
+	First  int32 // slot of the oldest frame
+	Base   int32 // first slot of the ring
+	Slots  int32 // number of slots of the ring
+	Frames int32 // the newest Frames frames are valid; older frames read as zeros
 }
 
-// GatherArgs are those of gather.
+// GatherArgs are the arguments of gather.
 type GatherArgs struct {
-	Rows, Frames, Width int32 // frames of an observation, bytes of a frame
+	Rows, Frames, Width int32 // frames per observation, bytes per frame
 	Arena, Stacks       uint64
-	Update              uint64 // of a Step, or 0
+	Update              uint64 // address of a Step, or 0
 	To                  uint64
 }
 
-// PickArgs are those of pick.
+// PickArgs are the arguments of pick.
 type PickArgs struct {
-	Rows, Width, First int64 // width: bytes of a row
+	Rows, Width, First int64 // Width: bytes per row
 	Index              uint64
 	From, To           uint64
-	Update             uint64 // of a Step, or 0
+	Update             uint64 // address of a Step, or 0
 }
 
-// Step is what an optimiser reads of the update at hand, on the device, and what the host
-// reads of those done. The host writes it before a window of updates: all zeros but for Step.
+// Step is the state of an optimiser in GPU memory. Before a window of updates the host writes all
+// zeros, except for the field Step. After the window the host reads the results.
 type Step struct {
-	Update           int64 // of the window: how many were applied
-	Step             int64 // of the optimiser: how many were applied ever
+	Update           int64 // applied updates of this window
+	Step             int64 // applied updates ever
 	Loss, Norm       float64
 	LossSum, NormSum float64
 	Rate, Size, Root float32
-	By               float32
+	GradFactor       float32
 	Rectified, Apply int32
-	Refused          int32 // 0, RefusedLoss or RefusedNorm; no later update is applied
+	Refused          int32 // 0, RefusedLoss or RefusedNorm; later updates of the window are not applied
 	Reserved         int32
 }
 
@@ -156,11 +156,11 @@ const (
 	RuleRAdam = 2
 )
 
-// AdvanceArgs are those of advance.
+// AdvanceArgs are the arguments of advance.
 type AdvanceArgs struct {
 	Step    uint64
-	Loss    uint64 // a double; 0: none
-	Parts   uint64 // that sum_squares has written; 0: none
+	Loss    uint64 // address of a double; 0: none
+	Parts   uint64 // sum_squares writes them; 0: none
 	Rates   uint64
 	First   int64
 	Record  uint64 // 0: none
@@ -171,22 +171,22 @@ type AdvanceArgs struct {
 	PartsCount, Rule int32
 }
 
-// SumSquaresArgs are those of sum_squares, whose last block advances.
+// SumSquaresArgs are the arguments of sum_squares, which also does the work of advance.
 type SumSquaresArgs struct {
 	N        int64
 	X, Parts uint64
-	Arrived  uint64 // of an uint32, 0
+	Arrived  uint64 // address of a uint32, which is 0
 	Advance  AdvanceArgs
 }
 
-// OptimizerArgs are those of rmsprop, adam, radam and adagrad.
+// OptimizerArgs are the arguments of rmsprop, adam, radam and adagrad.
 type OptimizerArgs struct {
 	N, Centered, EpsInside           int32
 	Keep1, Rest1, Keep2, Rest2, Eps  float32
 	Step, Grad, Theta, First, Second uint64
 }
 
-// NormArgs are those of norm_*.
+// NormArgs are the arguments of norm_*.
 type NormArgs struct {
 	Rows, Channels, Positions int32
 	ReLU                      int32 `c:"relu"`
@@ -198,25 +198,25 @@ type NormArgs struct {
 	Parts                     uint64
 }
 
-// LossSumArgs say how the last block of a loss sums up what all of them have left.
+// LossSumArgs are the arguments of the last block of a loss, which adds up the terms of all blocks.
 type LossSumArgs struct {
-	PartsOfLoss            int32
+	Terms                  int32
 	EntropyCoef, ValueCoef float64
-	Parts                  uint64 // LossParts doubles for each block
-	Arrived                uint64 // of an uint32, 0
+	Parts                  uint64 // LossTerms doubles per block
+	Arrived                uint64 // address of a uint32, which is 0
 	Loss                   uint64
 }
 
-// TDTargetsArgs are those of td_targets.
+// TDTargetsArgs are the arguments of td_targets.
 type TDTargetsArgs struct {
 	Rows, Width        int32
 	Next               uint64
-	Actions            uint64 // 0: the largest
+	Actions            uint64 // 0: the actions with the largest values
 	Rewards, Discounts uint64
 	Targets            uint64
 }
 
-// ArgmaxArgs are those of argmax.
+// ArgmaxArgs are the arguments of argmax.
 type ArgmaxArgs struct {
 	Rows, Width int32
 	Values      uint64
@@ -224,24 +224,24 @@ type ArgmaxArgs struct {
 	Actions     uint64
 }
 
-// TDLossArgs are those of td_loss.
+// TDLossArgs are the arguments of td_loss.
 type TDLossArgs struct {
 	Rows, Width, Squared, Mean int32
 	Scale                      float32
 	Q, Actions, Targets        uint64
-	Weights                    uint64 // 0: 1 each
+	Weights                    uint64 // 0: every row has weight 1
 	DQ                         uint64
 	Sum                        LossSumArgs
 }
 
-// ActorCriticArgs are those of actor_critic.
+// ActorCriticArgs are the arguments of actor_critic.
 type ActorCriticArgs struct {
 	Rows, Width, LargestError    int32
 	EntropyCoef, ValueCoef       float32
 	Logits, Values, Actions      uint64
 	Masks                        uint64 // 0: all actions are allowed
 	Advantages, Returns, Weights uint64
-	LogProbs                     uint64 // 0: not PPO's
+	LogProbs                     uint64 // 0: A2C's loss instead of PPO's
 	Clips, OldValues, ValueClips uint64
 	DLogits, DValues             uint64
 	Sum                          LossSumArgs

@@ -1,6 +1,6 @@
 //go:build gpu && cgo && linux
 
-/* Calls of CUDA's driver, each whole in one context. */
+/* Calls of CUDA's driver. Each function enters the context, makes its calls and leaves the context. */
 #include "driver.h"
 
 CUresult paceline_cuda_relax(CUstreamCaptureMode *before) {
@@ -59,8 +59,9 @@ CUresult paceline_cuda_host_register(CUcontext ctx, void *at, size_t bytes) {
 CUresult paceline_cuda_host_unregister(CUcontext ctx, void *at) { IN(ctx, cuMemHostUnregister(at)); }
 CUresult paceline_cuda_free_bytes(CUcontext ctx, size_t *left, size_t *total) { IN(ctx, cuMemGetInfo(left, total)); }
 
-/* Memory that is not page-locked may move or be reused as soon as the call is over: it waits.
- * A graph would read it when it is replayed. */
+/* Copies of memory that is not page-locked must wait: the caller may reuse or free the memory as
+ * soon as the call returns. Such a copy cannot be captured, because a replay would use the memory
+ * later. */
 static CUresult may_wait(CUstream s) {
   CUstreamCaptureStatus status;
   CUresult result = cuStreamIsCapturing(s, &status);
@@ -139,8 +140,8 @@ CUresult paceline_cuda_event_elapsed(CUcontext ctx, float *ms, CUevent from, CUe
 
 /* ---------------------------------------------------------------- graphs */
 
-/* Relaxed: the calls of one capture come from several threads, and what other libraries of the
- * process do meanwhile neither ends it nor is refused. A node has the priority of its stream. */
+/* Relaxed, because several threads make the calls of one capture, and because calls of other
+ * libraries must neither be refused nor end the capture. */
 CUresult paceline_cuda_capture_begin(CUcontext ctx, CUstream s) {
   IN(ctx, cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
 }
@@ -151,7 +152,7 @@ static CUresult capture_end(CUstream s, CUgraphExec *out, size_t *nodes) {
   if (graph == NULL) return result;
   if (result == CUDA_SUCCESS && out != NULL) {
     result = cuGraphGetNodes(graph, NULL, nodes);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) /* a node keeps the priority of its stream */
       result = cuGraphInstantiateWithFlags(out, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
   }
   return first(result, cuGraphDestroy(graph));

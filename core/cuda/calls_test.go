@@ -16,7 +16,7 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// must returns a value that no test expects an error instead of.
+// must returns the value of a call that must succeed.
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -34,7 +34,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-func TestDevices(t *testing.T) {
+func TestDevicesAreDescribed(t *testing.T) {
 	cudatest.Need(t)
 	for i, info := range must(Devices())(t) {
 		if info.Index != i || info.Name == "" || !strings.HasPrefix(info.UUID, "GPU-") || info.Major < 1 || info.Bytes < 1<<20 || info.SMs < 1 ||
@@ -42,18 +42,18 @@ func TestDevices(t *testing.T) {
 			t.Errorf("%+v", info)
 		}
 	}
-	d := opened(t)
+	d := openDevice(t)
 	if free, total, err := d.Free(); err != nil || free < 1 || free > total || total > d.Info().Bytes {
 		t.Errorf("%d of %d bytes are free, %v", free, total, err)
 	}
 	if d.Lost() {
-		t.Error("lost, without an error")
+		t.Error("the device is lost without an error")
 	}
 }
 
-// Bytes arrive as they were, from any memory, over any stream; new memory is zero.
-func TestCopies(t *testing.T) {
-	d := opened(t)
+// Copies keep the bytes, from any host memory and on streams of any priority. New memory is zero.
+func TestCopiesKeepTheBytes(t *testing.T) {
+	d := openDevice(t)
 	const n = 100_003
 	a, b := must(d.Alloc(n))(t), must(d.Alloc(n))(t)
 	defer a.Free()
@@ -82,7 +82,7 @@ func TestCopies(t *testing.T) {
 			clear(want[:7])
 			clear(want[10:30])
 			if !bytes.Equal(memory, want) {
-				t.Errorf("memory %s: other bytes came back", name)
+				t.Errorf("memory %s: the bytes changed", name)
 			}
 		}
 		ok(t, s.Upload(a.Ptr, nil))
@@ -99,12 +99,12 @@ func TestCopies(t *testing.T) {
 		t.Error("new memory is not zero")
 	}
 	fresh.Free()
-	fresh.Free() // is fine
+	fresh.Free() // a second Free is allowed
 }
 
-// Memory of the caller's that is registered is copied from as page-locked memory is, in whole pieces only.
-func TestRegister(t *testing.T) {
-	d := opened(t)
+// Copies from registered memory count as page-locked if all of their bytes are registered.
+func TestRegisteredMemoryIsPageLocked(t *testing.T) {
+	d := openDevice(t)
 	s := must(d.Stream(Low))(t)
 	defer s.Close()
 	memory := must(mapped())(t)
@@ -129,19 +129,18 @@ func TestRegister(t *testing.T) {
 		}
 	}
 	locked.Free()
-	locked.Free() // is fine
+	locked.Free() // a second Free is allowed
 	if err := upload(memory[:half]); err == nil {
-		t.Error("memory that was unlocked counts as page-locked")
+		t.Error("unlocked memory counts as page-locked")
 	}
 	must(d.Register(memory))(t).Free()
 }
 
-// sum is the smallest kernel there is, weight_gradient_sum of core/cuda/kernels: dw = scale *
-// (the sum of count parts).
+// sum has the arguments of weight_gradient_sum, the smallest kernel: dw = scale * sum of the parts.
 type sum struct {
-	weights, biases, count int32
-	scale                  float32
-	parts, dw, db          uint64
+	weights, biases, partsCount int32
+	scale                       float32
+	parts, dw, db               uint64
 }
 
 func (a *sum) launch() Launch {
@@ -150,7 +149,7 @@ func (a *sum) launch() Launch {
 
 const elements = 1000
 
-// summing is memory with two parts of numbers, and the launch that sums them.
+// summing has two parts of numbers in GPU memory, and the arguments of the launch that sums them.
 type summing struct {
 	d        *Device
 	f        *Function
@@ -160,7 +159,7 @@ type summing struct {
 
 func newSumming(t testing.TB, d *Device) *summing {
 	u := &summing{d: d, f: must(d.Function("weight_gradient_sum"))(t), from: must(d.Alloc(8 * elements))(t), to: must(d.Alloc(4 * elements))(t)}
-	u.args = sum{weights: elements, count: 2, scale: 0.5, parts: u.from.Ptr, dw: u.to.Ptr, db: u.to.Ptr}
+	u.args = sum{weights: elements, partsCount: 2, scale: 0.5, parts: u.from.Ptr, dw: u.to.Ptr, db: u.to.Ptr}
 	numbers := make([]float32, 2*elements)
 	for i := range numbers {
 		numbers[i] = float32(i)
@@ -171,7 +170,7 @@ func newSumming(t testing.TB, d *Device) *summing {
 	return u
 }
 
-// check compares what the kernel wrote with the sum, or with zeros.
+// check compares the kernel's output with the sum if the kernel ran, otherwise with zeros.
 func (u *summing) check(t testing.TB, s *Stream, ran bool) {
 	t.Helper()
 	got := make([]float32, elements)
@@ -196,8 +195,8 @@ func asBytes(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-func TestLaunch(t *testing.T) {
-	d := opened(t)
+func TestLaunchRunsTheKernel(t *testing.T) {
+	d := openDevice(t)
 	u := newSumming(t, d)
 	defer u.free()
 	s := must(d.Stream(Low))(t)
@@ -208,13 +207,13 @@ func TestLaunch(t *testing.T) {
 		t.Errorf("the kernel: %+v", *u.f)
 	}
 	if again := must(d.Function("weight_gradient_sum"))(t); again != u.f {
-		t.Error("the same name is another kernel")
+		t.Error("the same name gives another Function")
 	}
 }
 
-// A graph of two branches does nothing while it is captured, and all of it when it is replayed.
-func TestGraph(t *testing.T) {
-	d := opened(t)
+// Capturing a graph of two branches runs nothing; each replay runs both branches.
+func TestReplayRunsBothBranches(t *testing.T) {
+	d := openDevice(t)
 	u := newSumming(t, d)
 	defer u.free()
 	s, side := must(d.Stream(Low))(t), must(d.Stream(High))(t)
@@ -245,15 +244,15 @@ func TestGraph(t *testing.T) {
 		}
 	}
 	g.Close()
-	g.Close() // is fine
+	g.Close() // a second Close is allowed
 	if err := s.Replay(g, 1); !errors.Is(err, fault.ErrClosed) {
 		t.Errorf("replaying a closed graph: %v", err)
 	}
 }
 
-// Whatever goes wrong while a graph is captured, the stream is as good as new behind it.
-func TestCaptureEndsAlways(t *testing.T) {
-	d := opened(t)
+// A stream works normally after a capture that ended with an error or a panic.
+func TestStreamWorksAfterAFailedCapture(t *testing.T) {
+	d := openDevice(t)
 	u := newSumming(t, d)
 	defer u.free()
 	s, side := must(d.Stream(Low))(t), must(d.Stream(Low))(t)
@@ -261,14 +260,14 @@ func TestCaptureEndsAlways(t *testing.T) {
 	defer side.Close()
 	fork := must(d.Event(false))(t)
 	defer fork.Close()
-	reason := errors.New("of the caller's")
+	reason := errors.New("the caller's error")
 	for _, c := range []struct {
 		name, want string
 		enqueue    func() error
 	}{
-		{"an error", "of the caller's", func() error { return reason }},
-		{"memory of Go's", "inside a graph: the host's memory must be page-locked (Pinned)", func() error { return s.Upload(u.to.Ptr, make([]byte, 8)) }},
-		{"a download", "inside a graph: the host's memory must be page-locked (Pinned)", func() error { return s.Download(make([]byte, 8), u.to.Ptr) }},
+		{"an error", "the caller's error", func() error { return reason }},
+		{"an upload of Go memory", "inside a graph: the host memory must be page-locked (Pinned)", func() error { return s.Upload(u.to.Ptr, make([]byte, 8)) }},
+		{"a download to Go memory", "inside a graph: the host memory must be page-locked (Pinned)", func() error { return s.Download(make([]byte, 8), u.to.Ptr) }},
 		{"a branch that is not joined", "making a graph failed: ", func() error {
 			return errors.Join(s.Record(fork), side.Wait(fork), side.Launch(u.f, u.args.launch()))
 		}},
@@ -283,7 +282,7 @@ func TestCaptureEndsAlways(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() != "a bug" {
-				t.Error("the panic is gone")
+				t.Error("Capture did not pass the panic on")
 			}
 		}()
 		s.Capture(func() error { panic("a bug") })
@@ -292,8 +291,8 @@ func TestCaptureEndsAlways(t *testing.T) {
 	u.check(t, s, true)
 }
 
-func TestEvents(t *testing.T) {
-	d := opened(t)
+func TestEventsOrderStreams(t *testing.T) {
+	d := openDevice(t)
 	s, other := must(d.Stream(Low))(t), must(d.Stream(Low))(t)
 	defer s.Close()
 	defer other.Close()
@@ -308,16 +307,16 @@ func TestEvents(t *testing.T) {
 		t.Errorf("after Wait: %v, %v", over, err)
 	}
 	if took := must(end.Since(begin))(t); took < 0 || took > time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("the time between the events is %v", took)
 	}
 	if took := must(end.Since(end))(t); took != 0 {
 		t.Errorf("from an event to itself: %v", took)
 	}
 }
 
-// The calls of every update leave nothing to Go's garbage collector.
-func TestNothingIsAllocated(t *testing.T) {
-	d := opened(t)
+// The calls that every update makes do not allocate Go memory.
+func TestCallsDoNotAllocate(t *testing.T) {
+	d := openDevice(t)
 	u := newSumming(t, d)
 	defer u.free()
 	s := must(d.Stream(Low))(t)
@@ -350,11 +349,11 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// Goroutines use and close what they share at any time: every call succeeds or says that it
-// came too late.
-func TestAnyGoroutine(t *testing.T) {
+// Goroutines use and close shared objects at the same time: every call succeeds or returns
+// fault.ErrClosed.
+func TestGoroutinesUseAndClose(t *testing.T) {
 	for range 20 {
-		d := opened(t)
+		d := openDevice(t)
 		u := newSumming(t, d)
 		s := must(d.Stream(Low))(t)
 		e := must(d.Event(false))(t)
@@ -368,12 +367,12 @@ func TestAnyGoroutine(t *testing.T) {
 			func() error { _, err := e.Done(); return err },
 			e.Wait, s.Synchronize,
 			func() error { return s.Upload(u.from.Ptr, make([]byte, 100)) },
-			func() error { m, err := d.Alloc(100); freeing(m, err); return err },
-			func() error { p, err := d.Pinned(100); freeing(p, err); return err },
+			func() error { m, err := d.Alloc(100); freeUnless(err, m); return err },
+			func() error { p, err := d.Pinned(100); freeUnless(err, p); return err },
 			func() error { _, err := d.Function("weight_gradient_sum"); return err },
 			func() error { _, _, err := d.Free(); return err },
-			func() error { more, err := d.Stream(High); closing(more, err); return err },
-			func() error { more, err := d.Event(false); closing(more, err); return err },
+			func() error { more, err := d.Stream(High); closeUnless(err, more); return err },
+			func() error { more, err := d.Event(false); closeUnless(err, more); return err },
 		}
 		var all sync.WaitGroup
 		for i, call := range calls {
@@ -404,21 +403,21 @@ func TestAnyGoroutine(t *testing.T) {
 	}
 }
 
-func freeing(m interface{ Free() }, err error) {
+func freeUnless(err error, m interface{ Free() }) {
 	if err == nil {
 		m.Free()
 	}
 }
 
-func closing(c interface{ Close() }, err error) {
+func closeUnless(err error, c interface{ Close() }) {
 	if err == nil {
 		c.Close()
 	}
 }
 
 // A closed object refuses every call with a sentence.
-func TestClosed(t *testing.T) {
-	d := opened(t)
+func TestClosedObjectsRefuseCalls(t *testing.T) {
+	d := openDevice(t)
 	s, e := must(d.Stream(Low))(t), must(d.Event(false))(t)
 	alive := must(d.Stream(Low))(t)
 	f := must(d.Function("weight_gradient_sum"))(t)
@@ -442,5 +441,5 @@ func TestClosed(t *testing.T) {
 	if _, err := d.Alloc(10); !errors.Is(err, fault.ErrClosed) {
 		t.Errorf("Alloc of a closed device: %v", err)
 	}
-	alive.Close() // is fine
+	alive.Close() // closing after the device is allowed
 }

@@ -2,10 +2,10 @@
 
     python core/cuda/compile.py [--output core/cuda/kernels.zip] [--wheels folder] [--force]
 
-The compiler is NVRTC 12.9 from NVIDIA's wheel, which is looked for in a folder of wheels, among
-the installed packages, and in build/cuda, and otherwise fetched there with pip. The archive has
-machine code for the chips in ARCHS, PTX for chips that come later, and the digest of the text
-it was made of: the same text is not compiled again. The same text gives the same bytes.
+The compiler is NVRTC 12.9 from NVIDIA's wheel. It is taken from the installed packages, from
+build/cuda, or from the folder of --wheels; without any of them pip fetches the wheel to build/cuda.
+The archive has machine code for the chips in ARCHS, PTX for newer chips, and a digest of the source
+text. A text with the same digest is not compiled again. The same text gives the same bytes.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ WHEEL = "nvidia-cuda-nvrtc-cu12==12.9.86"
 LIBRARY = "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_80")
 
-# Every operation is rounded by itself, and numbers below the smallest normal one are zero, as in
-# core/kernel. Divisions and square roots are exact, which is NVRTC's default.
+# As in core/kernel: every operation is rounded separately, and denormals are flushed to zero.
+# Divisions and square roots are correctly rounded, which is NVRTC's default.
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=true")
 
 
 def sources() -> dict[str, bytes]:
-    """The kernels' text by the names of its files."""
+    """The kernels' source text by file name."""
     return {path.name: path.read_bytes() for path in sorted((HERE / "kernels").glob("*.cu*"))}
 
 
 def digest(texts: dict[str, bytes]) -> str:
-    """A digest of all that the archive depends on."""
+    """A digest of everything that the archive depends on."""
     h = hashlib.sha256(repr((WHEEL, ARCHS, OPTIONS)).encode())
     for name, text in texts.items():
         h.update(f"\n{name} {len(text)}\n".encode())
@@ -47,7 +47,7 @@ def digest(texts: dict[str, bytes]) -> str:
 
 
 def find_library(wheels: Path | None) -> Path:
-    """Where NVRTC lies; fetches it where it is nowhere."""
+    """Path of NVRTC's library; fetches the wheel if it is not found."""
     spec = importlib.util.find_spec("nvidia")
     installed = [Path(p).parent for p in spec.submodule_search_locations or ()] if spec else []
     for folder in [*installed, BUILD / "nvrtc"]:
@@ -68,7 +68,7 @@ def find_library(wheels: Path | None) -> Path:
 
 
 class Compiler:
-    """NVRTC, called from as many threads as there are."""
+    """NVRTC. Several threads may use a Compiler at the same time."""
 
     def __init__(self, library: Path) -> None:
         self.lib = ctypes.CDLL(str(library))
@@ -112,7 +112,7 @@ def up_to_date(archive: Path, wanted: str) -> bool:
 
 
 def write(archive: Path, entries: dict[str, bytes]) -> None:
-    """The same entries give the same bytes: dates and modes are fixed."""
+    """Writes the archive. The same entries give the same bytes: dates and modes are fixed."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     new = archive.with_suffix(".new")
     with zipfile.ZipFile(new, "w") as z:
@@ -126,8 +126,8 @@ def write(archive: Path, entries: dict[str, bytes]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compile the CUDA kernels for every chip.")
     parser.add_argument("--output", type=Path, default=HERE / "kernels.zip")
-    parser.add_argument("--wheels", type=Path, help="a folder with NVIDIA's wheel; else pip fetches it")
-    parser.add_argument("--force", action="store_true", help="compile even where the archive is of the same text")
+    parser.add_argument("--wheels", type=Path, help="a folder with NVIDIA's wheel; default: pip fetches it")
+    parser.add_argument("--force", action="store_true", help="compile even if the archive is up to date")
     args = parser.parse_args()
     texts = sources()
     wanted = digest(texts)

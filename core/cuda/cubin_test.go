@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// kernelArgs are the kernels and the structs that they take. P stands for a precision.
+// kernelArgs has the argument struct of each kernel. P stands for a precision.
 var kernelArgs = map[string]any{
 	"conv_forward_P": ConvForwardArgs{}, "conv_forward_bytes_P": ConvForwardArgs{},
 	"conv_weight_gradient_P": ConvWeightGradientArgs{}, "conv_weight_gradient_bytes_P": ConvWeightGradientArgs{},
@@ -29,7 +29,7 @@ var kernelArgs = map[string]any{
 	"rmsprop": OptimizerArgs{}, "adam": OptimizerArgs{}, "radam": OptimizerArgs{}, "adagrad": OptimizerArgs{},
 }
 
-// compiledKernels are those of kernelArgs, of every precision.
+// compiledKernels returns kernelArgs with the kernels of every precision.
 func compiledKernels() map[string]reflect.Type {
 	all := map[string]reflect.Type{}
 	for name, args := range kernelArgs {
@@ -45,7 +45,7 @@ func compiledKernels() map[string]reflect.Type {
 	return all
 }
 
-// Attributes of .nv.info, by the number in a record's second byte.
+// Attributes of .nv.info: the second byte of a record.
 const (
 	nvMaxThreads = 0x05
 	nvFrameSize  = 0x11
@@ -53,14 +53,14 @@ const (
 	nvRegisters  = 0x2F
 )
 
-// compiled is what a cubin says of a kernel.
+// compiled is a cubin's description of a kernel.
 type compiled struct{ registers, shared, params, threads, frame int }
 
 // records calls f for each record of .nv.info.
 func records(data []byte, f func(attribute byte, half uint16, value []byte)) {
 	for len(data) >= 4 {
 		format, attribute, half := data[0], data[1], binary.LittleEndian.Uint16(data[2:])
-		if data = data[4:]; format != 4 { // the value is in the record itself
+		if data = data[4:]; format != 4 { // the record itself has the value
 			f(attribute, half, nil)
 			continue
 		}
@@ -71,7 +71,7 @@ func records(data []byte, f func(attribute byte, half uint16, value []byte)) {
 
 func readCubin(t *testing.T, code []byte) map[string]compiled {
 	t.Helper()
-	code[20], code[21] = 1, 0 // the version, in which NVIDIA has a number of its own
+	code[20], code[21] = 1, 0 // debug/elf refuses NVIDIA's ELF version
 	file, err := elf.NewFile(bytes.NewReader(code))
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func readCubin(t *testing.T, code []byte) map[string]compiled {
 	all := map[string]compiled{}
 	for _, s := range file.Sections {
 		if name, ok := strings.CutPrefix(s.Name, ".text."); ok {
-			if !strings.HasPrefix(name, "$") { // a helper of the compiler's, that kernels call
+			if !strings.HasPrefix(name, "$") { // a $ begins the names of the compiler's helper functions
 				all[name] = compiled{}
 			}
 		}
@@ -107,7 +107,7 @@ func readCubin(t *testing.T, code []byte) map[string]compiled {
 		name = strings.TrimPrefix(name, ".")
 		records(data, func(attribute byte, half uint16, value []byte) {
 			of := name
-			if attribute == nvFrameSize || attribute == nvRegisters { // of all functions, by their symbols
+			if attribute == nvFrameSize || attribute == nvRegisters { // these records name the function by its symbol
 				of = symbols[binary.LittleEndian.Uint32(value)-1].Name
 			}
 			k, ok := all[of]
@@ -132,9 +132,9 @@ func readCubin(t *testing.T, code []byte) map[string]compiled {
 	return all
 }
 
-// The loop over a chunk's products is unrolled into as many as there are: a compiler that takes a lane for negative adds one
-// more turn. Shared memory that is read four words at a time is aligned for that.
-func TestPTX(t *testing.T) {
+// The loop over a chunk's products is fully unrolled: if the compiler assumes that a lane may be
+// negative, it adds one more iteration. Shared memory is aligned for its four-word loads.
+func TestPTXUnrollsTheProducts(t *testing.T) {
 	archive, err := zip.OpenReader("kernels.zip")
 	if os.IsNotExist(err) {
 		t.Skip("left out: no kernels.zip; python core/cuda/compile.py makes it")
@@ -150,7 +150,8 @@ func TestPTX(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	products := map[string]int{"fp32": 0, "tf32": 16, "bf16": 8} // of 16 x 8 elements: 2 x 4 of a tile, in two or one of a chunk's halves
+	// Products of 16 x 8 elements: 2 x 4 of a tile; tf32 needs two for the k of a chunk, bf16 one.
+	products := map[string]int{"fp32": 0, "tf32": 16, "bf16": 8}
 	kernels := 0
 	for _, body := range strings.Split(string(text), ".entry ")[1:] {
 		name, body, _ := strings.Cut(body, "(")
@@ -160,21 +161,20 @@ func TestPTX(t *testing.T) {
 		}
 		kernels++
 		if n := strings.Count(body, "mma.sync"); n != want {
-			t.Errorf("%s: %d products in its text, must be %d", name, n, want)
+			t.Errorf("%s: %d mma.sync instructions, must be %d", name, n, want)
 		}
 		if strings.Contains(body, "ld.shared.v4") && !strings.Contains(body, ".shared .align 16") {
 			t.Errorf("%s: shared memory is not aligned for loads of four words", name)
 		}
 	}
 	if kernels < 24 {
-		t.Errorf("%d kernels of products", kernels)
+		t.Errorf("%d kernels with matrix products, must be at least 24", kernels)
 	}
 }
 
-// TestCubins holds the machine code of every chip against what the launches ask for and the
-// chip has: 64K registers and 48 KB of shared memory a block. But for two numbers of the
-// loss of actor-critic methods nothing spills.
-func TestCubins(t *testing.T) {
+// The machine code for every chip fits the launches and the chip's limits per block: 64K registers
+// and 48 KB of shared memory. No kernel spills registers, except for 16 bytes of actor_critic.
+func TestCubinsFitTheChips(t *testing.T) {
 	archive, err := zip.OpenReader("kernels.zip")
 	if os.IsNotExist(err) {
 		t.Skip("left out: no kernels.zip; python core/cuda/compile.py makes it")
@@ -217,7 +217,7 @@ func TestCubins(t *testing.T) {
 				t.Errorf("%s: %s has %d threads of %d registers", chip, name, k.threads, k.registers)
 			case k.shared > 48<<10:
 				t.Errorf("%s: %s has %d bytes of shared memory", chip, name, k.shared)
-			case k.frame > 0 && (k.frame > 16 || name != "actor_critic"): // a thread a row: its double sums
+			case k.frame > 0 && (k.frame > 16 || name != "actor_critic"): // two of its double sums
 				t.Errorf("%s: %s has %d bytes of local memory a thread, must have none", chip, name, k.frame)
 			}
 			if strings.HasPrefix(name, "conv") || strings.HasPrefix(name, "dense") {

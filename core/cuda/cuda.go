@@ -5,41 +5,41 @@ import (
 	"unsafe"
 )
 
-// ErrNotBuilt is what every call returns in a build without the tag gpu.
-var ErrNotBuilt = errors.New("this build of Paceline has no CUDA in it: make lib GPU=1, or GPU=1 pip install of the source, builds it in")
+// ErrNotBuilt is returned by every call in a build without the tag gpu.
+var ErrNotBuilt = errors.New("this build of Paceline has no CUDA in it: build it with make lib GPU=1, or install the source with GPU=1 pip install")
 
-// ErrLost is wrapped by an error after which a device is of no use to this process: a
-// kernel went wrong, or the GPU did. What lay in its memory is gone.
+// ErrLost is wrapped by the error of a kernel or GPU failure after which this process can no longer
+// use the device. The contents of the GPU's memory are lost.
 var ErrLost = errors.New("the GPU is lost")
 
-// Info is what is known of a GPU.
+// Info describes a GPU.
 type Info struct {
-	Index          int // as CUDA counts, CUDA_VISIBLE_DEVICES included
+	Index          int // CUDA's index, which CUDA_VISIBLE_DEVICES changes
 	Name, UUID     string
 	Major, Minor   int   // compute capability
-	Bytes          int64 // of memory, in all
+	Bytes          int64 // total memory
 	SMs            int   // streaming multiprocessors
-	SharedPerBlock int   // bytes, the most that a kernel may ask for
+	SharedPerBlock int   // bytes of shared memory that a block may have
 	WarpsPerSM     int
-	Driver         int // the newest CUDA that the driver knows: 12090 is 12.9
+	Driver         int // the newest CUDA version that the driver supports: 12090 is 12.9
 }
 
-// Priority is which of the streams of a GPU goes first.
+// Priority is the priority of a stream.
 type Priority int
 
 const (
-	Low    Priority = iota // what nothing waits for soon
-	Normal                 // the chain of an update
-	High                   // acting, which environments wait for
+	Low    Priority = iota // work off the critical path: copies, side branches of an update
+	Normal                 // updates
+	High                   // acting: environments wait for it
 )
 
-// Launch is how a kernel is launched.
+// Launch is the geometry and the arguments of a kernel launch.
 type Launch struct {
 	Grid, Block [3]uint32
 	Shared      uint32         // bytes of dynamic shared memory
-	Args        unsafe.Pointer // the struct that is the kernel's only parameter, passed by value; read during the call
-	Bytes       uintptr        // its size, at most MaxArgs
+	Args        unsafe.Pointer // the kernel's only parameter, a struct passed by value; copied before Launch returns
+	Bytes       uintptr        // size of *Args, at most MaxArgs
 }
 
-// MaxArgs is how large a kernel's arguments may be. Drivers take 4096 bytes.
+// MaxArgs is the largest size of a kernel's arguments, in bytes. Drivers allow 4096.
 const MaxArgs = 1024

@@ -4,7 +4,7 @@ package cuda
 
 import "time"
 
-// Built is whether this build has the CUDA side in it.
+// Built reports whether this build includes CUDA.
 const Built = false
 
 type (

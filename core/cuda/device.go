@@ -29,49 +29,49 @@ import (
 	"github.com/paceline-rl/paceline/core/limits"
 )
 
-// kernels is the archive of the kernels' machine code, an entry for each chip: sm_90.cubin, and
-// compute_80.ptx for chips that were made later.
+// kernels is the archive of the kernels: machine code for each chip (sm_90.cubin), and PTX for
+// newer chips (compute_80.ptx).
 //
 //go:embed kernels.zip
 var kernels []byte
 
-// Device is a GPU whose primary context this process holds, with the kernels loaded.
+// Device is a GPU with its primary context retained and the kernels loaded.
 type Device struct {
 	gate
 	info    Info
 	device  cu.Device
 	context cu.CUContext
 	module  cu.Module
-	zeroing cu.Stream // new memory is zeroed on it
+	zeroing cu.Stream // Alloc zeroes new memory on this stream
 
-	eager  bool
-	lost   atomic.Pointer[lost]
-	pinned atomic.Pointer[[]*Pinned] // read by every copy; written under setup
-	setup  sync.Mutex                // guards functions, and writing pinned
-	named  map[string]*Function
+	eager     bool
+	lost      atomic.Pointer[lost]
+	pinned    atomic.Pointer[[]*Pinned] // copies read it without the mutex
+	mutex     sync.Mutex                // guards functions, and writes of pinned
+	functions map[string]*Function
 }
 
 // Function is a kernel.
 type Function struct {
 	Name       string
-	Regs       int // registers of a thread
+	Regs       int // registers per thread
 	Shared     int // bytes of static shared memory
-	MaxThreads int // of a block
+	MaxThreads int // threads that a block may have
 
-	at C.CUfunction
+	handle C.CUfunction
 }
 
-// Open acquires GPU index and loads the kernels for its chip. Each Open is an owner of its own:
-// what one of them makes is used with it only.
+// Open acquires GPU index and loads the kernels for its chip. An object made on one Device must not
+// be used with another Device, even if both are the same GPU.
 func Open(index int) (*Device, error) {
 	infos, err := Devices()
 	if err != nil {
 		return nil, err
 	}
 	if index < 0 || index >= len(infos) {
-		return nil, fmt.Errorf("cuda:%d: there is no such GPU, must be %s", index, span(len(infos)))
+		return nil, fmt.Errorf("cuda:%d: there is no such GPU, must be %s", index, deviceRange(len(infos)))
 	}
-	d := &Device{gate: newGate(), info: infos[index], named: map[string]*Function{}}
+	d := &Device{gate: newGate(), info: infos[index], functions: map[string]*Function{}}
 	switch value := os.Getenv("PACELINE_CUDA_EAGER"); value {
 	case "", "0":
 	case "1":
@@ -84,27 +84,28 @@ func Open(index int) (*Device, error) {
 		return nil, fmt.Errorf("%s: its compute capability is %d.%d, must be 7.5 or higher", d, d.info.Major, d.info.Minor)
 	}
 	if d.device, err = cu.GetDevice(index); err != nil {
-		return nil, d.failed(code(err), "finding it", "")
+		return nil, d.failed(errorCode(err), "finding it", "")
 	}
 	var r C.CUresult
 	if d.context, r = retain(d.device); r != C.CUDA_SUCCESS {
 		return nil, d.failed(r, "acquiring its context", "")
 	}
-	if err = d.begin(); err != nil {
-		d.release()
+	if err = d.load(); err != nil {
+		d.releaseContext()
 		return nil, err
 	}
 	return d, nil
 }
 
-// held are the GPUs whose primary context the process holds beside its Devices: making a context takes
-// some tenths of a second, and only the first Device should wait for that. Under contexts.
+// retained has the GPUs whose primary context the process has retained in addition to its Devices.
+// Making a context takes some tenths of a second: only the first Device waits for that.
+// retainLock guards the map.
 var (
-	contexts sync.Mutex
-	held     = map[cu.Device]bool{}
+	retainLock sync.Mutex
+	retained   = map[cu.Device]bool{}
 )
 
-// retain returns the primary context of a GPU, once more.
+// retain retains the primary context of a GPU for a Device, and once for the process.
 func retain(device cu.Device) (cu.CUContext, C.CUresult) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -113,57 +114,57 @@ func retain(device cu.Device) (cu.CUContext, C.CUresult) {
 		return cu.CUContext{}, r
 	}
 	defer C.paceline_cuda_unrelax(&before)
-	contexts.Lock()
-	defer contexts.Unlock()
+	retainLock.Lock()
+	defer retainLock.Unlock()
 	ctx, err := device.RetainPrimaryCtx()
-	if err == nil && !held[device] {
+	if err == nil && !retained[device] {
 		if ctx, err = device.RetainPrimaryCtx(); err != nil {
 			device.ReleasePrimaryCtx()
 		} else {
-			held[device] = true
+			retained[device] = true
 		}
 	}
 	if err != nil {
-		return ctx, code(err)
+		return ctx, errorCode(err)
 	}
 	return ctx, C.CUDA_SUCCESS
 }
 
-// release releases the Device's hold on the context, and the process's where the GPU is lost: a
-// context that nothing holds can be made anew.
-func (d *Device) release() error {
-	contexts.Lock()
-	defer contexts.Unlock()
-	if d.Lost() && held[d.device] {
-		held[d.device] = false
+// releaseContext releases the context for the Device. If the GPU is lost, it also releases the
+// context for the process, so that a later Open makes a new one.
+func (d *Device) releaseContext() error {
+	retainLock.Lock()
+	defer retainLock.Unlock()
+	if d.Lost() && retained[d.device] {
+		retained[d.device] = false
 		d.device.ReleasePrimaryCtx()
 	}
 	return d.device.ReleasePrimaryCtx()
 }
 
-func span(devices int) string {
+func deviceRange(devices int) string {
 	if devices == 1 {
 		return "cuda:0"
 	}
 	return fmt.Sprintf("cuda:0 to cuda:%d", devices-1)
 }
 
-// begin loads the kernels and makes what every Device has.
-func (d *Device) begin() error {
-	names, entry, err := read(kernels)
+// load loads the kernels and makes the stream that zeroes memory.
+func (d *Device) load() error {
+	names, entry, err := readArchive(kernels)
 	if err != nil {
 		return fmt.Errorf("kernels.zip cannot be read: %w", err)
 	}
 	err = fmt.Errorf("%s: this build has no kernels for its compute capability %d.%d", d, d.info.Major, d.info.Minor)
-	for _, name := range images(names, d.info.Major, d.info.Minor) {
+	for _, name := range imagesFor(names, d.info.Major, d.info.Minor) {
 		image, reading := entry(name)
 		if reading != nil {
 			return fmt.Errorf("%s of kernels.zip cannot be read: %w", name, reading)
 		}
-		if err = d.within("loading the kernels", name, func() (e error) { d.module, e = cu.LoadData(string(image)); return }); err == nil {
+		if err = d.inContext("loading the kernels", name, func() (e error) { d.module, e = cu.LoadData(string(image)); return }); err == nil {
 			break
 		}
-		// A chip may refuse machine code of its generation: those of some boards do.
+		// Chips of some boards refuse machine code of their own generation: try the next image.
 		if d.Lost() {
 			return err
 		}
@@ -171,41 +172,41 @@ func (d *Device) begin() error {
 	if err != nil {
 		return err
 	}
-	return d.within("making a stream", "", func() (e error) { d.zeroing, e = cu.MakeStreamWithPriority(0, cu.NonBlocking); return })
+	return d.inContext("making a stream", "", func() (e error) { d.zeroing, e = cu.MakeStreamWithPriority(0, cu.NonBlocking); return })
 }
 
-// Close releases the GPU, after all that was made on it has been closed.
+// Close releases the GPU. Close and free everything that was made on the Device first.
 func (d *Device) Close() error {
 	if !d.shut() {
 		return nil
 	}
 	if d.Lost() {
-		d.release()
+		d.releaseContext()
 		return nil
 	}
-	err := d.within("unloading the kernels", "", func() error {
+	err := d.inContext("unloading the kernels", "", func() error {
 		d.zeroing.Destroy()
 		return d.module.Unload()
 	})
-	if released := d.release(); err == nil && released != nil {
-		err = d.failed(code(released), "releasing its context", "")
+	if released := d.releaseContext(); err == nil && released != nil {
+		err = d.failed(errorCode(released), "releasing its context", "")
 	}
 	return err
 }
 
-// Info returns what is known of the GPU.
+// Info describes the GPU.
 func (d *Device) Info() Info { return d.info }
 
-// Lost reports whether an error wrapped ErrLost. It costs nothing, and asks nobody.
+// Lost reports whether a call returned an error that wraps ErrLost. Lost does not call the driver.
 func (d *Device) Lost() bool { return d.lost.Load() != nil }
 
-// Eager reports whether kernels are to be launched one by one, outside graphs: Launch waits for each
-// then, and an error names the kernel. The environment variable PACELINE_CUDA_EAGER asks for it.
+// Eager reports whether PACELINE_CUDA_EAGER=1 is set. Then callers launch kernels one by one
+// instead of in graphs, Launch waits for each kernel, and an error names the kernel that caused it.
 func (d *Device) Eager() bool { return d.eager }
 
 func (d *Device) String() string { return fmt.Sprintf("cuda:%d (%s)", d.info.Index, d.info.Name) }
 
-// Free returns how many bytes of the GPU's memory are free, for any process, and how many it has.
+// Free returns the free and the total bytes of the GPU's memory, which all processes share.
 func (d *Device) Free() (free, total int64, err error) {
 	if err := d.use(); err != nil {
 		return 0, 0, err
@@ -216,36 +217,36 @@ func (d *Device) Free() (free, total int64, err error) {
 	return int64(f), int64(t), err
 }
 
-// Function returns a kernel by its name. Launches of it may ask for as much dynamic shared
-// memory as the chip has for a block.
+// Function returns the kernel with this name. A launch may ask for all of the shared memory that
+// the chip allows a block.
 func (d *Device) Function(name string) (*Function, error) {
 	if err := d.use(); err != nil {
 		return nil, err
 	}
 	defer d.leave()
-	d.setup.Lock()
-	defer d.setup.Unlock()
-	if f := d.named[name]; f != nil {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if f := d.functions[name]; f != nil {
 		return f, nil
 	}
 	var fn cu.Function
-	if err := d.within("finding the kernel", name, func() (e error) { fn, e = d.module.Function(name); return }); err != nil {
+	if err := d.inContext("finding the kernel", name, func() (e error) { fn, e = d.module.Function(name); return }); err != nil {
 		return nil, err
 	}
-	f := &Function{Name: name, at: C.CUfunction(pointer(fn))}
+	f := &Function{Name: name, handle: C.CUfunction(pointer(fn))}
 	var registers, shared, threads C.int
-	r := C.paceline_cuda_function(d.ctx(), f.at, C.int(d.info.SharedPerBlock), &registers, &shared, &threads)
+	r := C.paceline_cuda_function(d.ctx(), f.handle, C.int(d.info.SharedPerBlock), &registers, &shared, &threads)
 	if err := d.check(r, "preparing the kernel", name); err != nil {
 		return nil, err
 	}
 	f.Regs, f.Shared, f.MaxThreads = int(registers), int(shared), int(threads)
-	d.named[name] = f
+	d.functions[name] = f
 	return f, nil
 }
 
 func (d *Device) ctx() C.CUcontext { return C.CUcontext(pointer(d.context)) }
 
-// use begins a call on the device; leave ends it.
+// use begins a call on the device, and leave ends it.
 func (d *Device) use() error {
 	if !d.enter() {
 		return closed("CUDA device")
@@ -257,8 +258,8 @@ func (d *Device) use() error {
 	return nil
 }
 
-// within calls functions of cu's in the context.
-func (d *Device) within(doing, what string, f func() error) error {
+// inContext calls f, which uses cu, in the device's context.
+func (d *Device) inContext(doing, what string, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before C.CUstreamCaptureMode
@@ -268,21 +269,21 @@ func (d *Device) within(doing, what string, f func() error) error {
 	err := f()
 	C.paceline_cuda_leave(&before)
 	if err != nil {
-		return d.failed(code(err), doing, what)
+		return d.failed(errorCode(err), doing, what)
 	}
 	return nil
 }
 
-// lost is the error that ended a device.
+// lost is the error of a Device whose GPU is lost. It wraps ErrLost.
 type lost struct{ text string }
 
 func (l *lost) Error() string { return l.text }
 func (l *lost) Unwrap() error { return ErrLost }
 
-// closed refuses a call on an object that was closed.
+// closed returns the error of a call on a closed object.
 func closed(what string) error { return fmt.Errorf("%s: %w", what, fault.ErrClosed) }
 
-// check returns nil for a success. It is small, so that calls that succeed cost nothing more.
+// check returns the error for a result, nil for success. check is small enough to be inlined.
 func (d *Device) check(r C.CUresult, doing, what string) error {
 	if r == C.CUDA_SUCCESS {
 		return nil
@@ -290,27 +291,27 @@ func (d *Device) check(r C.CUresult, doing, what string) error {
 	return d.failed(r, doing, what)
 }
 
-// failed makes the sentence of an error; what may be "".
+// failed returns the error "doing what failed"; what may be "".
 func (d *Device) failed(r C.CUresult, doing, what string) error {
 	if what != "" {
 		doing += " " + what
 	}
 	switch r {
 	case C.CUDA_ERROR_OUT_OF_MEMORY:
-		return &fault.Memory{Text: fmt.Sprintf("%s: its memory is full: %s failed%s", d, doing, d.left())}
+		return &fault.Memory{Text: fmt.Sprintf("%s: its memory is full: %s failed%s", d, doing, d.freeMemory())}
 	case C.CUDA_ERROR_DEINITIALIZED, C.CUDA_ERROR_DEVICE_UNAVAILABLE, C.CUDA_ERROR_ECC_UNCORRECTABLE, C.CUDA_ERROR_NVLINK_UNCORRECTABLE,
 		C.CUDA_ERROR_ILLEGAL_ADDRESS, C.CUDA_ERROR_LAUNCH_TIMEOUT, C.CUDA_ERROR_CONTEXT_IS_DESTROYED, C.CUDA_ERROR_ASSERT,
 		C.CUDA_ERROR_HARDWARE_STACK_ERROR, C.CUDA_ERROR_ILLEGAL_INSTRUCTION, C.CUDA_ERROR_MISALIGNED_ADDRESS,
 		C.CUDA_ERROR_INVALID_ADDRESS_SPACE, C.CUDA_ERROR_INVALID_PC, C.CUDA_ERROR_LAUNCH_FAILED, C.CUDA_ERROR_EXTERNAL_DEVICE,
 		C.CUDA_ERROR_UNKNOWN:
-		d.lost.CompareAndSwap(nil, &lost{fmt.Sprintf("%s is lost, and what lay in its memory: %s failed: %s", d, doing, text(r))})
+		d.lost.CompareAndSwap(nil, &lost{fmt.Sprintf("%s is lost with the contents of its memory: %s failed: %s", d, doing, errorText(r))})
 		return d.lost.Load()
 	}
-	return fmt.Errorf("%s: %s failed: %s", d, doing, text(r))
+	return fmt.Errorf("%s: %s failed: %s", d, doing, errorText(r))
 }
 
-// left says how much memory is free.
-func (d *Device) left() string {
+// freeMemory returns the end of a message about full memory, "" if the driver does not answer.
+func (d *Device) freeMemory() string {
 	var f, t C.size_t
 	if C.paceline_cuda_free_bytes(d.ctx(), &f, &t) != C.CUDA_SUCCESS {
 		return ""

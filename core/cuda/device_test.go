@@ -21,19 +21,20 @@ import (
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 )
 
-// The tests of the kernels drive a device by a program of its own (software/server.cpp), so
-// that they need neither cgo nor the build tag. It is the software device, built here:
+// The tests of the kernels use a device through a separate program (software/server.cpp), so that
+// they need neither cgo nor the build tag. By default they build the program with the software
+// device:
 //
-//	PACELINE_CUDA_SANITIZER=address   under the address and undefined-behaviour sanitizers
-//	PACELINE_CUDA_SANITIZER=thread    a thread of the system for each CUDA thread, under the thread sanitizer
+//	PACELINE_CUDA_SANITIZER=address   with the address and undefined-behaviour sanitizers
+//	PACELINE_CUDA_SANITIZER=thread    with a system thread per CUDA thread and the thread sanitizer
 //
-// or where PACELINE_CUDA_SERVER names that program, built elsewhere, a real one's driver,
-// libcuda.so.1, with the machine code in the file PACELINE_CUDA_CODE.
+// If PACELINE_CUDA_SERVER names the built program, the tests use the machine's driver,
+// libcuda.so.1, and the machine code in the file PACELINE_CUDA_CODE.
 
-// sanitizer is the one that is asked for.
+// sanitizer returns the sanitizer that PACELINE_CUDA_SANITIZER asks for.
 func sanitizer() string { return os.Getenv("PACELINE_CUDA_SANITIZER") }
 
-// device is one process that holds a device.
+// device is a process with a device.
 type device struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -44,14 +45,14 @@ type device struct {
 	has  []allocation
 }
 
-// allocation is memory of a device; name: of an argument that points into it.
+// allocation is memory of a device. name is that of an argument that points into the memory.
 type allocation struct {
 	at    uint64
 	bytes int
 	name  string
 }
 
-// software builds the software device once a process, and skips where there is no compiler.
+// software builds the software device once per process and returns its folder.
 var software = sync.OnceValues(func() (string, error) {
 	folder, err := filepath.Abs(filepath.Join("..", "..", "build", "cuda", "software"+sanitizer()))
 	if err != nil {
@@ -64,8 +65,8 @@ var software = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// notEmulated skips a test of the kernels, which are the GPU's, and tested on this machine's
-// processor. -short leaves them out, as the device in software is slow.
+// notEmulated skips the tests of the kernels under an emulator, which would test nothing more, and
+// with -short, because the software device is slow.
 func notEmulated(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -76,7 +77,7 @@ func notEmulated(t *testing.T) {
 	}
 }
 
-// open starts the device of a test.
+// open starts a device for a test.
 func open(t *testing.T) *device {
 	t.Helper()
 	notEmulated(t)
@@ -92,7 +93,7 @@ func open(t *testing.T) *device {
 			t.Fatal(err)
 		}
 		d.cmd = exec.Command(filepath.Join(folder, "server"), filepath.Join(folder, "libcuda.so.1"))
-		d.cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0") // the driver leaves what the process holds
+		d.cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0") // the driver does not free memory at the end
 		if sanitizer() == "thread" {
 			d.cmd.Env = append(os.Environ(), "PACELINE_SOFTWARE_THREADS=1", "TSAN_OPTIONS=halt_on_error=1")
 		}
@@ -169,7 +170,7 @@ func (d *device) upload(at uint64, raw []byte) {
 	d.must("upload", d.request(uint32(3), at, uint64(len(raw)), raw))
 }
 
-// get returns n elements from an address on.
+// get downloads n elements.
 func get[T any](d *device, at uint64, n int) []T {
 	d.t.Helper()
 	x := make([]T, n)
@@ -181,12 +182,12 @@ func get[T any](d *device, at uint64, n int) []T {
 	return x
 }
 
-// launched are the kernels that this process has run.
+// launched has the kernels that this process has run.
 var launched = map[string]bool{}
 
-// launch runs a kernel; args points at its struct. It runs it a second time on the memory as it
-// was before, on the software device in the reverse order of blocks and threads: every kernel
-// gives the same bits again.
+// launch runs a kernel twice and checks that both runs give the same bits. args points to the
+// kernel's argument struct. Before the second run it restores the memory. The software device runs
+// blocks and threads in reverse order the second time.
 func (d *device) launch(name string, g Geometry, args any) {
 	d.t.Helper()
 	launched[name] = true
@@ -213,8 +214,8 @@ func (d *device) launch(name string, g Geometry, args any) {
 	}
 }
 
-// reached returns the allocations that a kernel's arguments point into, each once, with the
-// name of the first that does.
+// reached returns the allocations that a kernel's arguments point into, without duplicates. An
+// allocation has the name of the first such argument.
 func (d *device) reached(args reflect.Value) (memory []allocation) {
 	for i := range args.NumField() {
 		switch args.Field(i).Kind() {
@@ -250,10 +251,10 @@ func rawOf[T any](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), len(x)*int(unsafe.Sizeof(x[0])))
 }
 
-// margin is how many numbers lie on each side of an output: NaN, which must stay.
+// margin is the number of NaN before and after an output. A kernel must not change them.
 const margin = 8
 
-// outputs are n floats with margins, as a kernel's output: NaN everywhere.
+// outputs allocates n floats with margins for a kernel's output, all NaN.
 func (d *device) outputs(n int) uint64 {
 	x := make([]float32, n+2*margin)
 	for i := range x {
@@ -262,7 +263,7 @@ func (d *device) outputs(n int) uint64 {
 	return put(d, x) + 4*margin
 }
 
-// result returns what a kernel has written, and looks at the margins.
+// result returns a kernel's output and checks its margins.
 func (d *device) result(what string, at uint64, n int) []float32 {
 	d.t.Helper()
 	x := get[float32](d, at-4*margin, n+2*margin)
@@ -274,7 +275,7 @@ func (d *device) result(what string, at uint64, n int) []float32 {
 	return x[margin : margin+n]
 }
 
-// near compares with what is wanted, within a share of the largest element.
+// near checks that no error is larger than within times the largest wanted element.
 func near(t *testing.T, what string, got, want []float32, within float64) {
 	t.Helper()
 	largest, worst, at := 0.0, 0.0, 0
@@ -283,7 +284,7 @@ func near(t *testing.T, what string, got, want []float32, within float64) {
 	}
 	for i := range want {
 		e := math.Abs(float64(got[i]) - float64(want[i]))
-		if !(e <= worst) { // NaN, too
+		if !(e <= worst) { // also if e is NaN
 			worst, at = e, i
 		}
 	}
@@ -292,8 +293,8 @@ func near(t *testing.T, what string, got, want []float32, within float64) {
 	}
 }
 
-// canonical gives every NaN the same bits: a GPU's arithmetic makes 0x7FFFFFFF, x86's 0x7FC00000
-// or the operand's.
+// canonical gives every NaN the same bits. A GPU's NaN is 0x7FFFFFFF; x86's is 0x7FC00000 or that
+// of the operand.
 func canonical(x []float32) []float32 {
 	x = slices.Clone(x)
 	for i, v := range x {
@@ -304,7 +305,7 @@ func canonical(x []float32) []float32 {
 	return x
 }
 
-// same compares bits.
+// same checks for equal bits.
 func same[T comparable](t *testing.T, what string, got, want []T) {
 	t.Helper()
 	if !bytes.Equal(rawOf(got), rawOf(want)) {

@@ -1,36 +1,41 @@
-// Package cuda is the driver's side of the GPU: devices, memory, streams, events and
-// graphs of CUDA, for core/nn's device to enqueue its kernels with. It knows no network.
+// Package cuda wraps CUDA's driver: devices, memory, streams, events and graphs. The GPU device of
+// core/nn enqueues its kernels with this package, which knows nothing about networks.
 //
-// It is whole with the build tag gpu, cgo and Linux, and otherwise (cuda_off.go) refuses
-// every call with ErrNotBuilt. core/cuda/go.sh runs go with the tag and makes what that
-// needs: NVIDIA's headers and kernels.zip, the machine code of core/cuda/kernels.
+// The build tag gpu, with cgo on Linux, builds the whole package. In any other build (cuda_off.go)
+// every call returns ErrNotBuilt. core/cuda/go.sh runs go with the tag and first makes what that
+// build needs: NVIDIA's headers and kernels.zip, the machine code of core/cuda/kernels.
 //
-// What holds here:
+// Invariants:
 //
-//   - A build with the tag is the library for everybody. It needs no libcuda.so.1: every
-//     function of the driver is a hidden jump through a slot (trampolines.S over symbols.h),
-//     and the slots answer CUDA_ERROR_NOT_INITIALIZED until Devices or Open is called first,
-//     which opens the driver (driver.c). gorgonia.org/cu, which calls cuInit when it is
-//     loaded and ends the process where that fails, sees a success there.
-//   - A driver of CUDA 12.0, version 525, has all that is called: symbols.h says NEEDED.
-//   - The primary context, which another library in the process, such as PyTorch, shares, is held from the
-//     first Open until the process ends: making it takes some tenths of a second.
-//   - The environment variable PACELINE_CUDA_EAGER=1 makes Launch wait for the kernel, and users of graphs launch what
-//     they would capture (Device.Eager): so an error of a kernel names it.
-//   - Every call is made with the thread's capture mode relaxed, and captures are relaxed: a library that captures
-//     a graph in the mode "global" at the same time, as PyTorch does, neither refuses our calls nor is ended by them.
-//   - The driver runs streams concurrently over 8 connections (its environment variable CUDA_DEVICE_MAX_CONNECTIONS);
-//     streams beyond that share one and may wait for each other. A DQN makes 6: one for acting, two for updates, and one
-//     each for parameters, for new memory and for the copies that outlive the GPU.
-//   - cu is used for devices, modules, and for making streams and events. What it lacks and what
-//     is called often is in calls.c, where each function enters and leaves the context by
-//     itself: a goroutine may be on any thread, and a thread may be the host's.
-//   - Any goroutine may call anything at any time. Closing waits for the calls in progress
-//     on what it closes (gate.go); later ones get fault.ErrClosed. Closing twice is fine. A
-//     Device is closed last: what was not closed before it, is never freed.
+//   - A build with the tag also runs on machines without a GPU. The library is not linked with
+//     libcuda.so.1: every driver function is a hidden jump through a slot (trampolines.S expands
+//     symbols.h). The first call of Devices or Open loads the driver (driver.c). Until then the
+//     slots return CUDA_ERROR_NOT_INITIALIZED, except for cuInit, which returns success:
+//     gorgonia.org/cu calls cuInit when the process loads the library, and ends the process if
+//     cuInit fails.
+//   - A driver for CUDA 12.0 (version 525) has every function that is called. symbols.h marks these
+//     functions NEEDED.
+//   - Other libraries in the process, such as PyTorch, share the primary context. The process
+//     retains it from the first Open on, until it ends or the GPU is lost: making a context takes
+//     some tenths of a second.
+//   - With PACELINE_CUDA_EAGER=1 in the environment, Launch waits for the kernel, and users of
+//     graphs launch each kernel instead of capturing it (Device.Eager). An error then names the
+//     kernel that caused it.
+//   - Calls run with the thread's capture mode relaxed, and captures are relaxed. So another
+//     library may capture a graph in the mode "global" at the same time, as PyTorch does: the
+//     driver neither refuses our calls nor ends that capture.
+//   - The driver runs streams concurrently over 8 connections (CUDA_DEVICE_MAX_CONNECTIONS). More
+//     streams than connections may wait for one another. A DQN makes 6 streams: one for acting, two
+//     for updates, one for parameters, one for new memory, one for the backup in host memory.
+//   - Devices, modules, and the creation of streams and events go through gorgonia.org/cu. calls.c
+//     has the functions that cu lacks and those that are called often. Each of them enters and
+//     leaves the context itself, because a goroutine may run on any thread, also on a host's.
+//   - Any goroutine may make any call at any time. Closing an object waits for the calls in
+//     progress on it (gate.go); later calls return fault.ErrClosed. Closing twice is allowed. Close
+//     a Device last: objects that are open at that time are never freed.
 //   - Launch, Replay, Record, Wait, Upload, Download, Copy and Zero do not allocate.
-//   - In a child of fork() the slots answer CUDA_ERROR_NOT_INITIALIZED again.
-//   - Errors are sentences that name the device. A *fault.Memory is one where memory was
-//     short. After an error that wraps ErrLost the device's memory is gone for this process:
-//     every later call on the Device returns that error, without calling the driver.
+//   - In a child of fork() the slots return CUDA_ERROR_NOT_INITIALIZED again.
+//   - Error messages name the device. Memory that cannot be allocated gives a *fault.Memory. An
+//     error that wraps ErrLost means that this process has lost the contents of the GPU's memory:
+//     every later call on the Device returns the same error and does not call the driver.
 package cuda

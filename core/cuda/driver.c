@@ -1,7 +1,7 @@
 //go:build gpu && cgo && linux
 
-/* The slots behind trampolines.S, and the driver's library, which is opened when a device is
- * asked for first. */
+/* The slots that trampolines.S jumps through. The first use of a device opens the driver's library
+ * and fills the slots. */
 #include "driver.h"
 
 #include <dlfcn.h>
@@ -11,8 +11,8 @@
 
 typedef void function(void);
 
-/* gorgonia.org/cu calls cuInit while the library is loaded, and ends the process unless it
- * succeeds: nothing is begun then, and the driver's own cuInit is called by openDriver in driver.go. */
+/* gorgonia.org/cu calls cuInit while the process loads the library, and ends the process if cuInit
+ * fails. This stand-in does nothing: openDriver in driver.go calls the driver's own cuInit. */
 static CUresult succeed(void) { return CUDA_SUCCESS; }
 static CUresult not_open(void) { return CUDA_ERROR_NOT_INITIALIZED; }
 static CUresult lacks(void) { return CUDA_ERROR_NOT_FOUND; }
@@ -42,7 +42,7 @@ HIDDEN function *paceline_cuda_slots[SLOTS] = {
 #undef NEEDED
 #undef INIT
 
-/* The driver does not work in a child of fork(): there no call reaches it. */
+/* The driver does not work in a child of fork(), so the child's calls must not reach it. */
 static void forked(void) {
   for (int i = 0; i < SLOTS; i++) paceline_cuda_slots[i] = (function *)not_open;
 }

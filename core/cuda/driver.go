@@ -21,13 +21,13 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Built is whether this build has the CUDA side in it.
+// Built reports whether this build includes CUDA.
 const Built = true
 
-// oldest is the CUDA that a driver must know.
+// oldest is the oldest CUDA version that a driver must support: 12.0.
 const oldest = 12000
 
-// openDriver opens the driver, once in the life of the process.
+// openDriver loads the driver once per process and returns its CUDA version. An error is permanent.
 var openDriver = sync.OnceValues(func() (version int, err error) {
 	var why [512]C.char
 	switch C.paceline_cuda_load(&why[0], C.size_t(len(why))) {
@@ -42,7 +42,7 @@ var openDriver = sync.OnceValues(func() (version int, err error) {
 	if r := C.cuInit(0); r == C.CUDA_ERROR_NO_DEVICE {
 		return 0, noDevice()
 	} else if r != C.CUDA_SUCCESS {
-		return 0, fmt.Errorf("the NVIDIA driver did not start: %s", text(r))
+		return 0, fmt.Errorf("the NVIDIA driver did not start: %s", errorText(r))
 	}
 	return version, nil
 })
@@ -55,7 +55,7 @@ func noDevice() error {
 	return fmt.Errorf("the NVIDIA driver found no GPU%s", hint)
 }
 
-// Devices returns the GPUs that the driver shows to this process.
+// Devices returns the GPUs that are visible to this process.
 func Devices() ([]Info, error) {
 	version, err := openDriver()
 	if err != nil {
@@ -63,7 +63,7 @@ func Devices() ([]Info, error) {
 	}
 	n, err := cu.NumDevices()
 	if err != nil {
-		return nil, fmt.Errorf("the NVIDIA driver did not count its GPUs: %s", text(code(err)))
+		return nil, fmt.Errorf("the NVIDIA driver did not count its GPUs: %s", errorText(errorCode(err)))
 	}
 	if n == 0 {
 		return nil, noDevice()
@@ -71,7 +71,7 @@ func Devices() ([]Info, error) {
 	infos := make([]Info, n)
 	for i := range infos {
 		if infos[i], err = describe(i, version); err != nil {
-			return nil, fmt.Errorf("cuda:%d: the NVIDIA driver did not describe it: %s", i, text(code(err)))
+			return nil, fmt.Errorf("cuda:%d: the NVIDIA driver did not describe it: %s", i, errorText(errorCode(err)))
 		}
 	}
 	return infos, nil
@@ -113,16 +113,17 @@ func describe(index, version int) (Info, error) {
 	return info, nil
 }
 
-// code returns the driver's number for an error of cu's, whose type, an int, is its own.
-func code(err error) C.CUresult {
+// errorCode returns the driver's code for an error of cu. cu does not export the type, which is an
+// int.
+func errorCode(err error) C.CUresult {
 	if v := reflect.ValueOf(err); v.Kind() == reflect.Int {
 		return C.CUresult(v.Int())
 	}
 	return C.CUDA_ERROR_UNKNOWN
 }
 
-// text returns what the driver says of an error, and its name.
-func text(r C.CUresult) string {
+// errorText returns the driver's description and name of an error.
+func errorText(r C.CUresult) string {
 	var name, says *C.char
 	if C.cuGetErrorName(r, &name) != C.CUDA_SUCCESS || C.cuGetErrorString(r, &says) != C.CUDA_SUCCESS {
 		return fmt.Sprintf("error %d of CUDA", r)
@@ -130,7 +131,7 @@ func text(r C.CUresult) string {
 	return fmt.Sprintf("%s (%s)", C.GoString(says), C.GoString(name))
 }
 
-// pointer returns the driver's handle in a type of cu's, each of which is a struct of nothing else.
+// pointer returns the driver's handle, the only field of these types of cu.
 func pointer[T cu.CUContext | cu.Stream | cu.Event | cu.Function](h T) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&h))
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 )
 
-// oldFunctions are those of CUDA 12.0, of which core/cuda may call any. A driver that has no
-// others is as good as one that has.
+// oldFunctions has the functions of CUDA 12.0 that core/cuda may call.
 const oldFunctions = `
 	cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid cuDeviceTotalMem_v2 cuDeviceGetAttribute
 	cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuCtxGetCurrent cuCtxSetCurrent
@@ -25,9 +24,10 @@ const oldFunctions = `
 	cuEventElapsedTime cuEventDestroy_v2 cuLaunchKernel cuStreamBeginCapture_v2 cuStreamEndCapture cuStreamIsCapturing
 	cuThreadExchangeStreamCaptureMode cuGraphInstantiateWithFlags cuGraphGetNodes cuGraphLaunch cuGraphDestroy cuGraphExecDestroy cuGetErrorName cuGetErrorString`
 
-// What is needed is what is called, and a driver that has nothing else is enough.
+// The functions marked NEEDED are exactly the functions that are called, and all of them are in
+// CUDA 12.0.
 func TestOldDriversSuffice(t *testing.T) {
-	needSoftware(t)
+	needSoftwareDevice(t)
 	needed, _ := symbols(t)
 	old := strings.Fields(oldFunctions)
 	for _, name := range needed {
@@ -41,14 +41,14 @@ func TestOldDriversSuffice(t *testing.T) {
 	}
 	for _, field := range strings.Fields(string(exported)) {
 		if strings.HasPrefix(field, "cu") && !slices.Contains(old, field) {
-			t.Errorf("the software device has %s, which old drivers have not", field)
+			t.Errorf("the software device has %s, which old drivers lack", field)
 		}
 	}
 	log := filepath.Join(t.TempDir(), "log")
-	if got := child(t, "everything", "PACELINE_SOFTWARE_LOG="+log); got != "no error" {
+	if got := runScenario(t, "everything", "PACELINE_SOFTWARE_LOG="+log); got != "no error" {
 		t.Error(got)
 	}
-	if got := child(t, "no such kernel", "PACELINE_SOFTWARE_LOG="+log); !strings.Contains(got, "CUDA_ERROR_NOT_FOUND") {
+	if got := runScenario(t, "no such kernel", "PACELINE_SOFTWARE_LOG="+log); !strings.Contains(got, "CUDA_ERROR_NOT_FOUND") {
 		t.Error(got)
 	}
 	text, err := os.ReadFile(log)
@@ -59,55 +59,55 @@ func TestOldDriversSuffice(t *testing.T) {
 	for line := range strings.Lines(string(text)) {
 		calls[strings.Fields(line)[0]]++
 	}
-	calls["cuGetErrorName"]++ // are not in the log
+	calls["cuGetErrorName"]++ // the log leaves these two out
 	calls["cuGetErrorString"]++
 	for _, name := range needed {
 		if calls[name] == 0 {
-			t.Errorf("%s is needed, and never called", name)
+			t.Errorf("%s is NEEDED in symbols.h, but never called", name)
 		}
 	}
 	for name := range calls {
 		if !slices.Contains(needed, name) {
-			t.Errorf("%s is called, and symbols.h has no NEEDED for it", name)
+			t.Errorf("%s is called, but not NEEDED in symbols.h", name)
 		}
 	}
-	// Threads are left as they were, which a host's own CUDA depends on.
+	// Calls restore the thread's context, because the host may use CUDA itself.
 	if push, pop := calls["cuCtxPushCurrent_v2"], calls["cuCtxPopCurrent_v2"]; push == 0 || push != pop {
 		t.Errorf("the context was entered %d times and left %d times", push, pop)
 	}
 }
 
-// The process keeps a GPU's context, which takes long to make, until it ends.
-func TestContextIsKept(t *testing.T) {
-	needSoftware(t)
+// The process retains a GPU's context until it ends, because making one takes long.
+func TestContextIsRetained(t *testing.T) {
+	needSoftwareDevice(t)
 	log := filepath.Join(t.TempDir(), "log")
-	if got := child(t, "opened twice", "PACELINE_SOFTWARE_LOG="+log); got != "no error" {
+	if got := runScenario(t, "opened twice", "PACELINE_SOFTWARE_LOG="+log); got != "no error" {
 		t.Error(got)
 	}
 	text, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	holds := 0
+	retained := 0
 	for line := range strings.Lines(string(text)) {
 		switch strings.TrimSpace(line) {
 		case "cuDevicePrimaryCtxRetain":
-			holds++
+			retained++
 		case "cuDevicePrimaryCtxRelease_v2":
-			if holds--; holds == 0 {
-				t.Error("the last hold on the context was released")
+			if retained--; retained == 0 {
+				t.Error("the process released its context")
 			}
 		}
 	}
-	if holds != 1 {
-		t.Errorf("the context is held %d times after its Devices are closed, must be 1", holds)
+	if retained != 1 {
+		t.Errorf("the context is retained %d times after all Devices are closed, must be 1", retained)
 	}
 }
 
 // symbols.h is what the generator writes for this version of cu.
-func TestSymbolsAreThoseOfCu(t *testing.T) {
+func TestSymbolsMatchCu(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles")
+		t.Skip("left out by -short")
 	}
 	have, err := os.ReadFile("symbols.h")
 	if err != nil {
@@ -119,16 +119,16 @@ func TestSymbolsAreThoseOfCu(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if want, err := os.ReadFile(written); err != nil || string(want) != string(have) {
-		t.Errorf("symbols.h is not that of this cu: core/cuda/go.sh generate ./core/cuda (%v)", err)
+		t.Errorf("symbols.h does not match this version of cu: run core/cuda/go.sh generate ./core/cuda (%v)", err)
 	}
 }
 
-// Before anything is asked for, cu's own functions answer, without a driver: its package begins with
-// cuInit and ends the process where that fails.
-func TestNothingIsOpenedUntilItIsAskedFor(t *testing.T) {
-	needSoftware(t)
+// Before the first use of a device, cu's functions return without calling the driver: cu calls
+// cuInit at program start, and ends the process if cuInit fails.
+func TestDriverIsLoadedOnFirstUse(t *testing.T) {
+	needSoftwareDevice(t)
 	log := filepath.Join(t.TempDir(), "log")
-	if got := child(t, "closed driver", "PACELINE_SOFTWARE_LOG="+log); got != "version -1, devices: NotInitialized" {
+	if got := runScenario(t, "closed driver", "PACELINE_SOFTWARE_LOG="+log); got != "version -1, devices: NotInitialized" {
 		t.Error(got)
 	}
 	if _, err := os.Stat(log); err == nil {
@@ -138,7 +138,7 @@ func TestNothingIsOpenedUntilItIsAskedFor(t *testing.T) {
 
 // In a child of fork() no call reaches the driver.
 func TestFork(t *testing.T) {
-	needSoftware(t)
+	needSoftwareDevice(t)
 	folder := t.TempDir()
 	program := filepath.Join(folder, "fork")
 	var flags []string

@@ -19,17 +19,17 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// scenarios are what a child does, whose error it reports.
+// scenarios has functions that a child process runs. The child reports the error.
 var scenarios = map[string]func() error{
 	"closed driver": func() error {
 		_, err := cu.NumDevices()
 		return fmt.Errorf("version %d, devices: %v", cu.Version(), err)
 	},
 	"devices": func() error { _, err := Devices(); return err },
-	"open":    func() error { d, err := Open(0); return opening(d, err) },
+	"open":    func() error { d, err := Open(0); return closeDevice(d, err) },
 	"open 2":  func() error { _, err := Open(2); return err },
 	"open -1": func() error { _, err := Open(-1); return err },
-	"twice": func() error { // an error stays: nothing is asked for a second time
+	"twice": func() error { // the first error is permanent
 		_, first := Open(0)
 		if _, second := Open(0); first == nil || second == nil || first.Error() != second.Error() {
 			return fmt.Errorf("first %v, then %v", first, second)
@@ -44,41 +44,41 @@ var scenarios = map[string]func() error{
 	"the second image": func() error {
 		kernels = archive(nil, "sm_90.cubin", "compute_80.ptx")
 		d, err := Open(0)
-		return opening(d, err)
+		return closeDevice(d, err)
 	},
 	"broken": func() error {
 		kernels = []byte("no archive")
 		_, err := Open(0)
 		return err
 	},
-	"too much": with(func(d *Device) error { _, err := d.Alloc(3 << 20); return err }),
-	"too much in parts": with(func(d *Device) error {
+	"too much": withDevice(func(d *Device) error { _, err := d.Alloc(3 << 20); return err }),
+	"too much in parts": withDevice(func(d *Device) error {
 		for {
 			if _, err := d.Alloc(1 << 20); err != nil {
 				return err
 			}
 		}
 	}),
-	"negative":       with(func(d *Device) error { _, err := d.Alloc(-1); return err }),
-	"nothing":        with(func(d *Device) error { _, err := d.Pinned(0); return err }),
-	"pinned":         with(func(d *Device) error { _, err := d.Pinned(1 << 20); return err }),
-	"huge":           with(func(d *Device) error { _, err := d.Pinned(1 << 60); return err }),
-	"no such kernel": with(func(d *Device) error { _, err := d.Function("nothing"); return err }),
-	"arguments": with(func(d *Device) error {
-		return using(d, func(s *Stream, f *Function) error { return s.Launch(f, Launch{Bytes: 5000}) })
+	"negative":       withDevice(func(d *Device) error { _, err := d.Alloc(-1); return err }),
+	"nothing":        withDevice(func(d *Device) error { _, err := d.Pinned(0); return err }),
+	"pinned":         withDevice(func(d *Device) error { _, err := d.Pinned(1 << 20); return err }),
+	"huge":           withDevice(func(d *Device) error { _, err := d.Pinned(1 << 60); return err }),
+	"no such kernel": withDevice(func(d *Device) error { _, err := d.Function("nothing"); return err }),
+	"arguments": withDevice(func(d *Device) error {
+		return withKernel(d, func(s *Stream, f *Function) error { return s.Launch(f, Launch{Bytes: 5000}) })
 	}),
-	"geometry": with(func(d *Device) error {
-		return using(d, func(s *Stream, f *Function) error {
+	"geometry": withDevice(func(d *Device) error {
+		return withKernel(d, func(s *Stream, f *Function) error {
 			return s.Launch(f, Launch{Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{2000, 1, 1}, Shared: 7, Args: nil})
 		})
 	}),
-	"sum": with(func(d *Device) error {
+	"sum": withDevice(func(d *Device) error {
 		m, err := d.Alloc(8 * elements)
 		if err != nil {
 			return err
 		}
-		args := sum{weights: 10, count: 1, parts: m.Ptr, dw: m.Ptr, db: m.Ptr}
-		return using(d, func(s *Stream, f *Function) error {
+		args := sum{weights: 10, partsCount: 1, parts: m.Ptr, dw: m.Ptr, db: m.Ptr}
+		return withKernel(d, func(s *Stream, f *Function) error {
 			if err := s.Launch(f, args.launch()); err != nil {
 				return err
 			}
@@ -88,26 +88,26 @@ var scenarios = map[string]func() error{
 	"opened twice": func() error {
 		for range 2 {
 			d, err := Open(0)
-			if err := opening(d, err); err != nil {
+			if err := closeDevice(d, err); err != nil {
 				return err
 			}
 		}
 		return nil
 	},
-	"lost":       with(lose),
-	"everything": with(everything),
+	"lost":       withDevice(callsAfterLoss),
+	"everything": withDevice(everyCall),
 }
 
-// opening closes what Open returned.
-func opening(d *Device, err error) error {
+// closeDevice closes the device that Open returned.
+func closeDevice(d *Device, err error) error {
 	if err != nil {
 		return err
 	}
 	return d.Close()
 }
 
-// with runs on a device that is closed behind it.
-func with(f func(d *Device) error) func() error {
+// withDevice opens a device, runs f and closes the device.
+func withDevice(f func(d *Device) error) func() error {
 	return func() error {
 		d, err := Open(0)
 		if err != nil {
@@ -122,7 +122,7 @@ func mapped() ([]byte, error) {
 	return syscall.Mmap(-1, 0, 2*os.Getpagesize(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 }
 
-func using(d *Device, f func(s *Stream, f *Function) error) error {
+func withKernel(d *Device, f func(s *Stream, f *Function) error) error {
 	s, err := d.Stream(Low)
 	if err != nil {
 		return err
@@ -135,11 +135,12 @@ func using(d *Device, f func(s *Stream, f *Function) error) error {
 	return f(s, k)
 }
 
-// lose goes on after the first error: each call returns that one, and the driver is left alone.
-func lose(d *Device) error {
+// callsAfterLoss checks that every call after the loss returns the first error and does not reach
+// the driver.
+func callsAfterLoss(d *Device) error {
 	m, _ := d.Alloc(100)
 	e, _ := d.Event(false)
-	return using(d, func(s *Stream, f *Function) error {
+	return withKernel(d, func(s *Stream, f *Function) error {
 		first := s.Synchronize()
 		if !errors.Is(first, ErrLost) || !d.Lost() {
 			return fmt.Errorf("not lost: %v", first)
@@ -150,7 +151,7 @@ func lose(d *Device) error {
 		_, locking := d.Pinned(100)
 		for i, err := range []error{s.Synchronize(), s.Launch(f, Launch{}), s.Upload(m.Ptr, []byte{1}), s.Record(e), e.Wait(), allocating, capturing, locking} {
 			if err == nil || err != first {
-				return fmt.Errorf("call %d behind it: %v", i, err)
+				return fmt.Errorf("call %d after the loss: %v", i, err)
 			}
 		}
 		m.Free()
@@ -163,8 +164,8 @@ func lose(d *Device) error {
 	})
 }
 
-// everything calls each function of the driver that there is a call for.
-func everything(d *Device) (err error) {
+// everyCall reaches every driver function that core/cuda calls.
+func everyCall(d *Device) (err error) {
 	try := func(e error) { err = errors.Join(err, e) }
 	_, _, e := d.Free()
 	try(e)
@@ -206,7 +207,7 @@ func everything(d *Device) (err error) {
 		return e
 	}
 	defer end.Close()
-	args := sum{weights: 10, count: 1, parts: m.Ptr, dw: m.Ptr, db: m.Ptr}
+	args := sum{weights: 10, partsCount: 1, parts: m.Ptr, dw: m.Ptr, db: m.Ptr}
 	try(s.Record(begin))
 	try(s.Wait(begin))
 	try(s.Upload(m.Ptr, p.Data))
@@ -232,7 +233,7 @@ func everything(d *Device) (err error) {
 	return err
 }
 
-// report prints what a child has to say: an error a line, and of what kind it is.
+// report prints a child's errors, one per line, with the kind of the error.
 func report(err error) {
 	var memory *fault.Memory
 	switch {
@@ -247,9 +248,9 @@ func report(err error) {
 	}
 }
 
-// Every error is a sentence that names what failed, the value, and what is allowed.
-func TestSentences(t *testing.T) {
-	needSoftware(t)
+// Every error message names the call that failed, the value, and the allowed values.
+func TestErrorMessages(t *testing.T) {
+	needSoftwareDevice(t)
 	const device = "cuda:0 (Software device sm_90)"
 	for _, c := range []struct{ name, scenario, environment, want string }{
 		{"too old", "devices", "PACELINE_SOFTWARE_DRIVER=11080", "the NVIDIA driver is too old (for CUDA 11.8), must be version 525 or newer, for CUDA 12.0"},
@@ -270,16 +271,16 @@ func TestSentences(t *testing.T) {
 		{"too much in parts", "too much in parts", "PACELINE_SOFTWARE_MEMORY=2500000", "memory: " + device + ": its memory is full: allocating 1.0 MB failed, 0.4 MB of 2.5 MB are free"},
 		{"negative", "negative", "", device + ": -1 bytes of its memory, must be at least 1"},
 		{"nothing", "nothing", "", device + ": 0 bytes of page-locked memory, must be at least 1"},
-		{"no page-locked memory", "pinned", "PACELINE_SOFTWARE_FAIL=cuMemHostAlloc:1:2", "memory: " + device + ": page-locking 1.0 MB of the host's memory failed: the driver got no more of it"},
+		{"no page-locked memory", "pinned", "PACELINE_SOFTWARE_FAIL=cuMemHostAlloc:1:2", "memory: " + device + ": page-locking 1.0 MB of host memory failed: the driver could not allocate it"},
 		{"more than there is", "huge", "", "memory: page-locked memory for the GPU needs 1152921504.6 GB of memory, "},
 		{"no such kernel", "no such kernel", "", device + ": finding the kernel nothing failed: named symbol not found (CUDA_ERROR_NOT_FOUND)"},
 		{"arguments", "arguments", "", device + ": 5000 bytes of arguments of the kernel weight_gradient_sum, must be at most 1024"},
 		{"geometry", "geometry", "", device + ": launching weight_gradient_sum (grid [1 2 3], block [2000 1 1], 7 bytes of shared memory) failed: invalid argument (CUDA_ERROR_INVALID_VALUE)"},
-		{"a kernel", "sum", "PACELINE_SOFTWARE_FAIL=cuStreamSynchronize:2:719", "lost: " + device + " is lost, and what lay in its memory: waiting for a stream failed: unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"},
-		{"a kernel, eager", "sum", "PACELINE_CUDA_EAGER=1 PACELINE_SOFTWARE_FAIL=cuStreamSynchronize:2:719", "lost: " + device + " is lost, and what lay in its memory: running weight_gradient_sum (grid [4 1 1], block [256 1 1], 0 bytes of shared memory) failed: unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"},
+		{"a kernel", "sum", "PACELINE_SOFTWARE_FAIL=cuStreamSynchronize:2:719", "lost: " + device + " is lost with the contents of its memory: waiting for a stream failed: unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"},
+		{"a kernel, eager", "sum", "PACELINE_CUDA_EAGER=1 PACELINE_SOFTWARE_FAIL=cuStreamSynchronize:2:719", "lost: " + device + " is lost with the contents of its memory: running weight_gradient_sum (grid [4 1 1], block [256 1 1], 0 bytes of shared memory) failed: unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"},
 		{"neither eager nor not", "open", "PACELINE_CUDA_EAGER=yes", `PACELINE_CUDA_EAGER: "yes", must be 0 or 1`},
 		{"another library captures", "everything", "PACELINE_SOFTWARE_CAPTURING=1", "no error"},
-		{"lost", "lost", "PACELINE_SOFTWARE_FAIL=cuStreamSynchronize:2:719", "lost: " + device + " is lost, and what lay in its memory: waiting for a stream failed: unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"},
+		{"lost", "lost", "PACELINE_SOFTWARE_FAIL=cuStreamSynchronize:2:719", "lost: " + device + " is lost with the contents of its memory: waiting for a stream failed: unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"},
 		{"no driver", "twice", "LD_LIBRARY_PATH=", "no NVIDIA driver was found (libcuda.so.1: cannot open shared object file: No such file or directory), must be version 525 or newer"},
 		{"lacks a function", "twice", "LD_LIBRARY_PATH=" + lacking(t), "the NVIDIA driver is too old (it has no cuCtxGetStreamPriorityRange), must be version 525 or newer, for CUDA 12.0"},
 	} {
@@ -288,14 +289,14 @@ func TestSentences(t *testing.T) {
 				t.Skip("left out: this machine has a driver")
 			}
 			environment := append(strings.Fields(c.environment), "PACELINE_SOFTWARE_LOG="+filepath.Join(t.TempDir(), "log"))
-			if got := child(t, c.scenario, environment...); got != c.want && (c.name != "more than there is" || !strings.HasPrefix(got, c.want)) {
+			if got := runScenario(t, c.scenario, environment...); got != c.want && (c.name != "more than there is" || !strings.HasPrefix(got, c.want)) {
 				t.Errorf("%q, want\n%q", got, c.want)
 			}
 		})
 	}
 }
 
-// lacking returns a folder with a driver that has little.
+// lacking returns a folder with a driver that has two functions only.
 func lacking(t *testing.T) string {
 	folder := t.TempDir()
 	source := filepath.Join(folder, "old.c")
@@ -309,7 +310,7 @@ func lacking(t *testing.T) string {
 	return folder
 }
 
-// symbols returns the functions that symbols.h says are needed, and all of them.
+// symbols returns the functions that symbols.h marks NEEDED, and all functions in it.
 func symbols(t *testing.T) (needed, all []string) {
 	text, err := os.ReadFile("symbols.h")
 	if err != nil {
@@ -326,25 +327,25 @@ func symbols(t *testing.T) (needed, all []string) {
 	return needed, all
 }
 
-// Whatever function fails first, and however, there is one sentence that names the device or the
-// driver, and closing still works.
-func TestEveryFailure(t *testing.T) {
-	needSoftware(t)
+// If any driver function fails with any code, the error names the device or the driver, and closing
+// still works.
+func TestEveryFailureIsReported(t *testing.T) {
+	needSoftwareDevice(t)
 	if testing.Short() {
 		t.Skip("starts 140 processes")
 	}
-	// Nobody can do anything about these: what closes goes on, and describing errors has another way.
+	// These may fail without an error: closing continues, and error codes have a fallback text.
 	silent := []string{"cuGetErrorName", "cuGetErrorString", "cuCtxPopCurrent_v2", "cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuStreamDestroy_v2",
 		"cuEventDestroy_v2", "cuGraphExecDestroy"}
 	needed, _ := symbols(t)
 	for _, name := range needed {
 		for _, code := range []string{"1", "2", "719"} {
-			got := child(t, "everything", "PACELINE_SOFTWARE_FAIL="+name+":1:"+code)
+			got := runScenario(t, "everything", "PACELINE_SOFTWARE_FAIL="+name+":1:"+code)
 			switch {
 			case slices.Contains(silent, name):
 			case name == "cuStreamIsCapturing" || got != "no error":
 			default:
-				t.Errorf("%s failed with %s: nobody heard of it", name, code)
+				t.Errorf("%s failed with %s, but no call returned an error", name, code)
 			}
 			for line := range strings.Lines(got) {
 				line = strings.TrimSpace(line)

@@ -5,18 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// gate counts the calls in progress on an object, so that what closes it waits for them.
-// Nothing ever waits to enter, so gates may be entered in any order.
+// gate counts the calls in progress on an object, so that closing the object can wait for them.
+// enter never waits, so a call may enter several gates in any order.
 type gate struct {
-	calls atomic.Int64 // shut has been added once the object is being closed
+	calls atomic.Int64 // calls in progress, plus closeBias once shut was called
 	idle  chan struct{}
 }
 
-const shut = math.MinInt64
+const closeBias = math.MinInt64
 
 func newGate() gate { return gate{idle: make(chan struct{})} }
 
-// enter begins a call. It returns false where the object is closed; otherwise leave ends it.
+// enter begins a call, which leave ends. It returns false if the object is closed.
 func (g *gate) enter() bool {
 	for {
 		n := g.calls.Load()
@@ -30,20 +30,20 @@ func (g *gate) enter() bool {
 }
 
 func (g *gate) leave() {
-	if g.calls.Add(-1) == shut {
+	if g.calls.Add(-1) == closeBias {
 		close(g.idle)
 	}
 }
 
-// shut lets no call in any more and waits for those in progress. Only the first one to call
-// it gets true, and closes the object.
+// shut refuses later calls and waits for the calls in progress. It returns true to its first caller
+// only, which then closes the object.
 func (g *gate) shut() bool {
 	for {
 		n := g.calls.Load()
 		if n < 0 {
 			return false
 		}
-		if g.calls.CompareAndSwap(n, n+shut) {
+		if g.calls.CompareAndSwap(n, n+closeBias) {
 			if n > 0 {
 				<-g.idle
 			}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Calls that got in are over when shut returns, and none gets in later.
-func TestGate(t *testing.T) {
+// No call is in progress when shut returns, and no later call enters.
+func TestShutWaitsForCalls(t *testing.T) {
 	for range 200 {
 		g := newGate()
 		var inside, closers atomic.Int64
@@ -22,7 +22,7 @@ func TestGate(t *testing.T) {
 							if g.shut() {
 								closers.Add(1)
 								if n := inside.Load(); n != 0 {
-									t.Errorf("%d calls are in progress on what is closed", n)
+									t.Errorf("%d calls are in progress after shut", n)
 								}
 							}
 						})
@@ -35,7 +35,7 @@ func TestGate(t *testing.T) {
 		}
 		all.Wait()
 		if closers.Load() != 1 || g.enter() {
-			t.Fatalf("%d closed it, must be 1, and then it stays closed", closers.Load())
+			t.Fatalf("shut returned true %d times, must be 1, or a call entered afterwards", closers.Load())
 		}
 	}
 }

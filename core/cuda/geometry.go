@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// Geometry is how a launch is laid out: blocks of a grid, and threads of a block. It, and
-// how sums are cut, follow from shapes alone: the same shapes give the same bits on any
-// chip. Of dynamic shared memory no kernel takes any.
+// Geometry is the geometry of a launch: the blocks of its grid and the threads of a block. The
+// geometry and the splits of sums follow from the shapes alone: the same shapes give the same bits
+// on any chip. No kernel uses dynamic shared memory.
 //
 //	kernel                              arguments                geometry
 //	conv_forward_[bytes_]P              ConvForwardArgs          ConvShape.Forward
@@ -24,65 +24,65 @@ import (
 //	select                              SelectArgs               Elements(words)
 //	gather                              GatherArgs               Gather(rows, frames)
 //	pick                                PickArgs                 Pick(rows, width)
-//	norm_rows_*, norm_positions_*       NormArgs                 NormForward ...
+//	norm_rows_*, norm_positions_*       NormArgs                 NormForm.Forward ...
 //	argmax, td_targets, td_loss,        ArgmaxArgs ...           Loss(rows)
 //	actor_critic
 //	sum_squares                         SumSquaresArgs           SumSquares(n)
 //	advance                             AdvanceArgs              Advance
 //	rmsprop, adam, radam, adagrad       OptimizerArgs            Elements(n)
 //
-// P is fp32, tf32 or bf16; the latter two exist from sm_80 on. Where a Cut has more than
-// one part, the kernel writes its parts, of PartLen floats each, and the kernel for sums
-// comes after it, with Count = Parts.
+// P is fp32, tf32 or bf16; chips before sm_80 have neither tf32 nor bf16. If a SplitK has more than
+// one part, the kernel writes the parts, PartLen floats each, and a second kernel with
+// PartsCount = Parts adds them up: dense_forward_sum or weight_gradient_sum.
 type Geometry struct{ Grid, Block [3]uint32 }
 
 const (
-	tile        = 32  // rows and columns of a product that a block computes
-	chunk       = 16  // k that a warp multiplies at a time
-	warps       = 4   // of a block
-	gemmThreads = 128 // of a block
-	partChunks  = 32  // of a part at least, where there is more than one
-	mostParts   = 64
+	tile          = 32 // rows, and columns, of a product that a block computes
+	chunk         = 16 // k that a warp stages at a time
+	warpsPerBlock = 4  // of the matrix products
+	gemmThreads   = 32 * warpsPerBlock
+	minPartChunks = 32 // chunks per part, if there are several parts
+	maxParts      = 64
 
-	lossRows = 128  // of a block
-	normRows = 32   // of a part of a normalisation's gradients at least
-	squares  = 4096 // numbers that a block of sum_squares adds up
+	lossRowsPerBlock = 128
+	minNormRows      = 32 // rows per part of a normalisation's parameter gradients
+	squaresPerBlock  = 4096
 
 	elementThreads = 256
-	mostBlocks     = 1024 // of Elements
+	maxBlocks      = 1024 // of Elements
 
-	// maxElements is how many elements an array of a call may have: kernels count in 32 bits.
+	// maxElements is the most elements that an array may have: kernels use 32-bit indices.
 	maxElements = 1<<31 - 1
 )
 
-// NewDivisor returns a divisor by d, 1 to 2^31-1: n/d is (n*Magic>>32 + n) >> Shift for
-// every n of 31 bits (Granlund and Montgomery 1994).
+// NewDivisor returns the Divisor for d, 1 to 2^31-1: n/d is (n*Magic>>32 + n) >> Shift for every
+// 31-bit n (Granlund and Montgomery 1994).
 func NewDivisor(d int32) Divisor {
 	shift := uint32(bits.Len32(uint32(d - 1)))
 	return Divisor{uint32(d), uint32(((1<<shift-uint64(d))<<32)/uint64(d) + 1), shift}
 }
 
-// cutOf cuts a sum over depth k.
-func cutOf(depth int) Cut {
+// splitFor splits a sum over depth numbers.
+func splitFor(depth int) SplitK {
 	chunks := ceil(depth, chunk)
-	parts := min(mostParts, ceil(chunks, partChunks))
-	each := warps * ceil(ceil(chunks, parts), warps) // the same number for every warp
-	return Cut{int32(ceil(chunks, each)), int32(each)}
+	parts := min(maxParts, ceil(chunks, minPartChunks))
+	each := warpsPerBlock * ceil(ceil(chunks, parts), warpsPerBlock) // every warp gets the same number
+	return SplitK{int32(ceil(chunks, each)), int32(each)}
 }
 
-// product is the grid of a product with so many rows and columns.
-func product(rows, columns, z int) Geometry {
+// gemmGeometry is the geometry of a matrix product with z blocks per tile.
+func gemmGeometry(rows, columns, z int) Geometry {
 	return Geometry{[3]uint32{uint32(ceil(columns, tile)), uint32(ceil(rows, tile)), uint32(z)}, [3]uint32{gemmThreads, 1, 1}}
 }
 
-// Elements is the geometry of kernels that do each of n elements by itself, 1 or more.
+// Elements is the geometry of elementwise kernels; n is at least 1.
 func Elements(n int) Geometry {
-	return Geometry{[3]uint32{uint32(min(mostBlocks, ceil(n, elementThreads))), 1, 1}, [3]uint32{elementThreads, 1, 1}}
+	return Geometry{[3]uint32{uint32(min(maxBlocks, ceil(n, elementThreads))), 1, 1}, [3]uint32{elementThreads, 1, 1}}
 }
 
 // NewConvShape returns the convolution of images [inC, inH, inW] with kernels
-// [outC, inC, kernel, kernel], without padding; a kernel is two or three strides wide, and
-// fits the image. It refuses what the kernels do not compute.
+// [outC, inC, kernel, kernel], without padding. A kernel must be two or three strides wide and fit
+// the image.
 func NewConvShape(images, inC, inH, inW, outC, kernel, stride int) (s ConvShape, err error) {
 	sizes := [7]int{images, inC, inH, inW, outC, kernel, stride}
 	for _, n := range sizes {
@@ -99,7 +99,7 @@ func NewConvShape(images, inC, inH, inW, outC, kernel, stride int) (s ConvShape,
 		{images, inC, inH, inW}, {images, inC, cellH * stride, cellW * stride}, {images, outC, outH, outW},
 		{outC + 1, inC, kernel, kernel}, {outC, inC * kernel * kernel},
 	} {
-		if err := fits("convolution", sizes[:], array); err != nil {
+		if err := checkSize("convolution", sizes[:], array); err != nil {
 			return s, err
 		}
 	}
@@ -114,8 +114,8 @@ func NewConvShape(images, inC, inH, inW, outC, kernel, stride int) (s ConvShape,
 	}, nil
 }
 
-// fits returns an error where an array has too many elements.
-func fits(what string, sizes, array []int) error {
+// checkSize returns an error if an array has too many elements.
+func checkSize(what string, sizes, array []int) error {
 	n := 1
 	for _, d := range array {
 		if d > maxElements/n {
@@ -130,32 +130,32 @@ func (s *ConvShape) patch() int { return int(s.InC * s.Kernel * s.Kernel) }
 
 // Forward is the geometry of conv_forward_*.
 func (s *ConvShape) Forward() Geometry {
-	return product(int(s.OutC), int(s.Images*s.OutH*s.OutW), 1)
+	return gemmGeometry(int(s.OutC), int(s.Images*s.OutH*s.OutW), 1)
 }
 
 // WeightGradient is the geometry of conv_weight_gradient_*.
-func (s *ConvShape) WeightGradient() (g Geometry, c Cut) {
-	c = cutOf(int(s.Images * s.OutH * s.OutW))
-	return product(int(s.OutC), s.patch(), int(c.Parts)), c
+func (s *ConvShape) WeightGradient() (g Geometry, split SplitK) {
+	split = splitFor(int(s.Images * s.OutH * s.OutW))
+	return gemmGeometry(int(s.OutC), s.patch(), int(split.Parts)), split
 }
 
-// PartLen returns the floats of a part of the weights' and biases' gradients.
+// PartLen returns the number of floats in a part of the weights' and biases' gradients.
 func (s *ConvShape) PartLen() int { return int(s.OutC) * (s.patch() + 1) }
 
-// InputGradient is the geometry of conv_input_gradient_*: a block's z is the phase of an
-// input, its row and column modulo the stride.
+// InputGradient is the geometry of conv_input_gradient_*. The z of a block is a phase: the row and
+// the column of an input modulo the stride.
 func (s *ConvShape) InputGradient() Geometry {
-	return product(int(s.InC), int(s.Images*s.CellH*s.CellW), int(s.Stride*s.Stride))
+	return gemmGeometry(int(s.InC), int(s.Images*s.CellH*s.CellW), int(s.Stride*s.Stride))
 }
 
-// Gather is the geometry of gather: a block a frame. An observation has 65,535 frames at most.
+// Gather is the geometry of gather: a block per frame. An observation has at most 65,535 frames.
 func Gather(rows, frames int) Geometry {
 	return Geometry{[3]uint32{uint32(rows), uint32(frames), 1}, [3]uint32{128, 1, 1}}
 }
 
-// Pick is the geometry of pick: rows of so many bytes, below 2^31 in all.
+// Pick is the geometry of pick. A row has width bytes, all rows together fewer than 2^31.
 func Pick(rows, width int) Geometry {
-	piece := 1 // bytes that a thread copies at a time, where both arrays begin at multiples of them
+	piece := 1 // bytes that a thread copies at a time, if both arrays are aligned to them
 	if width%16 == 0 {
 		piece = 16
 	} else if width%4 == 0 {
@@ -164,32 +164,32 @@ func Pick(rows, width int) Geometry {
 	return Elements(rows * width / piece)
 }
 
-// Loss is the geometry of argmax, td_targets, td_loss and actor_critic. The latter two write
-// LossParts doubles for each of its blocks, which the last block adds up.
+// Loss is the geometry of argmax, td_targets, td_loss and actor_critic. Each block of td_loss and
+// actor_critic writes LossTerms doubles, which the last block adds up.
 func Loss(rows int) Geometry {
-	return Geometry{[3]uint32{uint32(ceil(rows, lossRows)), 1, 1}, [3]uint32{lossRows, 1, 1}}
+	return Geometry{[3]uint32{uint32(ceil(rows, lossRowsPerBlock)), 1, 1}, [3]uint32{lossRowsPerBlock, 1, 1}}
 }
 
-// LossParts is how many numbers a block of a loss writes.
-const LossParts = 5
+// LossTerms is the most terms that a loss has.
+const LossTerms = 5
 
-// SumSquares is the geometry of sum_squares, which writes a double for each of its blocks.
+// SumSquares is the geometry of sum_squares, which writes a double per block.
 func SumSquares(n int) Geometry {
-	return Geometry{[3]uint32{uint32(ceil(n, squares)), 1, 1}, [3]uint32{elementThreads, 1, 1}}
+	return Geometry{[3]uint32{uint32(ceil(n, squaresPerBlock)), 1, 1}, [3]uint32{elementThreads, 1, 1}}
 }
 
 // Advance is the geometry of advance.
 var Advance = Geometry{[3]uint32{1, 1, 1}, [3]uint32{elementThreads, 1, 1}}
 
-// NormForm is which numbers a layer normalisation treats together, and so which of the
-// kernels do it: norm_rows_* or norm_positions_*.
+// NormForm is the shape of a layer normalisation. It selects the kernels: norm_rows_* or
+// norm_positions_*.
 type NormForm struct {
 	Rows, Channels, Positions int
-	// ByRow: a whole row; else the channels at each position.
+	// ByRow: normalises each whole row; otherwise the channels at each position.
 	ByRow bool
 }
 
-// Params returns the scales, and the biases.
+// Params returns the number of scales, which is also the number of biases.
 func (f *NormForm) Params() int {
 	if f.ByRow {
 		return f.Channels * f.Positions
@@ -205,11 +205,11 @@ func (f *NormForm) Forward() Geometry {
 	return Geometry{[3]uint32{uint32(ceil(f.Rows*f.Positions, 128)), 1, 1}, [3]uint32{128, 1, 1}}
 }
 
-// ParameterGradient is the geometry of norm_*_parameter_gradient, which sums partRows rows
-// at a time. With more than one part each writes 2*Params floats, which
-// weight_gradient_sum adds up: Weights = Biases = Params, Scale = 1.
+// ParameterGradient is the geometry of norm_*_parameter_gradient. A part sums partRows rows. If
+// there are several parts, each is 2*Params floats, and weight_gradient_sum adds them up with
+// Weights = Biases = Params and Scale = 1.
 func (f *NormForm) ParameterGradient() (g Geometry, parts, partRows int) {
-	parts = min(mostParts, ceil(f.Rows, normRows))
+	parts = min(maxParts, ceil(f.Rows, minNormRows))
 	partRows = ceil(f.Rows, parts)
 	parts = ceil(f.Rows, partRows)
 	blocks := f.Channels
@@ -219,7 +219,7 @@ func (f *NormForm) ParameterGradient() (g Geometry, parts, partRows int) {
 	return Geometry{[3]uint32{uint32(blocks), uint32(parts), 1}, [3]uint32{128, 1, 1}}, parts, partRows
 }
 
-// CheckDense refuses a dense layer that the kernels do not compute.
+// CheckDense returns an error for a dense layer that is too large for the kernels.
 func CheckDense(rows, in, out int) error {
 	sizes := []int{rows, in, out}
 	for _, n := range sizes {
@@ -228,31 +228,30 @@ func CheckDense(rows, in, out int) error {
 		}
 	}
 	for _, array := range [][]int{{rows, in}, {rows, out}, {out, in + 1}} {
-		if err := fits("dense layer", sizes, array); err != nil {
+		if err := checkSize("dense layer", sizes, array); err != nil {
 			return err
 		}
 	}
-	if most := 65535 * tile; rows > most || out > most {
-		return fmt.Errorf("dense layer %v: rows and outputs must be at most %d", sizes, most)
+	if limit := 65535 * tile; rows > limit || out > limit { // grids have at most 65,535 blocks in y
+		return fmt.Errorf("dense layer %v: rows and outputs must be at most %d", sizes, limit)
 	}
 	return nil
 }
 
-// DenseForward is the geometry of dense_forward_*; a part has rows*out floats. How the sums
-// are cut does not depend on rows.
-func DenseForward(rows, in, out int) (g Geometry, c Cut) {
-	c = cutOf(in)
-	return product(rows, out, int(c.Parts)), c
+// DenseForward is the geometry of dense_forward_*. A part has rows*out floats. The split does not
+// depend on rows, so that a row has the same bits in any batch.
+func DenseForward(rows, in, out int) (g Geometry, split SplitK) {
+	split = splitFor(in)
+	return gemmGeometry(rows, out, int(split.Parts)), split
 }
 
-// DenseWeightGradient is the geometry of dense_weight_gradient_*; a part has out*(in+1)
-// floats.
-func DenseWeightGradient(rows, in, out int) (g Geometry, c Cut) {
-	c = cutOf(rows)
-	return product(out, in, int(c.Parts)), c
+// DenseWeightGradient is the geometry of dense_weight_gradient_*. A part has out*(in+1) floats.
+func DenseWeightGradient(rows, in, out int) (g Geometry, split SplitK) {
+	split = splitFor(rows)
+	return gemmGeometry(out, in, int(split.Parts)), split
 }
 
 // DenseInputGradient is the geometry of dense_input_gradient_*.
-func DenseInputGradient(rows, in int) Geometry { return product(rows, in, 1) }
+func DenseInputGradient(rows, in int) Geometry { return gemmGeometry(rows, in, 1) }
 
 func ceil(n, by int) int { return (n + by - 1) / by }

@@ -42,23 +42,23 @@ func TestDivisor(t *testing.T) {
 	}
 }
 
-// A cut covers its sum, has few enough parts, and gives every warp as many chunks.
-func TestCut(t *testing.T) {
+// The parts cover the sum, their number is limited, and every warp has the same number of chunks.
+func TestSplitCoversTheSum(t *testing.T) {
 	for _, depth := range []int{1, 15, 16, 17, 512, 513, 576, 3136, 12800, 28224, 1 << 20, 1<<31 - 1} {
-		c := cutOf(depth)
+		c := splitFor(depth)
 		chunks := (depth-1)/chunk + 1
 		if all := int(c.Parts) * int(c.Chunks); all < chunks || all-int(c.Chunks) >= chunks {
-			t.Errorf("%d: %+v do not fit %d chunks", depth, c, chunks)
+			t.Errorf("%d: %+v does not fit %d chunks", depth, c, chunks)
 		}
-		if c.Parts > mostParts || c.Chunks%warps != 0 {
-			t.Errorf("%d: %+v, must be at most %d parts of a multiple of %d", depth, c, mostParts, warps)
+		if c.Parts > maxParts || c.Chunks%warpsPerBlock != 0 {
+			t.Errorf("%d: %+v, must be at most %d parts of a multiple of %d", depth, c, maxParts, warpsPerBlock)
 		}
 	}
 }
 
-// The layers of the Nature CNN at batch 32 have blocks for most of the 132 multiprocessors
-// of an H100 or H200.
-func TestFilled(t *testing.T) {
+// With 32 rows, the layers of the Nature CNN have blocks for most of the 132 multiprocessors of an
+// H100 or H200.
+func TestNatureCNNFillsTheGPU(t *testing.T) {
 	blocks := func(name string, g Geometry, least uint32) {
 		if n := g.Grid[0] * g.Grid[1] * g.Grid[2]; n < least || g.Grid[1] > 65535 || g.Grid[2] > 65535 {
 			t.Errorf("%s: %v is %d blocks, must be at least %d", name, g.Grid, n, least)
@@ -84,8 +84,8 @@ func TestFilled(t *testing.T) {
 	blocks("dense input", DenseInputGradient(32, 3136), 98)
 }
 
-// How the sums of a forward pass or of an input's gradient are cut does not depend on the rows.
-func TestCutOfRows(t *testing.T) {
+// A forward pass splits its sums independently of the number of rows.
+func TestSplitIsIndependentOfTheRows(t *testing.T) {
 	for _, in := range []int{1, 512, 3136, 28224} {
 		_, one := DenseForward(1, in, 64)
 		if _, many := DenseForward(4096, in, 64); one != many {
@@ -94,7 +94,7 @@ func TestCutOfRows(t *testing.T) {
 	}
 }
 
-func TestRefusedShapes(t *testing.T) {
+func TestShapesTooLargeAreRefused(t *testing.T) {
 	for _, c := range [][7]int{
 		{0, 1, 4, 4, 1, 2, 1}, {1, 1, 4, 4, 1, 4, 1}, {1, 1, 3, 9, 1, 4, 2}, {70000, 4, 100, 100, 1, 2, 1}, {1, 1 << 16, 4, 4, 1 << 14, 2, 1},
 		{1, 1, 1024, 1024, 1, 512, 256},
@@ -110,16 +110,16 @@ func TestRefusedShapes(t *testing.T) {
 	}
 }
 
-// structs are those that args.go mirrors.
+// structs has the structs of args.go.
 var structs = []any{
-	Divisor{}, Cut{}, ConvShape{}, ConvForwardArgs{}, ConvWeightGradientArgs{}, ConvInputGradientArgs{},
+	Divisor{}, SplitK{}, ConvShape{}, ConvForwardArgs{}, ConvWeightGradientArgs{}, ConvInputGradientArgs{},
 	DenseForwardArgs{}, DenseForwardSumArgs{}, DenseWeightGradientArgs{}, DenseInputGradientArgs{}, WeightGradientSumArgs{},
 	ElementsArgs{}, SelectArgs{}, Stack{}, GatherArgs{}, PickArgs{}, SumSquaresArgs{}, Step{}, AdvanceArgs{}, OptimizerArgs{},
 	NormArgs{}, ArgmaxArgs{}, TDTargetsArgs{}, TDLossArgs{}, ActorCriticArgs{}, LossSumArgs{},
 }
 
-// TestArgs compares sizes and offsets with those of the C structs.
-func TestArgs(t *testing.T) {
+// The structs of args.go have the sizes and offsets of the C structs.
+func TestArgsMatchC(t *testing.T) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		t.Skip("left out: no C++ compiler")
 	}
@@ -153,7 +153,7 @@ func TestArgs(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`(?m)^struct (\w+) \{`).FindAllSubmatch(header, -1) {
 		if !names[string(m[1])] {
-			t.Errorf("%s: has no mirror in args.go that this test knows", m[1])
+			t.Errorf("%s: this test's list has no mirror of it in args.go", m[1])
 		}
 	}
 }

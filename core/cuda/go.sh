@@ -1,12 +1,13 @@
 #!/bin/sh
-# Runs go with the tag gpu and with what that needs: headers and kernels are made first.
+# Makes the headers and kernels that the build tag gpu needs, then runs go with that tag.
 #
 #     core/cuda/go.sh test ./core/cuda
 #     core/cuda/go.sh build -buildmode=c-shared ...
 #
-# GO, PYTHON and what go itself heeds are honoured. Flags of the environment stay in
-# front, which gorgonia.org/cu's own, for CUDA in /usr/local, come behind. The tag netgo is for
-# cu's import of package net, whose C would need more of the C library, and libresolv.
+# GO and PYTHON name other programs. Go's own variables work as usual; flags from the environment
+# come before ours, and before gorgonia.org/cu's own flags for CUDA in /usr/local.
+# The tag netgo is for cu, which imports package net: net's C code would need libresolv and more of
+# the C library.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 [ $# -gt 0 ] || { echo "core/cuda/go.sh: build, test, vet ..." >&2; exit 2; }

@@ -7,30 +7,31 @@ package cuda
 */
 import "C"
 
-// Graph is work that was captured, and is enqueued by one call. It holds the addresses that
-// were captured: the memory stays until it is closed.
+// Graph is captured work that one call enqueues. A graph contains the addresses of the memory that
+// the work uses: do not free that memory before the graph is closed.
 type Graph struct {
-	Nodes int // kernels, copies and the like
+	Nodes int // kernels, copies and memsets
 
 	gate
 	device *Device
-	at     C.CUgraphExec
+	handle C.CUgraphExec
 }
 
-// Capture returns as a graph what a function enqueues on the stream, and on other streams
-// that wait for an event of it and whose events it waits for at the end. Nothing of it runs.
+// Capture returns the work that enqueue enqueues on the stream, as a graph. None of the work runs.
+// Another stream joins the capture when it waits for an event of this stream; this stream must wait
+// for an event of the other stream before enqueue returns.
 func (s *Stream) Capture(enqueue func() error) (*Graph, error) {
 	if err := s.use(); err != nil {
 		return nil, err
 	}
-	err := s.device.check(C.paceline_cuda_capture_begin(s.device.ctx(), s.at), "beginning a graph", "")
-	s.done()
+	err := s.device.check(C.paceline_cuda_capture_begin(s.device.ctx(), s.handle), "beginning a graph", "")
+	s.release()
 	if err != nil {
 		return nil, err
 	}
 	ended := false
 	defer func() {
-		if !ended { // enqueue panicked; a stream that captures is of no other use
+		if !ended { // enqueue panicked; without the end of the capture the stream is unusable
 			s.end(nil, nil)
 		}
 	}()
@@ -40,40 +41,40 @@ func (s *Stream) Capture(enqueue func() error) (*Graph, error) {
 		s.end(nil, nil)
 		return nil, enqueued
 	}
-	var at C.CUgraphExec
+	var handle C.CUgraphExec
 	var nodes C.size_t
-	if err := s.end(&at, &nodes); err != nil {
+	if err := s.end(&handle, &nodes); err != nil {
 		return nil, err
 	}
-	return &Graph{Nodes: int(nodes), gate: newGate(), device: s.device, at: at}, nil
+	return &Graph{Nodes: int(nodes), gate: newGate(), device: s.device, handle: handle}, nil
 }
 
-// end ends a capture; without a place for the graph, it is thrown away.
-func (s *Stream) end(at *C.CUgraphExec, nodes *C.size_t) error {
+// end ends a capture. It discards the graph if handle is nil.
+func (s *Stream) end(handle *C.CUgraphExec, nodes *C.size_t) error {
 	if err := s.use(); err != nil {
 		return err
 	}
-	defer s.done()
-	return s.device.check(C.paceline_cuda_capture_end(s.device.ctx(), s.at, at, nodes), "making a graph", "")
+	defer s.release()
+	return s.device.check(C.paceline_cuda_capture_end(s.device.ctx(), s.handle, handle, nodes), "making a graph", "")
 }
 
-// Replay enqueues a graph so many times, one call of the driver each.
+// Replay enqueues the graph `times` times, with one driver call each.
 func (s *Stream) Replay(g *Graph, times int) error {
 	if err := s.use(); err != nil {
 		return err
 	}
-	defer s.done()
+	defer s.release()
 	if !g.enter() {
 		return closed("CUDA graph")
 	}
 	defer g.leave()
-	return s.device.check(C.paceline_cuda_replay(s.device.ctx(), s.at, g.at, C.int(times)), "replaying a graph", "")
+	return s.device.check(C.paceline_cuda_replay(s.device.ctx(), s.handle, g.handle, C.int(times)), "replaying a graph", "")
 }
 
-// Close lets go of the graph; where it is running it is finished first.
+// Close destroys the graph, after its replays that are in progress.
 func (g *Graph) Close() {
 	if g.shut() && g.device.use() == nil {
-		g.device.check(C.paceline_cuda_graph_free(g.device.ctx(), g.at), "closing a graph", "")
+		g.device.check(C.paceline_cuda_graph_free(g.device.ctx(), g.handle), "closing a graph", "")
 		g.device.leave()
 	}
 }

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Puts what a build with the tag gpu compiles against into a folder.
+# Writes the headers and the library that a build with the tag gpu needs into a folder.
 #
 #     core/cuda/headers.sh [--check] folder
 #
-# --check: only says, by its exit status, whether they are there already.
-# folder/include/cuda.h is NVIDIA's, from the wheel that $WHEEL names, which pip fetches
-# once (PYTHON: one that has pip). It is never committed and nothing of it is shipped.
-# folder/lib/libcuda.so is what -lcuda of gorgonia.org/cu finds: a linker script without
-# content, since core/cuda has the functions, and so the library needs no libcuda.so.1.
+# --check: writes nothing; the exit status is 0 if the folder has the header already.
+# folder/include/cuda.h is NVIDIA's, from the wheel $WHEEL, which pip fetches once (PYTHON names a
+# Python that has pip). The header is never committed, and nothing of it is shipped.
+# folder/lib/libcuda.so satisfies the flag -lcuda of gorgonia.org/cu. It is an empty linker script:
+# core/cuda defines the functions, so the library does not need libcuda.so.1.
 set -eu
 WHEEL=nvidia-cuda-runtime-cu12==12.9.79
 check=
@@ -15,7 +15,7 @@ check=
 [ $# -eq 1 ] || { echo "core/cuda/headers.sh: a folder is needed" >&2; exit 2; }
 [ -z "$check" ] || exec test "$(cat "$1/include/.from" 2>/dev/null)" = "$WHEEL"
 mkdir -p "$1/include" "$1/lib"
-echo '/* core/cuda has what this would name. */' >"$1/lib/libcuda.so"
+echo '/* core/cuda defines the functions of this library. */' >"$1/lib/libcuda.so"
 if [ "$(cat "$1/include/.from" 2>/dev/null)" != "$WHEEL" ]; then
   python=${PYTHON:-python3} scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT

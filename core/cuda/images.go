@@ -8,10 +8,9 @@ import (
 	"slices"
 )
 
-// images returns the names of the archive's entries that a chip can run, the best first: machine
-// code for the chip, then for older ones of its generation, which it runs as well, then PTX,
-// which the driver compiles.
-func images(have []string, major, minor int) []string {
+// imagesFor returns the archive's entries that a chip can run, the best first: machine code for the
+// chip, then for older chips of its generation, then PTX, which the driver compiles.
+func imagesFor(have []string, major, minor int) []string {
 	var names []string
 	for m := minor; m >= 0; m-- {
 		names = append(names, fmt.Sprintf("sm_%d%d.cubin", major, m))
@@ -22,8 +21,8 @@ func images(have []string, major, minor int) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(have, name) })
 }
 
-// read returns the names of an archive's entries, and what reads one of them.
-func read(archive []byte) (names []string, entry func(name string) ([]byte, error), err error) {
+// readArchive returns the names of the archive's entries, and a function that reads an entry.
+func readArchive(archive []byte) (names []string, entry func(name string) ([]byte, error), err error) {
 	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
 		return nil, nil, err

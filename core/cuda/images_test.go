@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestImages(t *testing.T) {
+func TestBestImageComesFirst(t *testing.T) {
 	have := []string{"hash", "sm_75.cubin", "sm_80.cubin", "sm_86.cubin", "sm_90.cubin", "sm_100.cubin", "sm_120.cubin", "compute_80.ptx"}
 	for _, c := range []struct {
 		chip         string
@@ -23,13 +23,13 @@ func TestImages(t *testing.T) {
 		{"a later one", 15, 2, []string{"compute_80.ptx"}},
 		{"Volta", 7, 0, nil},
 	} {
-		if got := images(have, c.major, c.minor); !slices.Equal(got, c.want) {
+		if got := imagesFor(have, c.major, c.minor); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.chip, got, c.want)
 		}
 	}
 }
 
-// archive returns a kernels.zip of such entries.
+// archive returns a kernels.zip with these entries.
 func archive(t testing.TB, names ...string) []byte {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -48,8 +48,8 @@ func archive(t testing.TB, names ...string) []byte {
 	return b.Bytes()
 }
 
-func TestRead(t *testing.T) {
-	names, entry, err := read(archive(t, "sm_90.cubin", "hash"))
+func TestArchiveIsRead(t *testing.T) {
+	names, entry, err := readArchive(archive(t, "sm_90.cubin", "hash"))
 	if err != nil || !slices.Equal(names, []string{"sm_90.cubin", "hash"}) {
 		t.Fatalf("%v, %v", names, err)
 	}
@@ -57,9 +57,9 @@ func TestRead(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	if _, err := entry("sm_80.cubin"); err == nil {
-		t.Error("an entry that is not there was read")
+		t.Error("an entry that does not exist was read")
 	}
-	if _, _, err := read([]byte("no archive")); err == nil {
-		t.Error("bytes that are no archive were read")
+	if _, _, err := readArchive([]byte("no archive")); err == nil {
+		t.Error("bytes that are not an archive were read")
 	}
 }

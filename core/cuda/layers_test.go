@@ -11,8 +11,8 @@ import (
 	"github.com/paceline-rl/paceline/core/kernel"
 )
 
-// The kernels are compared with the plain Go path of core/kernel. Where all tests run, they
-// run every kernel, and so twice (device.launch).
+// TestMain makes the plain Go code of core/kernel the reference. If all tests run, it checks that
+// they ran every kernel.
 func TestMain(m *testing.M) {
 	if err := kernel.Use("go"); err != nil {
 		panic(err)
@@ -29,23 +29,23 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// precision is what the products multiply, and how the reference gets factors rounded likewise.
+// precision is the precision of a matrix product's operands.
 type precision struct {
 	name   string
 	kernel kernel.Precision
-	round  func(float32) float32
+	round  func(float32) float32 // rounds the reference's operands
 	within float64
 }
 
-func itself(x float32) float32 { return x }
+func unrounded(x float32) float32 { return x }
 
 // tf32 rounds to 11 significant bits, ties away from zero.
 func tf32(x float32) float32 { return math.Float32frombits((math.Float32bits(x) + 0x1000) &^ 0x1FFF) }
 
 var precisions = []precision{
-	{"fp32", kernel.FP32, itself, 1e-5},
+	{"fp32", kernel.FP32, unrounded, 1e-5},
 	{"tf32", kernel.FP32, tf32, 1e-5},
-	{"bf16", kernel.BF16, itself, 1e-5}, // the reference rounds
+	{"bf16", kernel.BF16, unrounded, 1e-5}, // core/kernel rounds
 }
 
 func (p *precision) of(x []float32) []float32 {
@@ -89,7 +89,7 @@ type convCase struct {
 	bytes bool
 }
 
-// convCases are random shapes, and those of the Nature CNN; under sanitizers a few.
+// convCases returns random shapes and the shapes of the Nature CNN; under sanitizers only a few.
 func convCases() (all []convCase) {
 	add := func(n, inC, inH, inW, outC, k, stride int, bytes, linear bool) {
 		all = append(all, convCase{n, kernel.Conv{InC: inC, InH: inH, InW: inW, OutC: outC, Kernel: k, Stride: stride, PlanarIn: true, PlanarOut: true, Linear: linear}, bytes})
@@ -151,7 +151,7 @@ func testConv(t *testing.T, d *device, c convCase, p precision) {
 	w, b, dy := random(conv.WeightLen(), r), random(conv.OutC, r), random(n*conv.OutLen(), r)
 	ws := make([]float32, conv.Workspace(n, nil))
 
-	// Forward. The factor of bytes belongs to the weights.
+	// Forward. The weights include the factor of the bytes.
 	scaled := make([]float32, len(w))
 	for i, v := range w {
 		scaled[i] = v * scale
@@ -167,7 +167,7 @@ func testConv(t *testing.T, d *device, c convCase, p precision) {
 	d.launch("conv_forward_"+kind+p.name, shape.Forward(), &forward)
 	first := d.result("y", forward.Y, len(want))
 	near(t, "y", first, want, p.within)
-	if n > 1 { // one image alone
+	if n > 1 { // one image gives the same bits as in a batch
 		one := shape
 		one.Images = 1
 		alone := forward
@@ -176,12 +176,12 @@ func testConv(t *testing.T, d *device, c convCase, p precision) {
 		same(t, "y of one image", d.result("y", alone.Y, conv.OutLen()), first[:conv.OutLen()])
 	}
 
-	// Backward: of the reference's y, so that both let the same gradients through.
+	// Backward. Both use the reference's y, so that both mask the same gradients.
 	dw, db, dx := make([]float32, len(w)), make([]float32, len(b)), make([]float32, len(x))
-	unrounded := make([]float32, len(b))
+	exactDB := make([]float32, len(b))
 	back := make([]float32, conv.PackBackLen())
 	kernel.ConvPackBack(nil, back, p.of(w), &conv, ws)
-	kernel.ConvBackward(nil, dw, unrounded, dx, p.of(x), back, want, dy, n, &conv, ws)
+	kernel.ConvBackward(nil, dw, exactDB, dx, p.of(x), back, want, dy, n, &conv, ws)
 	kernel.ConvBackward(nil, dw, db, dx, p.of(x), back, want, p.of(dy), n, &conv, ws)
 	for i := range dw {
 		dw[i] *= scale
@@ -190,19 +190,19 @@ func testConv(t *testing.T, d *device, c convCase, p precision) {
 	if !conv.Linear {
 		y = put(d, want)
 	}
-	g, cut := shape.WeightGradient()
+	g, split := shape.WeightGradient()
 	at := put(d, dy)
-	args := ConvWeightGradientArgs{Shape: shape, X: forward.X, DY: at, Y: y, DW: d.outputs(len(dw)), DB: d.outputs(len(db)), Cut: cut, Scale: scale}
-	if cut.Parts > 1 {
-		args.Parts = d.outputs(int(cut.Parts) * shape.PartLen())
+	args := ConvWeightGradientArgs{Shape: shape, X: forward.X, DY: at, Y: y, DW: d.outputs(len(dw)), DB: d.outputs(len(db)), Split: split, Scale: scale}
+	if split.Parts > 1 {
+		args.Parts = d.outputs(int(split.Parts) * shape.PartLen())
 	}
 	d.launch("conv_weight_gradient_"+kind+p.name, g, &args)
-	if cut.Parts > 1 {
-		sum := WeightGradientSumArgs{Weights: int32(len(dw)), Biases: int32(len(db)), Count: cut.Parts, Scale: scale, Parts: args.Parts, DW: args.DW, DB: args.DB}
+	if split.Parts > 1 {
+		sum := WeightGradientSumArgs{Weights: int32(len(dw)), Biases: int32(len(db)), PartsCount: split.Parts, Scale: scale, Parts: args.Parts, DW: args.DW, DB: args.DB}
 		d.launch("weight_gradient_sum", Elements(shape.PartLen()), &sum)
 	}
 	near(t, "dw", d.result("dw", args.DW, len(dw)), dw, p.within)
-	near(t, "db", d.result("db", args.DB, len(db)), unrounded, p.within)
+	near(t, "db", d.result("db", args.DB, len(db)), exactDB, p.within)
 	input := ConvInputGradientArgs{Shape: shape, W: forward.W, DY: at, Y: y, DX: d.outputs(len(dx))}
 	d.launch("conv_input_gradient_"+p.name, shape.InputGradient(), &input)
 	near(t, "dx", d.result("dx", input.DX, len(dx)), dx, p.within)
@@ -242,14 +242,14 @@ func testDense(t *testing.T, d *device, n int, dense *kernel.Dense, p precision)
 	want := make([]float32, n*out)
 	kernel.DenseForward(nil, want, p.of(x), p.of(w), b, n, dense, ws)
 	forward := func(rows int) []float32 {
-		g, cut := DenseForward(rows, in, out)
-		args := DenseForwardArgs{Rows: int32(rows), In: int32(in), Out: int32(out), ReLU: relu, X: put(d, x), W: put(d, w), B: put(d, b), Y: d.outputs(rows * out), Cut: cut}
-		if cut.Parts > 1 {
-			args.Parts = d.outputs(int(cut.Parts) * rows * out)
+		g, split := DenseForward(rows, in, out)
+		args := DenseForwardArgs{Rows: int32(rows), In: int32(in), Out: int32(out), ReLU: relu, X: put(d, x), W: put(d, w), B: put(d, b), Y: d.outputs(rows * out), Split: split}
+		if split.Parts > 1 {
+			args.Parts = d.outputs(int(split.Parts) * rows * out)
 		}
 		d.launch("dense_forward_"+p.name, g, &args)
-		if cut.Parts > 1 {
-			sum := DenseForwardSumArgs{Rows: int32(rows), Out: int32(out), ReLU: relu, Count: cut.Parts, Width: NewDivisor(int32(out)), Parts: args.Parts, B: args.B, Y: args.Y}
+		if split.Parts > 1 {
+			sum := DenseForwardSumArgs{Rows: int32(rows), Out: int32(out), ReLU: relu, PartsCount: split.Parts, Width: NewDivisor(int32(out)), Parts: args.Parts, B: args.B, Y: args.Y}
 			d.launch("dense_forward_sum", Elements(rows*out), &sum)
 		}
 		return d.result("y", args.Y, rows*out)
@@ -258,26 +258,26 @@ func testDense(t *testing.T, d *device, n int, dense *kernel.Dense, p precision)
 	near(t, "y", y, want, p.within)
 	same(t, "y of one row", forward(1), y[:out])
 
-	dw, db, dx, unrounded := make([]float32, out*in), make([]float32, out), make([]float32, n*in), make([]float32, out)
-	kernel.DenseBackward(nil, dw, unrounded, dx, p.of(x), p.of(w), want, dy, n, dense, ws)
+	dw, db, dx, exactDB := make([]float32, out*in), make([]float32, out), make([]float32, n*in), make([]float32, out)
+	kernel.DenseBackward(nil, dw, exactDB, dx, p.of(x), p.of(w), want, dy, n, dense, ws)
 	kernel.DenseBackward(nil, dw, db, dx, p.of(x), p.of(w), want, p.of(dy), n, dense, ws)
 	mask := uint64(0)
 	if dense.ReLU {
 		mask = put(d, want)
 	}
 	at := put(d, dy)
-	g, cut := DenseWeightGradient(n, in, out)
-	args := DenseWeightGradientArgs{Rows: int32(n), In: int32(in), Out: int32(out), X: put(d, x), DY: at, Y: mask, DW: d.outputs(out * in), DB: d.outputs(out), Cut: cut}
-	if cut.Parts > 1 {
-		args.Parts = d.outputs(int(cut.Parts) * out * (in + 1))
+	g, split := DenseWeightGradient(n, in, out)
+	args := DenseWeightGradientArgs{Rows: int32(n), In: int32(in), Out: int32(out), X: put(d, x), DY: at, Y: mask, DW: d.outputs(out * in), DB: d.outputs(out), Split: split}
+	if split.Parts > 1 {
+		args.Parts = d.outputs(int(split.Parts) * out * (in + 1))
 	}
 	d.launch("dense_weight_gradient_"+p.name, g, &args)
-	if cut.Parts > 1 {
-		sum := WeightGradientSumArgs{Weights: int32(out * in), Biases: int32(out), Count: cut.Parts, Scale: 1, Parts: args.Parts, DW: args.DW, DB: args.DB}
+	if split.Parts > 1 {
+		sum := WeightGradientSumArgs{Weights: int32(out * in), Biases: int32(out), PartsCount: split.Parts, Scale: 1, Parts: args.Parts, DW: args.DW, DB: args.DB}
 		d.launch("weight_gradient_sum", Elements(out*(in+1)), &sum)
 	}
 	near(t, "dw", d.result("dw", args.DW, out*in), dw, p.within)
-	near(t, "db", d.result("db", args.DB, out), unrounded, p.within)
+	near(t, "db", d.result("db", args.DB, out), exactDB, p.within)
 	input := DenseInputGradientArgs{Rows: int32(n), In: int32(in), Out: int32(out), W: put(d, w), DY: at, Y: mask, DX: d.outputs(n * in)}
 	d.launch("dense_input_gradient_"+p.name, DenseInputGradient(n, in), &input)
 	near(t, "dx", d.result("dx", input.DX, n*in), dx, p.within)

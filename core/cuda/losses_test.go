@@ -9,7 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/kernel"
 )
 
-// rowCounts are below, at and above a block's rows.
+// rowCounts returns numbers of rows below, at and above the rows of a block.
 func rowCounts() []int {
 	if sanitizer() == "thread" {
 		return []int{2}
@@ -25,10 +25,10 @@ func actionsOf(n, width int, r *rand.Rand) []int32 {
 	return a
 }
 
-// sumOf is where a loss of so many rows goes, with its parts.
-func sumOf(d *device, rows, of int, entropyCoef, valueCoef float64) LossSumArgs {
-	return LossSumArgs{PartsOfLoss: int32(of), EntropyCoef: entropyCoef, ValueCoef: valueCoef,
-		Parts: put(d, make([]float64, LossParts*Loss(rows).Grid[0])), Arrived: put(d, []uint32{0}), Loss: put(d, make([]float64, 1+of))}
+// lossSum allocates the outputs of a loss.
+func lossSum(d *device, rows, terms int, entropyCoef, valueCoef float64) LossSumArgs {
+	return LossSumArgs{Terms: int32(terms), EntropyCoef: entropyCoef, ValueCoef: valueCoef,
+		Parts: put(d, make([]float64, LossTerms*Loss(rows).Grid[0])), Arrived: put(d, []uint32{0}), Loss: put(d, make([]float64, 1+terms))}
 }
 
 func close64(t *testing.T, what string, got, want float64) {
@@ -68,7 +68,7 @@ func TestTD(t *testing.T) {
 				squared, mean, weighted := kind&1 != 0, kind&2 != 0, kind&4 != 0
 				scale, flag := float32(.5), map[bool]int32{true: 1}
 				args := TDLossArgs{Rows: int32(n), Width: int32(width), Squared: flag[squared], Mean: flag[mean], Scale: scale,
-					Q: put(d, q), Actions: targets.Actions, Targets: put(d, want), DQ: d.outputs(n * width), Sum: sumOf(d, n, 1, 0, 0)}
+					Q: put(d, q), Actions: targets.Actions, Targets: put(d, want), DQ: d.outputs(n * width), Sum: lossSum(d, n, 1, 0, 0)}
 				of, total := []float32(nil), float64(n)
 				if weighted {
 					of, total, args.Weights = weights, 0, put(d, weights)
@@ -93,8 +93,8 @@ func TestTD(t *testing.T) {
 	}
 }
 
-// Actions are those of core/nn's Argmax: of ties, infinities, NaN and numbers below the
-// smallest normal one, with masks that allow all, some or none.
+// The actions equal those of core/nn's Argmax, for ties, infinities, NaN and denormals, and with
+// masks that allow all, some or no actions.
 func TestArgmax(t *testing.T) {
 	d := open(t)
 	tiny := math.Float32frombits(1)
@@ -188,11 +188,11 @@ func testActorCritic(t *testing.T, d *device, n, width int, clip, masked, larges
 	}
 	dlogits, dvalues := make([]float32, n*width), make([]float32, n)
 	want := kernel.ActorCritic(dlogits, dvalues, &b, entropyCoef, valueCoef)
-	args.DLogits, args.DValues, args.Sum = d.outputs(n*width), d.outputs(n), sumOf(d, n, LossParts, entropyCoef, valueCoef)
+	args.DLogits, args.DValues, args.Sum = d.outputs(n*width), d.outputs(n), lossSum(d, n, LossTerms, entropyCoef, valueCoef)
 	d.launch("actor_critic", Loss(n), &args)
 	near(t, "dlogits", d.result("dlogits", args.DLogits, n*width), dlogits, 1e-6)
 	near(t, "dvalues", d.result("dvalues", args.DValues, n), dvalues, 1e-6)
-	got := get[float64](d, args.Sum.Loss, 1+LossParts)
+	got := get[float64](d, args.Sum.Loss, 1+LossTerms)
 	for i, part := range []float64{want.Policy - entropyCoef*want.Entropy + valueCoef*want.Value, want.Policy, want.Value, want.Entropy, want.Divergence, want.Outside} {
 		close64(t, fmt.Sprintf("part %d", i), got[i], part)
 	}
@@ -239,7 +239,7 @@ func testNorm(t *testing.T, d *device, n int, c kernel.Norm) {
 	d.launch(kind+"forward", form.Forward(), &args)
 	near(t, "y", d.result("y", args.Y, size), y, 1e-5)
 	near(t, "statistics", d.result("statistics", args.Statistics, len(statistics)), statistics, 1e-5)
-	args.Y, args.Statistics = put(d, y), put(d, statistics) // both let the same gradients through
+	args.Y, args.Statistics = put(d, y), put(d, statistics) // the reference's, so that both mask the same gradients
 	d.launch(kind+"input_gradient", form.Forward(), &args)
 	near(t, "dx", d.result("dx", args.DX, size), dx, 1e-5)
 	g, parts, partRows := form.ParameterGradient()
@@ -248,7 +248,7 @@ func testNorm(t *testing.T, d *device, n int, c kernel.Norm) {
 	}
 	d.launch(kind+"parameter_gradient", g, &args)
 	if parts > 1 {
-		d.launch("weight_gradient_sum", Elements(2*params), &WeightGradientSumArgs{Weights: int32(params), Biases: int32(params), Count: int32(parts), Scale: 1, Parts: args.Parts, DW: args.DScale, DB: args.DBias})
+		d.launch("weight_gradient_sum", Elements(2*params), &WeightGradientSumArgs{Weights: int32(params), Biases: int32(params), PartsCount: int32(parts), Scale: 1, Parts: args.Parts, DW: args.DScale, DB: args.DBias})
 	}
 	near(t, "dscale", d.result("dscale", args.DScale, params), dscale, 1e-5)
 	near(t, "dbias", d.result("dbias", args.DBias, params), dbias, 1e-5)

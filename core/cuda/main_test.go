@@ -12,8 +12,8 @@ import (
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 )
 
-// The tests of the driver's side run with the software device. mode has the name of a scenario
-// (errors_test.go) in a child that has one to run.
+// The tests of the driver calls run on the software device. In a child process, the environment
+// variable mode has the name of the scenario to run (errors_test.go).
 const mode = cudatest.Mode
 
 func init() {
@@ -27,15 +27,14 @@ func init() {
 	}
 }
 
-// compiler is the C compiler with arguments.
+// compiler returns a command of the C compiler.
 func compiler(args ...string) *exec.Cmd {
 	words := strings.Fields(cmp.Or(os.Getenv("CC"), "cc"))
 	return exec.Command(words[0], append(words[1:], args...)...)
 }
 
-// needSoftware skips a test of what only the software device does: failing where it is asked to,
-// and keeping a log.
-func needSoftware(t *testing.T) {
+// needSoftwareDevice skips a test that needs calls to fail on request, or a log of the calls.
+func needSoftwareDevice(t *testing.T) {
 	t.Helper()
 	cudatest.Need(t)
 	if os.Getenv(mode) == "gpu" {
@@ -43,8 +42,8 @@ func needSoftware(t *testing.T) {
 	}
 }
 
-// opened returns a device that is closed behind the test.
-func opened(t *testing.T) *Device {
+// openDevice returns a device that is closed after the test.
+func openDevice(t *testing.T) *Device {
 	t.Helper()
 	cudatest.Need(t)
 	d, err := Open(0)
@@ -59,8 +58,8 @@ func opened(t *testing.T) *Device {
 	return d
 }
 
-// child runs a scenario in a process of its own and returns what it reports.
-func child(t *testing.T, scenario string, environment ...string) string {
+// runScenario runs a scenario in a separate process and returns its report.
+func runScenario(t *testing.T, scenario string, environment ...string) string {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/paceline-rl/paceline/core/limits"
 )
 
-// Memory is memory of a GPU.
+// Memory is GPU memory.
 type Memory struct {
 	Ptr   uint64
 	Bytes int64
@@ -34,8 +34,7 @@ type Memory struct {
 	freed  atomic.Bool
 }
 
-// Alloc returns memory whose bytes are all zero. The error is a *fault.Memory where there is
-// not enough.
+// Alloc returns zeroed memory. If the GPU's memory is full, the error is a *fault.Memory.
 func (d *Device) Alloc(bytes int64) (*Memory, error) {
 	if bytes < 1 {
 		return nil, fmt.Errorf("%s: %d bytes of its memory, must be at least 1", d, bytes)
@@ -52,7 +51,7 @@ func (d *Device) Alloc(bytes int64) (*Memory, error) {
 	return &Memory{Ptr: uint64(at), Bytes: bytes, device: d}, nil
 }
 
-// Free frees the memory, after all that uses it is done: the GPU waits.
+// Free waits for the GPU's enqueued work and frees the memory. Free may be called twice.
 func (m *Memory) Free() {
 	if !m.freed.Swap(true) && m.device.use() == nil {
 		m.device.check(C.paceline_cuda_free(m.device.ctx(), C.CUdeviceptr(m.Ptr)), "freeing memory", "")
@@ -60,17 +59,17 @@ func (m *Memory) Free() {
 	}
 }
 
-// Pinned is page-locked memory of the host, which a GPU copies from and to by itself.
+// Pinned is page-locked host memory. Copies between it and a GPU are asynchronous.
 type Pinned struct {
-	Data []byte // not used any more when Free is called, unless it is the caller's
+	Data []byte // invalid after Free, unless Register made it
 
-	at         unsafe.Pointer
+	address    unsafe.Pointer
 	device     *Device
-	registered bool // Data is the caller's
+	registered bool // the caller owns Data
 	freed      atomic.Bool
 }
 
-// Pinned allocates page-locked memory. The error is a *fault.Memory where there is not enough.
+// Pinned allocates page-locked memory. If the host's memory is full, the error is a *fault.Memory.
 func (d *Device) Pinned(bytes int64) (*Pinned, error) {
 	if bytes < 1 {
 		return nil, fmt.Errorf("%s: %d bytes of page-locked memory, must be at least 1", d, bytes)
@@ -85,62 +84,63 @@ func (d *Device) Pinned(bytes int64) (*Pinned, error) {
 	var at unsafe.Pointer
 	if r := C.paceline_cuda_host_alloc(d.ctx(), &at, C.size_t(bytes)); r != C.CUDA_SUCCESS {
 		if r == C.CUDA_ERROR_OUT_OF_MEMORY {
-			return nil, &fault.Memory{Text: fmt.Sprintf("%s: page-locking %s of the host's memory failed: the driver got no more of it", d, limits.Size(bytes))}
+			return nil, &fault.Memory{Text: fmt.Sprintf("%s: page-locking %s of host memory failed: the driver could not allocate it", d, limits.Size(bytes))}
 		}
 		return nil, d.failed(r, "page-locking host memory of", limits.Size(bytes))
 	}
-	p := &Pinned{Data: unsafe.Slice((*byte)(at), bytes), at: at, device: d}
+	p := &Pinned{Data: unsafe.Slice((*byte)(at), bytes), address: at, device: d}
 	clear(p.Data)
 	d.list(p)
 	return p, nil
 }
 
-// Register page-locks memory that the caller has: whole pages, outside Go's heap. It stays the caller's,
-// who calls Free before the memory moves or is unmapped.
+// Register page-locks memory of the caller: whole pages outside Go's heap. The caller keeps the
+// memory, and calls Free before the memory moves or is unmapped.
 func (d *Device) Register(memory []byte) (*Pinned, error) {
 	if err := d.use(); err != nil {
 		return nil, err
 	}
 	defer d.leave()
-	p := &Pinned{Data: memory, at: unsafe.Pointer(unsafe.SliceData(memory)), device: d, registered: true}
-	if err := d.check(C.paceline_cuda_host_register(d.ctx(), p.at, C.size_t(len(memory))), "page-locking", limits.Size(int64(len(memory)))); err != nil {
+	p := &Pinned{Data: memory, address: unsafe.Pointer(unsafe.SliceData(memory)), device: d, registered: true}
+	if err := d.check(C.paceline_cuda_host_register(d.ctx(), p.address, C.size_t(len(memory))), "page-locking", limits.Size(int64(len(memory)))); err != nil {
 		return nil, err
 	}
 	d.list(p)
 	return p, nil
 }
 
-// list makes page-locked memory known to copies.
+// list adds page-locked memory to the list that isPinned searches.
 func (d *Device) list(p *Pinned) {
-	d.setup.Lock()
-	defer d.setup.Unlock()
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
 	list := append(slices.Clone(*d.pinned.Load()), p)
 	d.pinned.Store(&list)
 }
 
-// Free frees the memory, or unlocks the caller's. Copies from and to it are over, and graphs that have some closed.
+// Free frees the memory, or unlocks it if Register made it. Before Free, copies from and to the
+// memory must be done, and graphs with such copies closed.
 func (p *Pinned) Free() {
 	if p.freed.Swap(true) || p.device.use() != nil {
 		return
 	}
 	d := p.device
 	defer d.leave()
-	d.setup.Lock()
-	defer d.setup.Unlock()
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
 	list := slices.DeleteFunc(slices.Clone(*d.pinned.Load()), func(q *Pinned) bool { return q == p })
 	d.pinned.Store(&list)
 	if p.registered {
-		d.check(C.paceline_cuda_host_unregister(d.ctx(), p.at), "unlocking memory", "")
+		d.check(C.paceline_cuda_host_unregister(d.ctx(), p.address), "unlocking memory", "")
 		return
 	}
-	d.check(C.paceline_cuda_host_free(d.ctx(), p.at), "freeing page-locked memory", "")
+	d.check(C.paceline_cuda_host_free(d.ctx(), p.address), "freeing page-locked memory", "")
 }
 
-// isPinned reports whether bytes lie in page-locked memory of this device's.
+// isPinned returns 1 if the bytes lie in page-locked memory of this device.
 func (d *Device) isPinned(bytes []byte) C.int {
 	from := uintptr(unsafe.Pointer(unsafe.SliceData(bytes)))
 	for _, p := range *d.pinned.Load() {
-		if begin, size := uintptr(p.at), uintptr(len(p.Data)); from >= begin && from-begin < size && uintptr(len(bytes)) <= size-(from-begin) {
+		if begin, size := uintptr(p.address), uintptr(len(p.Data)); from >= begin && from-begin < size && uintptr(len(bytes)) <= size-(from-begin) {
 			return 1
 		}
 	}

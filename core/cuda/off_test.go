@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestNotBuilt(t *testing.T) {
+func TestCallsAreRefusedWithoutTheTag(t *testing.T) {
 	if _, err := Devices(); Built || !errors.Is(err, ErrNotBuilt) {
 		t.Errorf("Devices: %v", err)
 	}

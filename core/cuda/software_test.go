@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestSoftware tests the software device itself, and that it exports the driver's functions
-// that core/cuda may call and no others.
-func TestSoftware(t *testing.T) {
+// The software device passes its self-test, and exports exactly the driver functions that core/cuda
+// may call.
+func TestSoftwareDevice(t *testing.T) {
 	notEmulated(t)
 	if _, err := exec.LookPath("g++"); err != nil {
 		t.Skip("left out: no C++ compiler")

@@ -1,14 +1,14 @@
 //go:build gpu && cgo && linux
 
 /*
- * Each function of CUDA's driver as a jump through its slot of paceline_cuda_slots, which
- * driver.c fills. They are hidden: nobody else in the process is bound to them, and the
- * driver is not, either.
+ * Each function of CUDA's driver is a jump through its slot in paceline_cuda_slots, which driver.c
+ * fills. The functions are hidden: neither other libraries in the process nor the driver itself bind
+ * to them.
  */
 #if defined(__x86_64__)
 #define JUMP(number) jmp *paceline_cuda_slots + 8 * number(%rip)
 #elif defined(__aarch64__)
-/* x16 is the register that a linker's own stubs may change, too. */
+/* Linker stubs may change x16, so no caller expects the register to keep its value. */
 #define JUMP(number)                                  \
   adrp x16, paceline_cuda_slots + 8 * number;         \
   ldr x16, [x16, :lo12:paceline_cuda_slots + 8 * number]; \
@@ -30,5 +30,5 @@
         .text
 #include "symbols.h"
 
-/* Or the library would ask for a stack that can be executed. */
+/* Without this section the library would ask for an executable stack. */
         .section .note.GNU-stack, "", %progbits

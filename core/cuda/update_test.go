@@ -8,7 +8,7 @@ import (
 	"github.com/paceline-rl/paceline/core/kernel"
 )
 
-// sizes of flat arrays: below and above a block, and with a rest.
+// sizes returns lengths of flat arrays: smaller than a block, several blocks, and a partial block.
 func sizes() []int {
 	if sanitizer() == "thread" {
 		return []int{3}
@@ -43,7 +43,7 @@ func TestElementwise(t *testing.T) {
 		run("add", ElementsArgs{X: atX, Y: atY})
 		copy(want, x)
 		kernel.Average(nil, want, y, .25)
-		run("average", ElementsArgs{X: atX, Y: atY, Keep: .75, By: .25})
+		run("average", ElementsArgs{X: atX, Y: atY, Keep: .75, Factor: .25})
 		for i := range want {
 			if want[i] = 0; x[i] > 0 {
 				want[i] = y[i]
@@ -54,11 +54,11 @@ func TestElementwise(t *testing.T) {
 		for i, b := range bytes {
 			want[i] = float32(1.0/255) * float32(b)
 		}
-		run("convert_bytes", ElementsArgs{X: put(d, bytes), By: 1.0 / 255})
+		run("convert_bytes", ElementsArgs{X: put(d, bytes), Factor: 1.0 / 255})
 	}
 }
 
-// optimizer is one of the rules, and the reference's step.
+// optimizer is an optimiser's kernel with its reference.
 type optimizer struct {
 	name string
 	rule int32
@@ -97,12 +97,12 @@ func optimizers() []optimizer {
 	}
 }
 
-// Eight updates, clipped and not, give the bits of core/kernel.
+// Eight updates, with and without clipping, give the bits of core/kernel.
 func TestOptimizers(t *testing.T) {
 	d := open(t)
 	for k, o := range optimizers() {
 		for _, maxNorm := range []float64{0, .5} {
-			if sanitizer() == "thread" && maxNorm == 0 && k > 0 { // one runs advance
+			if sanitizer() == "thread" && maxNorm == 0 && k > 0 { // one optimiser is enough for advance
 				continue
 			}
 			for _, n := range sizes() {
@@ -167,8 +167,8 @@ func testOptimizer(t *testing.T, d *device, o optimizer, n int, maxNorm float64)
 	}
 }
 
-// A loss or norm that is not finite changes nothing, and neither does what comes after it.
-func TestNotFinite(t *testing.T) {
+// An update with a loss or norm that is not finite, and all later updates, change nothing.
+func TestNonFiniteUpdatesAreRefused(t *testing.T) {
 	d := open(t)
 	theta := []float32{1, 2, 3}
 	for _, c := range []struct {
@@ -194,8 +194,8 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// Stacks come back from the arena as they were, over the end of their ring, with zeros where
-// frames are missing; and update after update as the counter says.
+// gather copies stacks from the arena, also across the end of a ring, with zeros for missing
+// frames. The update counter selects the minibatch.
 func TestGather(t *testing.T) {
 	d := open(t)
 	r := rand.New(rand.NewPCG(7, 7))
@@ -233,7 +233,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// Rows come by their index, update after update as the counter says, at any alignment.
+// pick copies rows by their index at any alignment. The update counter selects the minibatch.
 func TestPick(t *testing.T) {
 	d := open(t)
 	r := rand.New(rand.NewPCG(8, 8))
@@ -243,7 +243,7 @@ func TestPick(t *testing.T) {
 		widths = []int{4}
 	}
 	for _, width := range widths {
-		for _, shift := range []int{0, 1, 4} { // bytes by which the rows lie beside multiples of 16
+		for _, shift := range []int{0, 1, 4} { // address of the rows modulo 16
 			from, index := randomBytes(shift+of*width, r), make([]int32, first+updates*rows)
 			for i := range index {
 				index[i] = int32(r.IntN(of))
@@ -266,7 +266,7 @@ func TestPick(t *testing.T) {
 				args.To = to + 16
 				d.launch("pick", Pick(rows, width), &args)
 				same(t, "rows", get[byte](d, args.To, len(want)), want)
-				same(t, "what is around the rows", append(get[byte](d, to, 16), get[byte](d, args.To+uint64(len(want)), 16)...), make([]byte, 32))
+				same(t, "the bytes around the rows", append(get[byte](d, to, 16), get[byte](d, args.To+uint64(len(want)), 16)...), make([]byte, 32))
 			}
 		}
 	}

@@ -120,7 +120,7 @@ func (d *gpu) average(to, from *Params, weight float64) error {
 	}
 	n := len(to.host)
 	g := cuda.Elements(n)
-	args := cuda.ElementsArgs{N: int64(n), X: x, Y: y, To: x, Keep: float32(1 - weight), By: float32(weight)}
+	args := cuda.ElementsArgs{N: int64(n), X: x, Y: y, To: x, Keep: float32(1 - weight), Factor: float32(weight)}
 	if err := d.card.copying.Launch(f, cuda.Launch{Grid: g.Grid, Block: g.Block, Args: unsafe.Pointer(&args), Bytes: unsafe.Sizeof(args)}); err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (l *gpuLearner) make(s Spec, rows int, loss Loss) (err error) {
 	if pi := s.Head("pi"); pi >= 0 {
 		l.masks = l.batch.add(rows * s.Heads[pi].Out)
 	}
-	l.loss = l.losses.add(8 * (1 + cuda.LossParts))
+	l.loss = l.losses.add(8 * (1 + cuda.LossTerms))
 	return nil
 }
 

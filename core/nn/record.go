@@ -29,18 +29,18 @@ func (o *layerOp) record(r *recorder, in []G.Value) (*tensor.Dense, error) {
 	if err := cuda.CheckDense(o.g.capacity, o.l.in, o.l.out); err != nil {
 		return nil, err
 	}
-	g, cut := cuda.DenseForward(rows, o.l.in, o.l.out)
-	args := cuda.DenseForwardArgs{Rows: int32(rows), In: int32(o.l.in), Out: int32(o.l.out), ReLU: flag(o.l.act == relu), X: x, W: w, B: b, Y: y, Cut: cut}
-	if cut.Parts > 1 {
-		if args.Parts, err = r.memory(o, 4*int(cut.Parts)*o.g.capacity*o.l.out); err != nil {
+	g, split := cuda.DenseForward(rows, o.l.in, o.l.out)
+	args := cuda.DenseForwardArgs{Rows: int32(rows), In: int32(o.l.in), Out: int32(o.l.out), ReLU: flag(o.l.act == relu), X: x, W: w, B: b, Y: y, Split: split}
+	if split.Parts > 1 {
+		if args.Parts, err = r.memory(o, 4*int(split.Parts)*o.g.capacity*o.l.out); err != nil {
 			return nil, err
 		}
 	}
 	if err := enqueue(r, "dense_forward_"+r.precision, g, args); err != nil {
 		return nil, err
 	}
-	if cut.Parts > 1 {
-		sum := cuda.DenseForwardSumArgs{Rows: args.Rows, Out: args.Out, ReLU: args.ReLU, Count: cut.Parts, Width: cuda.NewDivisor(args.Out), Parts: args.Parts, B: b, Y: y}
+	if split.Parts > 1 {
+		sum := cuda.DenseForwardSumArgs{Rows: args.Rows, Out: args.Out, ReLU: args.ReLU, PartsCount: split.Parts, Width: cuda.NewDivisor(args.Out), Parts: args.Parts, B: b, Y: y}
 		if err := enqueue(r, "dense_forward_sum", cuda.Elements(rows*o.l.out), sum); err != nil {
 			return nil, err
 		}
@@ -120,9 +120,9 @@ func (p *pass) conv(l *layer) error {
 	if err != nil {
 		return err
 	}
-	g, cut := s.WeightGradient()
-	args := cuda.ConvWeightGradientArgs{Shape: s, X: p.x, DY: p.dy, Y: p.y, DW: p.dw, DB: p.db, Cut: cut, Scale: p.scale}
-	if args.Parts, err = p.partsFor(cut, s.PartLen()); err != nil {
+	g, split := s.WeightGradient()
+	args := cuda.ConvWeightGradientArgs{Shape: s, X: p.x, DY: p.dy, Y: p.y, DW: p.dw, DB: p.db, Split: split, Scale: p.scale}
+	if args.Parts, err = p.partsFor(split, s.PartLen()); err != nil {
 		return err
 	}
 	p.r.fork()
@@ -136,16 +136,16 @@ func (p *pass) conv(l *layer) error {
 		if err := enqueue(p.r, "conv_weight_gradient_"+p.kind+p.r.precision, g, args); err != nil {
 			return err
 		}
-		return p.sum(cut, args.Parts, s.PartLen()-l.conv.OutC, l.conv.OutC, p.scale)
+		return p.sum(split, args.Parts, s.PartLen()-l.conv.OutC, l.conv.OutC, p.scale)
 	})
 }
 
 // dense lists a dense layer's.
 func (p *pass) dense(l *layer) (err error) {
 	rows, in, out := p.rows, l.in, l.out
-	g, cut := cuda.DenseWeightGradient(rows, in, out)
-	args := cuda.DenseWeightGradientArgs{Rows: int32(rows), In: int32(in), Out: int32(out), X: p.x, DY: p.dy, Y: p.y, DW: p.dw, DB: p.db, Cut: cut}
-	if args.Parts, err = p.partsFor(cut, out*(in+1)); err != nil {
+	g, split := cuda.DenseWeightGradient(rows, in, out)
+	args := cuda.DenseWeightGradientArgs{Rows: int32(rows), In: int32(in), Out: int32(out), X: p.x, DY: p.dy, Y: p.y, DW: p.dw, DB: p.db, Split: split}
+	if args.Parts, err = p.partsFor(split, out*(in+1)); err != nil {
 		return err
 	}
 	p.r.fork()
@@ -159,25 +159,25 @@ func (p *pass) dense(l *layer) (err error) {
 		if err := enqueue(p.r, "dense_weight_gradient_"+p.r.precision, g, args); err != nil {
 			return err
 		}
-		return p.sum(cut, args.Parts, out*in, out, 1)
+		return p.sum(split, args.Parts, out*in, out, 1)
 	})
 }
 
 // partsFor returns memory for the parts of a sum, 0 where there is one part.
-func (p *pass) partsFor(cut cuda.Cut, floats int) (uint64, error) {
-	if cut.Parts == 1 {
+func (p *pass) partsFor(split cuda.SplitK, floats int) (uint64, error) {
+	if split.Parts == 1 {
 		return 0, nil
 	}
-	return p.r.memory(partsOf{p.op}, 4*int(cut.Parts)*floats)
+	return p.r.memory(partsOf{p.op}, 4*int(split.Parts)*floats)
 }
 
 // sum adds the parts up, where there are several.
-func (p *pass) sum(cut cuda.Cut, parts uint64, weights, biases int, scale float32) error {
-	if cut.Parts == 1 {
+func (p *pass) sum(split cuda.SplitK, parts uint64, weights, biases int, scale float32) error {
+	if split.Parts == 1 {
 		return nil
 	}
 	return enqueue(p.r, "weight_gradient_sum", cuda.Elements(weights+biases), cuda.WeightGradientSumArgs{
-		Weights: int32(weights), Biases: int32(biases), Count: cut.Parts, Scale: scale, Parts: parts, DW: p.dw, DB: p.db})
+		Weights: int32(weights), Biases: int32(biases), PartsCount: split.Parts, Scale: scale, Parts: parts, DW: p.dw, DB: p.db})
 }
 
 func (o *outputOf) record(*recorder, []G.Value) (*tensor.Dense, error) { return o.value, nil }
@@ -197,7 +197,7 @@ func (o *convertOp) record(r *recorder, in []G.Value) (*tensor.Dense, error) {
 		return nil, err
 	}
 	n := o.g.rows * o.width
-	return o.y, enqueue(r, "convert_bytes", cuda.Elements(n), cuda.ElementsArgs{N: int64(n), X: at[0], To: at[1], By: o.scale})
+	return o.y, enqueue(r, "convert_bytes", cuda.Elements(n), cuda.ElementsArgs{N: int64(n), X: at[0], To: at[1], Factor: o.scale})
 }
 
 // normForm is which kernels normalise the layer: of one position both forms are the same.
@@ -275,7 +275,7 @@ func (o *normGradOp) record(r *recorder, in []G.Value) (*tensor.Dense, error) {
 		if err := enqueue(r, kernels+"parameter_gradient", g, of); err != nil {
 			return err
 		}
-		return p.sum(cuda.Cut{Parts: int32(parts)}, of.Parts, f.Params(), f.Params(), 1)
+		return p.sum(cuda.SplitK{Parts: int32(parts)}, of.Parts, f.Params(), f.Params(), 1)
 	})
 }
 
@@ -287,8 +287,8 @@ type blocksOf struct {
 
 // lossSum is how the last block of a loss, of so many rows, makes it and its parts.
 func (r *recorder) lossSum(op G.Op, rows, parts int, entropyCoef, valueCoef float64) (s cuda.LossSumArgs, err error) {
-	s = cuda.LossSumArgs{PartsOfLoss: int32(parts), EntropyCoef: entropyCoef, ValueCoef: valueCoef, Loss: r.loss}
-	if s.Parts, err = r.memory(blocksOf{op, false}, 8*cuda.LossParts*int(cuda.Loss(rows).Grid[0])); err == nil {
+	s = cuda.LossSumArgs{Terms: int32(parts), EntropyCoef: entropyCoef, ValueCoef: valueCoef, Loss: r.loss}
+	if s.Parts, err = r.memory(blocksOf{op, false}, 8*cuda.LossTerms*int(cuda.Loss(rows).Grid[0])); err == nil {
 		s.Arrived, err = r.memory(blocksOf{op, true}, 4)
 	}
 	return s, err
@@ -332,7 +332,7 @@ func (o *actorCriticOp) record(r *recorder, in []G.Value) (*tensor.Dense, error)
 		args.LargestError = flag(c.Largest)
 		args.LogProbs, args.Clips, args.OldValues, args.ValueClips = at[6], at[7], at[8], at[9]
 	}
-	if args.Sum, err = r.lossSum(o, rows, cuda.LossParts, o.entropyCoef, o.valueCoef); err != nil {
+	if args.Sum, err = r.lossSum(o, rows, cuda.LossTerms, o.entropyCoef, o.valueCoef); err != nil {
 		return nil, err
 	}
 	return nil, enqueue(r, "actor_critic", cuda.Loss(rows), args)

@@ -84,15 +84,15 @@ FAIL
 
 
 def test_what_go_prints(steps):
-    assert steps.of_go(GO) == {"passed": 1, "failed": 1, "left_out": {"TestB": "left out: needs the software device"}}
+    assert steps.parse_go(GO) == {"passed": 1, "failed": 1, "left_out": {"TestB": "left out: needs the software device"}}
     assert steps.first_failure(GO) == "TestC: nn_test.go:7: 3, must be 4"
     assert steps.first_failure("x\npanic: oh\n") == "panic: oh" and steps.first_failure("PASS\n") == ""
 
 
 def test_what_compute_sanitizer_prints(steps):
     clean = "========= COMPUTE-SANITIZER\nPASS\n========= ERROR SUMMARY: 0 errors\n"
-    assert steps.of_sanitizer(clean) == {"errors": 0, "first": "", "summaries": ["ERROR SUMMARY: 0 errors"]}
-    found = steps.of_sanitizer(
+    assert steps.parse_sanitizer(clean) == {"errors": 0, "first": "", "summaries": ["ERROR SUMMARY: 0 errors"]}
+    found = steps.parse_sanitizer(
         "========= Invalid __global__ write of size 4 bytes\n=========     at dense+0x10\n========= ERROR SUMMARY: 1 error\n"
     )
     assert found["errors"] == 1 and found["first"].startswith("Invalid __global__ write")
@@ -147,7 +147,7 @@ def test_tests_of_go_have_processes_of_their_own(runner, machine):
 
 def test_a_lost_gpu_s_kernel_is_named(runner, machine, steps):
     """The step that lost it runs again, kernel by kernel; the steps after it run all the same."""
-    lost = "    x_test.go:1: cuda:0 is lost, and what lay in its memory"
+    lost = "    x_test.go:1: cuda:0 is lost with the contents of its memory"
     text = f"""
         echo '=== RUN   TestA'
         if [ "$PACELINE_CUDA_EAGER" = 1 ]; then echo '{lost}: running dense (grid [1 2 3], block [128 1 1]) failed: oh'
@@ -165,7 +165,7 @@ def test_a_lost_gpu_s_kernel_is_named(runner, machine, steps):
     results = [
         steps.Result(status, 1.0, "oh", {"passed": passed, "left_out": {"TestX": ""}}) for status, passed in [("ok", 1), ("FAILED", 2)]
     ]
-    assert runner.of_tests(machine, results) == "3 passed, 2 left out; oh"
+    assert runner.summarize_tests(machine, results) == "3 passed, 2 left out; oh"
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_parts_end_in_time_and_say_why_they_are_left_out(runner, machine, steps,
 
 
 def test_a_sanitizer_s_error_fails_a_part(runner, machine, steps):
-    part = runner.Part(lambda m: [sh(steps, "echo '========= Race reported between'; echo PASS")], runner.of_sanitize)
+    part = runner.Part(lambda m: [sh(steps, "echo '========= Race reported between'; echo PASS")], runner.summarize_sanitize)
     report = runner.do(machine, "sanitize", part)
     assert report["status"] == "FAILED" and "0 of 1 runs are clean" in report["says"]
 
@@ -203,11 +203,11 @@ def test_goals_that_are_missed_are_said(runner, machine, steps):
         "ours": [{"work": "row", "precision": "tf32", "ms": 0.2}], "torch": {"left_out": []},
         "ratio": {"row_tf32_vs_torch_compiled_graph": 1.4, "row_tf32_vs_torch_eager": 9.0},
     }  # fmt: skip
-    says = runner.of_update(machine, [steps.Result("ok", 1.0, "", report)])
+    says = runner.summarize_update(machine, [steps.Result("ok", 1.0, "", report)])
     assert "row tf32 0.200 ms" in says and "above the goal of 0.12 ms" in says and "below the goal of 1.5 times PyTorch" in says
     assert "eager" not in says
-    cut = steps.Result("TIMED OUT", 480.0, "not done after 480 s: ", report | {"rounds": 2})
-    assert "after 2 rounds" in runner.of_update(machine, [cut]) and "row tf32 0.200 ms" in runner.of_update(machine, [cut])
+    cut = steps.Result("TIMED OUT", 480.0, "stopped after 480 s: ", report | {"rounds": 2})
+    assert "after 2 rounds" in runner.summarize_update(machine, [cut]) and "row tf32 0.200 ms" in runner.summarize_update(machine, [cut])
 
 
 def test_everything_is_carried():

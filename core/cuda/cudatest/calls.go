@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Calls returns how often do calls each function of the driver, but for those that enqueue
-// nothing and wait for nothing. It skips the test where the driver is not the software device,
-// which reads at every call where its log is.
+// Calls runs do and returns the number of calls of each driver function. Functions that neither
+// enqueue work nor wait are left out. Calls skips the test on any driver other than the software
+// device, which logs the calls.
 func Calls(t *testing.T, do func()) map[string]int {
 	t.Helper()
 	if os.Getenv(Mode) != "software" {
@@ -17,7 +17,7 @@ func Calls(t *testing.T, do func()) map[string]int {
 	}
 	const variable = "PACELINE_SOFTWARE_LOG"
 	log := filepath.Join(t.TempDir(), "log")
-	t.Setenv(variable, log)
+	t.Setenv(variable, log) // the device reads the variable at every call
 	do()
 	os.Unsetenv(variable)
 	text, err := os.ReadFile(log)

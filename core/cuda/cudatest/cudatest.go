@@ -1,5 +1,5 @@
-// Package cudatest lets a test program run on core/cuda/software, a libcuda.so.1 for machines
-// without a GPU.
+// Package cudatest runs a test program on core/cuda/software, a libcuda.so.1 for machines without a
+// GPU.
 package cudatest
 
 import (
@@ -13,21 +13,21 @@ import (
 	"testing"
 )
 
-// Mode is the environment variable that says what a test program of the CUDA side runs on: ""
-// at first, "software" behind Start, "gpu" where the machine's own driver is to be used,
-// "missing: ..." where there is neither.
+// Mode is the environment variable that selects the driver of a test program: "gpu" is the
+// machine's own driver, "software" the software device. Start sets "software" if Mode is unset, or
+// "missing: reason" if the software device cannot be built.
 const Mode = "PACELINE_CUDA_TEST"
 
-// Emulator is the environment variable with the words before a program of this architecture,
-// where the machine has another.
+// Emulator is the environment variable with the command that runs a program of this architecture on
+// a machine of another one. Unset: the machine runs the program itself.
 const Emulator = "PACELINE_CUDA_EMULATOR"
 
-// Start, called in an init, starts the program anew with the software device, which the dynamic
-// linker finds by LD_LIBRARY_PATH, where Mode is not set. It returns what Mode is. The
-// device is built into build/cuda/software, or is in the folder that PACELINE_SOFTWARE names.
+// Start returns the value of Mode. If Mode is unset, Start restarts the program with the software
+// device, which the dynamic linker finds through LD_LIBRARY_PATH: call Start in an init. The device
+// is in the folder PACELINE_SOFTWARE, or Start builds it into build/cuda/software.
 func Start() string {
-	if is := os.Getenv(Mode); is != "" {
-		return is
+	if mode := os.Getenv(Mode); mode != "" {
+		return mode
 	}
 	folder := os.Getenv("PACELINE_SOFTWARE")
 	if folder == "" {
@@ -51,7 +51,7 @@ func Start() string {
 	panic(err)
 }
 
-// Need skips a test where Start has found no device to run it on.
+// Need skips the test if Start found no device.
 func Need(t testing.TB) {
 	t.Helper()
 	if why, missing := strings.CutPrefix(os.Getenv(Mode), "missing: "); missing {
@@ -59,8 +59,8 @@ func Need(t testing.TB) {
 	}
 }
 
-// Command is exec.Command for a program of this architecture: behind the
-// words of Emulator.
+// Command is exec.Command for a program of this architecture. It runs the program with Emulator's
+// command.
 func Command(program string, args ...string) *exec.Cmd {
 	words := append(strings.Fields(os.Getenv(Emulator)), program)
 	return exec.Command(words[0], append(words[1:], args...)...)

@@ -1,33 +1,34 @@
 /*
- * The arguments of the kernels, one struct each. core/cuda/args.go mirrors them field by
- * field (TestArgs compares sizes and offsets), core/cuda/geometry.go fills in what follows
- * from a shape. A pointer that says "or null" may be null; all others are set.
+ * The arguments of the kernels, one struct per kernel. core/cuda/args.go mirrors them field by
+ * field (TestArgsMatchC compares sizes and offsets). core/cuda/geometry.go computes the fields that
+ * follow from a shape. A pointer may be null only if its comment says "or null".
  *
- * No array has 2^31 elements or more: geometry.go refuses the shape.
+ * Every array has fewer than 2^31 elements: geometry.go refuses other shapes.
  */
 #pragma once
 
-// Divisor divides numbers of 31 bits by a constant that only the host knows: by a product
-// and a shift, as Granlund and Montgomery 1994 show.
+// Divisor divides 31-bit numbers by a number that the compiler does not know, with a multiplication
+// and a shift (Granlund and Montgomery 1994).
 struct Divisor {
   unsigned by, magic, shift;
 };
 
-// How the k of a product are cut: each warp of a block sums every fourth chunk of its part,
-// and each part is summed by blocks of its own (gemm.cuh).
-struct Cut {
+// SplitK splits the sum over k of a matrix product into parts. Different blocks sum each part, and
+// each warp of a block sums every fourth chunk of the block's part (gemm.cuh).
+struct SplitK {
   int parts;   // 1 or more
-  int chunks;  // of a part; the last one may have fewer
+  int chunks;  // per part; the last part may have fewer
 };
 
-// ConvShape is core/kernel's Conv, planar, for so many images.
+// ConvShape is a Conv of core/kernel, planar, applied to `images` images.
 struct ConvShape {
   int images, in_c, in_h, in_w, out_c, out_h, out_w, kernel, stride;
   Divisor positions;  // out_h * out_w
   Divisor width;      // out_w
   Divisor taps;       // kernel * kernel
   Divisor side;       // kernel
-  // A kernel is 2 or 3 cells of stride * stride wide; an image, rounded up, cell_h x cell_w.
+  // A cell is stride x stride inputs. A kernel is 2 or 3 cells wide. An image has cell_h x cell_w
+  // cells, rounded up.
   int cell_h, cell_w;
   Divisor cells;       // cell_h * cell_w
   Divisor cell_width;  // cell_w
@@ -39,23 +40,23 @@ struct ConvShape {
 // y = act(conv(x scale, w) + b)
 struct ConvForwardArgs {
   ConvShape shape;
-  const void *x;  // float, or bytes where the kernel's name says so
+  const void *x;  // bytes in the conv_*_bytes kernels, float in all others
   const float *w, *b;
   float *y;
-  float scale;  // of bytes; not read elsewhere
+  float scale;  // factor of bytes; the float kernels do not read it
   int relu;
 };
 
-// dw and db from x and the gradient of y. With cut.parts above 1 each part goes to parts,
-// [parts][weights and biases], for weight_gradient_sum.
+// dw and db from x and the gradient of y. With more than one part, the kernel writes `parts`
+// instead, [parts][weights and biases], and weight_gradient_sum adds them up.
 struct ConvWeightGradientArgs {
   ConvShape shape;
   const void *x;
   const float *dy;
   const float *y;  // or null: no ReLU
   float *dw, *db;
-  float *parts;  // or null
-  Cut cut;
+  float *parts;  // or null: split has one part
+  SplitK split;
   float scale;
 };
 
@@ -66,19 +67,19 @@ struct ConvInputGradientArgs {
   float *dx;
 };
 
-// y = act(x w' + b), x [rows, in], w [out, in]. With cut.parts above 1 each part of the
-// sums goes to parts, [parts][rows, out], for dense_forward_sum.
+// y = act(x w' + b), x [rows, in], w [out, in]. With more than one part, the kernel writes `parts`
+// instead of y, [parts][rows, out], and dense_forward_sum computes y.
 struct DenseForwardArgs {
   int rows, in, out, relu;
   const float *x, *w, *b;
   float *y;
-  float *parts;  // or null
-  Cut cut;
+  float *parts;  // or null: split has one part
+  SplitK split;
 };
 
 struct DenseForwardSumArgs {
-  int rows, out, relu, count;  // count: of the parts
-  Divisor width;               // out
+  int rows, out, relu, parts_count;
+  Divisor width;  // out
   const float *parts, *b;
   float *y;
 };
@@ -88,8 +89,8 @@ struct DenseWeightGradientArgs {
   const float *x, *dy;
   const float *y;  // or null: no ReLU
   float *dw, *db;
-  float *parts;  // or null
-  Cut cut;
+  float *parts;  // or null: split has one part
+  SplitK split;
 };
 
 struct DenseInputGradientArgs {
@@ -99,23 +100,23 @@ struct DenseInputGradientArgs {
   float *dx;
 };
 
-// dw = scale * the sum of the parts' first `weights` numbers, db that of the `biases` behind them.
+// dw = scale * the sum of the parts' weights, db = the sum of the parts' biases.
 struct WeightGradientSumArgs {
-  int weights, biases, count;
+  int weights, biases, parts_count;
   float scale;
-  const float *parts;
+  const float *parts;  // [parts_count][weights + biases]
   float *dw, *db;
 };
 
-// Of kernels in elementwise.cu: what x, y and by are is said there.
+// elementwise.cu documents the fields, kernel by kernel.
 struct ElementsArgs {
   long long n;
   const float *x, *y;
   float *to;
-  float keep, by;
+  float keep, factor;
 };
 
-// `words` numbers of 32 bits of minibatch number first + *update go to `to`.
+// Copies minibatch first + *update, `words` numbers of 32 bits, to `to`.
 struct SelectArgs {
   long long words, first;
   const long long *update;
@@ -123,16 +124,16 @@ struct SelectArgs {
   unsigned *to;
 };
 
-// Stack is one observation in an arena of frames: its oldest frame lies in slot first, the
-// others behind it, in a ring of `slots` slots from slot base on. The newest `frames` of them
-// count, the others are zeros.
+// Stack is one observation in an arena of frames. Its frames lie in a ring of `slots` slots that
+// starts at slot `base`, with the oldest frame in slot `first`. The newest `frames` frames are
+// valid; the older ones read as zeros.
 struct Stack {
   int first, base, slots, frames;
 };
 
 // Row i of `to` is observation stacks[*update * rows + i]; without update, stacks[i].
 struct GatherArgs {
-  int rows, frames, width;  // frames of an observation, bytes of a frame
+  int rows, frames, width;  // frames per observation, bytes per frame
   const unsigned char *arena;
   const Stack *stacks;
   const long long *update;  // or null
@@ -149,45 +150,47 @@ struct PickArgs {
   const long long *update;  // or null
 };
 
-// Step is what an optimiser reads of the update at hand, and what the host reads of those
-// done. The host writes it before a window of updates: update, refused and the sums 0, step
-// as it is. `advance` works the rest out.
+// Step is the state of an optimiser in GPU memory. The optimiser's kernel reads it for the current
+// update; the host reads the results of a window of updates. Before a window the host writes all
+// zeros, except for `step`. advance_step computes the other fields.
 struct Step {
-  long long update;           // of the window: how many were applied
-  long long step;             // of the optimiser: how many were applied ever
-  double loss, norm;          // of this update
-  double loss_sum, norm_sum;  // of those applied
-  float rate, size, root;     // the learning rate, and what follows from it and the step
-  float by;                   // what the gradient is multiplied by
-  int rectified;
-  int apply;
-  int refused;  // 0; 1: a loss was not finite; 2: a norm was not; stays
+  long long update;           // applied updates of this window
+  long long step;             // applied updates ever
+  double loss, norm;          // of the current update
+  double loss_sum, norm_sum;  // over the applied updates of this window
+  float rate;                 // learning rate
+  float size;                 // Adam, RAdam: learning rate with bias correction
+  float root;                 // Adam: sqrt(1 - beta2^step)
+  float grad_factor;          // clips the gradient
+  int rectified;              // RAdam: divide by the second moment
+  int apply;                  // 0: the current update is refused
+  int refused;                // 0; 1: a loss was not finite; 2: a norm was not finite; stays set
   int reserved;
 };
 
-// max_norm 0: nothing is clipped, and there are no parts. rule 0: rmsprop, adagrad; 1: adam; 2: radam.
+// max_norm 0: no clipping, and parts_count is 0. rule 0: rmsprop, adagrad; 1: adam; 2: radam.
 struct AdvanceArgs {
   Step *step;
   const double *loss;   // or null
-  const double *parts;  // of sum_squares
-  const float *rates;   // of the window's updates
-  long long first;      // the index in rates of the window's first update
-  double *record;       // or null: [updates of the window][2], gets each one's loss and norm
+  const double *parts;  // [parts_count], from sum_squares
+  const float *rates;   // learning rates
+  long long first;      // index in rates of the window's first update
+  double *record;       // or null: [updates of the window][2], gets the loss and the norm of each update
   double max_norm, beta1, beta2;
   int parts_count, rule;
 };
 
-// The squares of x are summed up, and the last block does what `advance` does.
+// Sums the squares of x. The last block then runs advance_step.
 struct SumSquaresArgs {
   long long n;
   const float *x;
-  double *parts;      // one for every 4096
+  double *parts;      // one per 4096 numbers
   unsigned *arrived;  // 0
   AdvanceArgs advance;
 };
 
-// first is Adam's and RAdam's m, and the average of the gradient of a centred RMSProp; second
-// their v, and the others' running sum of squares. RMSProp's decay is keep2.
+// first: m of Adam and RAdam, the mean gradient of a centred RMSProp. second: v of Adam and RAdam,
+// the running sum of squares of RMSProp and AdaGrad. RMSProp's decay is keep2.
 struct OptimizerArgs {
   int n, centered, eps_inside;
   float keep1, rest1, keep2, rest2, eps;
@@ -196,36 +199,36 @@ struct OptimizerArgs {
   float *theta, *first, *second;
 };
 
-// NormArgs are those of all kernels of norm.cu; each reads what it needs.
+// All kernels of norm.cu take NormArgs, and each of them reads some of the fields.
 struct NormArgs {
   int rows, channels, positions, relu;
-  int part_rows;  // rows of a part of the parameters' gradients
+  int part_rows;  // rows per part of the parameters' gradients
   float eps;
   const float *x, *scale, *bias;
-  float *y;           // written forward, read backward where relu
-  float *statistics;  // [rows][groups][2]: mean and 1 / deviation; or null, forward
+  float *y;           // the forward pass writes y; the backward pass reads it if relu
+  float *statistics;  // [rows][groups][2]: mean and 1 / deviation; in a forward pass, or null
   const float *dy;
   float *dx, *dscale, *dbias;
-  float *parts;  // [parts][2][params], or null where there is one
+  float *parts;  // [parts][2][params]; or null: one part
 };
 
-// Numbers of a block's share of a loss.
-const int LOSS_PARTS = 5;
+// The most terms that a loss has.
+const int LOSS_TERMS = 5;
 
-// What the last block of a loss does: it adds up what all blocks, of 128 rows each, have left. parts_of_loss is 1 of td_loss; 5
-// of actor_critic: policy, value, entropy, divergence, outside.
+// The last block of a loss adds up the terms of all blocks, which have 128 rows each. td_loss has 1
+// term. actor_critic has 5: policy, value, entropy, divergence, and the share of clipped rows.
 struct LossSumArgs {
-  int parts_of_loss;
+  int terms;
   double entropy_coef, value_coef;
-  double *parts;      // [blocks][LOSS_PARTS]; of each the first parts_of_loss are used
+  double *parts;      // [blocks][LOSS_TERMS]; the first `terms` of a block are used
   unsigned *arrived;  // 0
-  double *loss;       // 1 + parts_of_loss numbers
+  double *loss;       // [1 + terms]: the loss, then its terms
 };
 
 struct TDTargetsArgs {
   int rows, width;
   const float *next;   // [rows][width]
-  const int *actions;  // or null: the largest
+  const int *actions;  // of the next state; or null: the action with the largest value
   const float *rewards, *discounts;
   float *targets;
 };
@@ -233,29 +236,30 @@ struct TDTargetsArgs {
 struct ArgmaxArgs {
   int rows, width;
   const float *values;         // [rows][width]
-  const unsigned char *masks;  // [rows][width], 0: not allowed; or null: all are allowed
+  const unsigned char *masks;  // [rows][width], 0: not allowed; or null: all actions are allowed
   int *actions;
 };
 
-// mean: over the rows' weights; else the sum. scale multiplies the loss.
+// mean: divides by the sum of the rows' weights. scale multiplies the loss.
 struct TDLossArgs {
   int rows, width, squared, mean;
   float scale;
   const float *q;  // [rows][width]
   const int *actions;
   const float *targets;
-  const float *weights;  // or null: 1 each
+  const float *weights;  // or null: every row has weight 1
   float *dq;
   LossSumArgs sum;
 };
 
-// With log_probs it is PPO's loss; without, clips, old_values and value_clips are not read.
+// With log_probs, PPO's loss. Without log_probs, A2C's loss, which does not read clips, old_values
+// and value_clips.
 struct ActorCriticArgs {
   int rows, width, largest_error;
   float entropy_coef, value_coef;
   const float *logits, *values;
   const int *actions;
-  const unsigned char *masks;  // or null: all are allowed
+  const unsigned char *masks;  // [rows][width]; or null: all actions are allowed
   const float *advantages, *returns, *weights;
   const float *log_probs, *clips, *old_values, *value_clips;
   float *dlogits, *dvalues;

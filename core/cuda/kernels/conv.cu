@@ -1,12 +1,12 @@
 /*
- * Convolutions [image][channel][row][column], as core/kernel's: square kernels, two or
- * three strides wide, no padding. Each pass is one product (gemm.cuh):
+ * Convolutions over [image][channel][row][column], as in core/kernel: square kernels two or three
+ * strides wide, without padding. Each pass is one matrix product (gemm.cuh):
  *
  *	y[o, position]  = sum over taps       w[o, tap] patch[tap, position]
  *	dw[o, tap]      = sum over positions  dz[o, position] patch[tap, position]
  *	dx[c, cell]     = sum over o, j       w[c; o, j] dz[o, cell - j], for every phase
  *
- * where positions are those of all images and dz is dy behind the ReLU.
+ * A position is an output of any image. dz is the gradient before the ReLU: dy where y > 0.
  */
 #include "weight_gradient.cuh"
 
@@ -27,7 +27,7 @@ struct ConvOutput {
   __device__ __forceinline__ void put_row_sum(int, float) const {}
 };
 
-// The factor of bytes goes to the weights, before they are rounded: as core/kernel does it.
+// The weights are multiplied by the factor of the bytes before they are rounded, as in core/kernel.
 __device__ __forceinline__ float factor(const float *, float) { return 1; }
 __device__ __forceinline__ float factor(const unsigned char *, float scale) { return scale; }
 
@@ -41,28 +41,28 @@ __device__ __forceinline__ void conv_forward(ConvForwardShared<Arithmetic, Eleme
   const int patch = s.in_c * s.kernel * s.kernel;
   const Matrix<true> weights = {args.w, patch, 1, factor((const Element *)nullptr, args.scale)};
   const PatchesByTap<Element> patches(s, args.x);
-  const Cut whole = {1, (patch + CHUNK - 1) / CHUNK};
+  const SplitK whole = {1, (patch + CHUNK - 1) / CHUNK};
   gemm(shared, weights, s.out_c, patches, s.images * s.out_h * s.out_w, patch, whole, 0, ConvOutput{args});
 }
 
 template <class Arithmetic, class Element>
-using ConvWeightGradientShared = GemmShared<Arithmetic, Through<true>, PatchesByPosition<Element>>;
+using ConvWeightGradientShared = GemmShared<Arithmetic, GradientByChannel<true>, PatchesByPosition<Element>>;
 
 template <class Arithmetic, class Element>
 __device__ __forceinline__ void conv_weight_gradient(ConvWeightGradientShared<Arithmetic, Element> &shared,
                                                      const ConvWeightGradientArgs &args) {
   const ConvShape &s = args.shape;
   const int patch = s.in_c * s.kernel * s.kernel, area = s.out_h * s.out_w, part = (int)blockIdx.z;
-  const Through<true> dz = {args.dy, args.y, s.out_c * area, area, s.positions};
+  const GradientByChannel<true> dz = {args.dy, args.y, s.out_c * area, area, s.positions};
   const PatchesByPosition<Element> patches(s, args.x);
   const float scale = factor((const Element *)nullptr, args.scale);
-  gemm(shared, dz, s.out_c, patches, patch, s.images * area, args.cut, part,
-       WeightGradient(args.dw, args.db, args.parts, args.cut, part, s.out_c, patch, scale));
+  gemm(shared, dz, s.out_c, patches, patch, s.images * area, args.split, part,
+       WeightGradient(args.dw, args.db, args.parts, args.split, part, s.out_c, patch, scale));
 }
 
 struct ConvInputGradient {
   static const bool ROW_SUMS = false;
-  typedef int Column;  // below 0: beyond the image's last row or column
+  typedef int Column;  // negative: outside the image
   const ConvInputGradientArgs &args;
   int phase_y, phase_x;
 
@@ -79,7 +79,7 @@ struct ConvInputGradient {
 };
 
 template <class Arithmetic>
-using ConvInputGradientShared = GemmShared<Arithmetic, PhaseWeights, SeenBy>;
+using ConvInputGradientShared = GemmShared<Arithmetic, PhaseWeights, GradientByCell>;
 
 template <class Arithmetic>
 __device__ __forceinline__ void conv_input_gradient(ConvInputGradientShared<Arithmetic> &shared,
@@ -88,8 +88,8 @@ __device__ __forceinline__ void conv_input_gradient(ConvInputGradientShared<Arit
   const int phase_y = divide((int)blockIdx.z, s.phase), phase_x = (int)blockIdx.z - phase_y * s.stride;
   const int cells = s.kernel / s.stride, depth = s.out_c * cells * cells;
   const PhaseWeights weights = {s, args.w, phase_y, phase_x};
-  const SeenBy dz = {s, args.dy, args.y};
-  const Cut whole = {1, (depth + CHUNK - 1) / CHUNK};
+  const GradientByCell dz = {s, args.dy, args.y};
+  const SplitK whole = {1, (depth + CHUNK - 1) / CHUNK};
   gemm(shared, weights, s.in_c, dz, s.images * s.cell_h * s.cell_w, depth, whole, 0,
        ConvInputGradient{args, phase_y, phase_x});
 }

@@ -1,48 +1,45 @@
 /*
- * One product of matrices, C = A B, behind convolutions and dense layers alike. A, B and C
- * are never stored as matrices: a Source says where an element of A or B lies, an Output
- * where one of C goes.
+ * The matrix product C = A B of all convolutions and dense layers. A, B and C are never stored as
+ * matrices: a Source locates the elements of A or B in memory, an Output stores the elements of C.
  *
- * A block computes a tile of 32 x 32 elements of C. The k over which it sums are cut into
- * chunks of 16, and every fourth chunk is one warp's: a warp multiplies the whole tile's
- * rows and columns of its chunks by itself, on memory that no other warp looks at, and
- * needs no barrier of the block until the end, when the four sums are added up in the
- * warps' order. Layers of a minibatch of 32 are small: this gives them as many loads in
- * flight as they have warps, where tiles large enough to be bound by arithmetic would
- * leave most of the GPU without work.
+ * A block computes a tile of 32 x 32 elements of C. The sum over k is split into chunks of 16, and
+ * each of the 4 warps takes every fourth chunk. For its chunks a warp computes the whole tile, with
+ * its own stages in shared memory, so it needs no barrier of the block before the end. Then the
+ * four sums are added in the order of the warps. Layers of a minibatch of 32 are small: this way
+ * every warp has loads in flight. Tiles large enough to be bound by arithmetic would leave most of
+ * the GPU idle.
  *
- * Where there are few tiles and many k, the chunks are cut into parts first, each summed
- * by blocks of its own (blockIdx.z) into memory of its own; another kernel adds the parts
- * up in their order. The cut follows from the shape alone (geometry.go), and for forward
- * passes and input gradients not from the number of rows: so a row has the same bits in
- * any batch.
+ * If there are few tiles and many k, the chunks are first split into parts (split-K). The blocks of
+ * a part (blockIdx.z) write their sums to the memory of this part, and a second kernel adds up the
+ * parts in order. The split follows from the shape alone (geometry.go). In forward passes and input
+ * gradients it does not depend on the number of rows, so a row has the same bits in any batch.
  *
- * A Source's elements lie at row(i) + depth(k), or at nothing where the sum of the two says
- * so; convolutions without padding are of this form:
+ * The address of a Source's element is row(i) + depth(k), which suits convolutions without padding.
+ * A Source may also leave out elements. It has
  *
- *	typedef Row, Depth       what a lane knows of a row of the tile, and of a k
- *	typedef Raw              an element as it lies in memory; it waits in a register while
- *	                         the chunk before is multiplied
- *	ALONG_DEPTH              neighbouring lanes read neighbouring k, else neighbouring rows
+ *	typedef Row, Depth       the part of an address that depends on i, or on k
+ *	typedef Raw              an element before conversion; a register holds it while the previous
+ *	                         chunk is multiplied
+ *	ALONG_DEPTH              adjacent lanes read adjacent k, otherwise adjacent rows
  *	Row row(i), Depth depth(k)
  *	void get(Raw &, row, depth)
- *	bool paired()            elements of k = 2j and 2j+1 are neighbours, aligned as a pair
- *	void pair(Raw (&)[2], row, depth)     asked for only where ALONG_DEPTH
+ *	bool paired()            elements of k = 2j and 2j + 1 are adjacent and aligned as a pair
+ *	void pair(Raw (&)[2], row, depth)     only called if ALONG_DEPTH
  *	float value(Raw)
  *
- * Rows beyond the last are the last one again: what they give is not stored.
+ * Rows after the last one repeat the last row; their results are not stored.
  */
 #pragma once
 
 #include "args.cuh"
 #include "mma.cuh"
 
-const int TILE = 32;          // rows and columns of C that a block computes
+const int TILE = 32;          // rows, and columns, of C that a block computes
 const int CHUNK = 16;         // k that a warp stages at a time
-const int PAIRS = CHUNK / 2;  // k come in pairs: pair p of a chunk is k = 2p and 2p + 1
-const int WARPS = 4;          // of a block
+const int PAIRS = CHUNK / 2;  // pair p of a chunk is k = 2p and 2p + 1
+const int WARPS = 4;          // per block
 const int GEMM_THREADS = WARPS * WARP_THREADS;
-const int STAGE_WIDTH = 40;  // words between two k of a stage: lanes of a fragment read from 32 banks
+const int STAGE_WIDTH = 40;  // words per k of a stage: the lanes of a fragment read from 32 banks
 
 __device__ __forceinline__ int divide(int n, const Divisor &d) {
   return (int)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
@@ -50,15 +47,15 @@ __device__ __forceinline__ int divide(int n, const Divisor &d) {
 
 // ------------------------------------------------------------- arithmetics
 
-// Stage is a chunk of one operand, word [k][row]. Pair p lies at p and p + 8, or as one
-// word of two bfloat16 at p: the k of a chunk may be summed in any fixed order.
-// Aligned for loads of four words.
+// Stage is a chunk of one operand in shared memory, as words [k][row]. The numbers of pair p lie at
+// p and p + 8, or as one word of two bfloat16 at p: any fixed order of summation is allowed. Stages
+// are aligned for loads of four words.
 template <class Word>
 struct alignas(16) Stage {
   Word at[CHUNK][STAGE_WIDTH];
 };
 
-// Fp32 sums in the order 0, 2 ... 14, 1, 3 ... 15 of a chunk. A lane has 4 x 8 elements.
+// Fp32 sums the k of a chunk in the order 0, 2 ... 14, 1, 3 ... 15. A lane has 4 x 8 elements of C.
 struct Fp32 {
   typedef float Word;
   float sums[4][8];
@@ -94,8 +91,8 @@ struct Fp32 {
 
 #if TENSOR_CORES
 
-// TensorCores is what tf32 and bf16 share: fragments of 16 rows of A and 8 columns of B,
-// whose registers lie in words of the stage at the same places.
+// TensorCores is the common part of tf32 and bf16: fragments of 16 rows of A and 8 columns of B.
+// The words of a stage have the same layout in both.
 template <class Kind>
 struct TensorCores {
   typedef unsigned Word;
@@ -138,7 +135,7 @@ struct TensorCores {
 };
 
 struct Tf32Kind {
-  static const int WORDS = CHUNK;  // of a stage: two products of 8 k
+  static const int WORDS = CHUNK;  // words per row of a stage: two products of 8 k
   __device__ __forceinline__ static void put(Stage<unsigned> &to, int p, int row, float first, float second) {
     to.at[p][row] = round_tf32(first);
     to.at[p + PAIRS][row] = round_tf32(second);
@@ -166,20 +163,20 @@ typedef TensorCores<Bf16Kind> Bf16;
 // ------------------------------------------------------------------ loading
 
 /*
- * Loader brings one operand's chunks into a warp's stage: fetch starts the loads of a
- * chunk, put waits for them and stages them. A lane has 8 pairs of k: of one row where
- * lanes run along the rows, of 8 rows where they run along k.
+ * Loader loads one operand's chunks into a warp's stage: fetch starts the loads of a chunk, put
+ * waits for the loads and writes the stage. A lane loads 8 pairs of k: of one row if adjacent lanes
+ * have adjacent rows, of 8 rows if adjacent lanes have adjacent k.
  */
 template <class Source, bool ALONG_DEPTH = Source::ALONG_DEPTH>
 struct Loader;
 
-// Lanes along k: lane l has pair l % 8 of the rows l / 8 + 4i.
+// Adjacent lanes have adjacent k: lane l has pair l % 8 of the rows l / 8 + 4i.
 template <class Source>
 struct Loader<Source, true> {
-  struct Table {};  // each lane works its own two k out
+  struct Table {};  // unused: each lane computes Depth for its two k
   typename Source::Row rows[8];
   typename Source::Raw held[8][2];
-  float sums[8];  // of each row's values
+  float sums[8];  // per row
   bool paired;
 
   __device__ __forceinline__ void start(const Source &from, int first, int count, int lane) {
@@ -218,7 +215,7 @@ struct Loader<Source, true> {
       Arithmetic::put(to, lane % 8, lane / 8 + 4 * i, first, second);
     }
   }
-  // The sums of the rows' values over all chunks of this warp.
+  // Stores the sum of each row over all chunks of this warp.
   __device__ __forceinline__ void store_sums(float (&to)[TILE], int lane) const {
     UNROLL
     for (int i = 0; i < 8; i++) {
@@ -230,8 +227,8 @@ struct Loader<Source, true> {
   }
 };
 
-// Lanes along the rows: lane l has row l and all pairs. What the lanes know of the k is
-// worked out once, one k a lane, and lies in a table.
+// Adjacent lanes have adjacent rows: lane l has row l and all pairs. The lanes share a table of
+// Depth, in which each lane computes the entry of one k.
 template <class Source>
 struct Loader<Source, false> {
   struct Table {
@@ -269,7 +266,7 @@ struct Loader<Source, false> {
 
 // ------------------------------------------------------------- the product
 
-// GemmShared is a block's shared memory: 20 KB of stages, or 17 KB of sums after them.
+// GemmShared is a block's shared memory: 20 KB of stages, which 17 KB of sums overwrite at the end.
 template <class Arithmetic, class A, class B>
 struct GemmShared {
   union {
@@ -286,23 +283,25 @@ struct GemmShared {
 };
 
 /*
- * The tile of C that the block is to compute: rows of A from 32 blockIdx.y on, of B (the
- * columns of C) from 32 blockIdx.x on, and of the k those of part number `part`. An Output
- * has
+ * Computes the block's tile of C over the k of part `part`. The tile starts at row 32 blockIdx.y
+ * and column 32 blockIdx.x; a column of C is a row of the Source B. An Output has
  *
- *	typedef Column           what a thread knows of a column of C
+ *	typedef Column           the part of an address that depends on the column
  *	Column column(n)
  *	void put(m, column, sum)
- *	void put_row_sum(m, sum) of row m of A over all k; where ROW_SUMS, by the blocks of the
- *	                         first column
+ *	ROW_SUMS                 also sum the rows of A
+ *	void put_row_sum(m, sum) the sum of row m of A over k; only the blocks of the first column call
+ *	                         it, and only if ROW_SUMS
  */
 template <class Arithmetic, class A, class B, class Output>
 __device__ __forceinline__ void gemm(GemmShared<Arithmetic, A, B> &shared, const A &a, int rows, const B &b,
-                                     int columns, int depth, const Cut &cut, int part, const Output &output) {
-  const int thread = (int)threadIdx.x, lane = (int)(threadIdx.x % (unsigned)WARP_THREADS);  // never negative
-  const int warp = __shfl_sync(~0u, thread / WARP_THREADS, 0);  // so the compiler knows that a warp has one
+                                     int columns, int depth, const SplitK &split, int part, const Output &output) {
+  // The unsigned remainder and the shuffle tell the compiler that lane is not negative, and that
+  // all lanes of a warp have the same `warp`.
+  const int thread = (int)threadIdx.x, lane = (int)(threadIdx.x % (unsigned)WARP_THREADS);
+  const int warp = __shfl_sync(~0u, thread / WARP_THREADS, 0);
   const int first_m = (int)blockIdx.y * TILE, first_n = (int)blockIdx.x * TILE;
-  const int all = (depth + CHUNK - 1) / CHUNK, last = min((part + 1) * cut.chunks, all);
+  const int all = (depth + CHUNK - 1) / CHUNK, last = min((part + 1) * split.chunks, all);
   auto &stage = shared.stage[warp];
   auto &table = shared.table[warp];
   Arithmetic arithmetic;
@@ -311,7 +310,7 @@ __device__ __forceinline__ void gemm(GemmShared<Arithmetic, A, B> &shared, const
   left.start(a, first_m, rows, lane);
   right.start(b, first_n, columns, lane);
 
-  int chunk = part * cut.chunks + warp;
+  int chunk = part * split.chunks + warp;
   if (chunk < last) {
     left.prepare(a, table.a, chunk * CHUNK, depth, lane);
     right.prepare(b, table.b, chunk * CHUNK, depth, lane);
@@ -338,7 +337,7 @@ __device__ __forceinline__ void gemm(GemmShared<Arithmetic, A, B> &shared, const
   }
 
   if (Output::ROW_SUMS) left.store_sums(shared.row_sums[warp], lane);
-  __syncthreads();  // all warps have read their stages, where the sums go
+  __syncthreads();  // the sums overwrite the stages: all warps must have read theirs
   arithmetic.store(shared.sums[warp], lane);
   __syncthreads();
   const int n = thread % TILE;

@@ -1,15 +1,14 @@
 /*
- * What every kernel starts from. The text of the kernels is compiled by NVRTC for the GPU,
- * in C++17 without headers of others, and by the host's compiler behind
- * core/cuda/software/shim.h for tests. It is compiled with --fmad=false: each operation is
- * rounded by itself, as core/kernel does it, but for multiply_add. Denormals are zero.
+ * The common header of all kernels. NVRTC compiles the kernels for the GPU, as C++17 without other
+ * headers. For tests the host's compiler compiles them after core/cuda/software/shim.h. NVRTC gets
+ * --fmad=false: each operation except multiply_add is rounded separately, as in core/kernel.
+ * Denormals are flushed to zero.
  *
- * Determinism: the same arguments give the same bits. No floating-point number is added by
- * an atomic operation; what is added up is cut by constants of the shape and added in a
- * fixed order.
+ * Determinism: the same arguments give the same bits. No atomic operation adds floating-point
+ * numbers. Sums are split by constants of the shape and added in a fixed order.
  *
- * Every kernel takes one struct of args.cuh by value. KERNEL names it, the struct, and the
- * threads of a block, of which there are always exactly so many.
+ * Every kernel takes one struct of args.cuh by value. KERNEL takes the kernel's name, the struct,
+ * and the number of threads per block, which is always exactly this number.
  */
 #pragma once
 
@@ -17,7 +16,7 @@
 #define KERNEL(name, Args, threads) \
   extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args args)
 
-// Tensor cores multiply tf32 and bf16 from this chip on.
+// Tensor cores multiply tf32 and bf16 on sm_80 and newer chips.
 #define TENSOR_CORES (__CUDA_ARCH__ >= 800)
 #endif
 
@@ -25,9 +24,9 @@
 
 const int WARP_THREADS = 32;
 
-// A number below the smallest positive one is not above zero: NaN is not, too.
+// NaN stays NaN: it is not below zero.
 __device__ __forceinline__ float relu(float x) { return x < 0 ? 0 : x; }
 
-// The first element that a thread of a grid of one axis has, and how far the next one is.
+// The first element of a thread in a one-dimensional grid, and the distance to its next element.
 __device__ __forceinline__ int first_element() { return (int)(blockIdx.x * blockDim.x + threadIdx.x); }
 __device__ __forceinline__ int element_step() { return (int)(gridDim.x * blockDim.x); }

@@ -1,17 +1,17 @@
 /*
- * The losses of core/kernel/losses.h with their gradients, a thread a row. What they are
- * made of is summed in double, over blocks of 128 rows and then over the blocks in their
- * order by the last block; a loss may so differ from core/kernel's in its last bits, a row's
- * gradient does not but for the sum of the weights. Actions, and that masks allow them, were
- * checked by the host.
+ * The losses of core/kernel/losses.h and their gradients. A thread computes a row. The terms of a
+ * loss are summed in double: within blocks of 128 rows, then over the blocks in order, by the last
+ * block that finishes. So a loss may differ from core/kernel's in its last bits. A row's gradient
+ * differs only through the sum of the weights. The host has checked the actions against their
+ * number and the masks.
  */
 #include "args.cuh"
 #include "math.cuh"
 #include "reduce.cuh"
 
-const int LOSS_ROWS = 128;  // of a block
+const int LOSS_ROWS = 128;  // per block
 
-// The largest of a row, or its first NaN: nothing is above it.
+// The largest value of a row. If the row has a NaN, the result is NaN.
 __device__ __forceinline__ float largest(const float *x, int width) {
   float best = x[0];
   for (int a = 1; a < width; a++)
@@ -19,7 +19,7 @@ __device__ __forceinline__ float largest(const float *x, int width) {
   return best;
 }
 
-// targets = rewards + discounts * next, of the largest value or of that of an action.
+// targets = rewards + discounts * next: the value of the given action, or the largest value.
 KERNEL(td_targets, TDTargetsArgs, 128) {
   const int i = (int)(blockIdx.x * 128 + threadIdx.x);
   if (i >= args.rows) return;
@@ -28,8 +28,8 @@ KERNEL(td_targets, TDTargetsArgs, 128) {
   args.targets[i] = args.rewards[i] + args.discounts[i] * value;
 }
 
-// Whether a > b, of numbers below the smallest normal one, too, which comparisons of floats
-// take for zero here: as integers the magnitudes are in the same order.
+// a > b, also for denormals, which float comparisons flush to zero. The bits of the magnitudes have
+// the order of the numbers.
 __device__ __forceinline__ bool above(float a, float b) {
   const int x = (int)__float_as_uint(a), y = (int)__float_as_uint(b);
   const int most = 0x7FFFFFFF, infinity = 0x7F800000;
@@ -37,8 +37,8 @@ __device__ __forceinline__ bool above(float a, float b) {
   return (x < 0 ? -(x & most) : x) > (y < 0 ? -(y & most) : y);
 }
 
-// The first index of the largest value that the mask allows, -1 where it allows none: what
-// core/nn's Argmax returns. NaN is the largest where it comes first, and else never.
+// The first index of the largest allowed value, -1 if the mask allows none, as core/nn's Argmax.
+// NaN wins if it is the first allowed value, and otherwise never.
 KERNEL(argmax, ArgmaxArgs, LOSS_ROWS) {
   const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x), width = args.width;
   if (i >= args.rows) return;
@@ -55,7 +55,7 @@ KERNEL(argmax, ArgmaxArgs, LOSS_ROWS) {
   args.actions[i] = best;
 }
 
-// The sum of all rows' weights, by every block for itself; of 1 each where there are none.
+// The sum of the weights of all rows, which every block computes. Without weights each row has 1.
 __device__ __forceinline__ double sum_of_weights(double (&shared)[LOSS_ROWS], const float *weights, int rows) {
   if (weights == nullptr) return rows;
   double sum = 0;
@@ -63,26 +63,25 @@ __device__ __forceinline__ double sum_of_weights(double (&shared)[LOSS_ROWS], co
   return block_sum(shared, sum);
 }
 
-// loss[0] = the loss, loss[1 + p] = part p: the sums of the blocks in their order, by the last of them.
-__device__ __forceinline__ void sum_of_blocks(double (&parts)[LOSS_PARTS], const LossSumArgs &args) {
+// loss[0] = the loss, loss[1 + p] = term p. The last block sums the blocks' terms in block order.
+__device__ __forceinline__ void sum_of_blocks(double (&terms)[LOSS_TERMS], const LossSumArgs &args) {
   const int p = (int)threadIdx.x;
-  if (p < args.parts_of_loss) {
+  if (p < args.terms) {
     const volatile double *from = args.parts;
     double sum = 0;
-    for (int b = 0; b < (int)gridDim.x; b++) sum += from[b * LOSS_PARTS + p];
-    args.loss[1 + p] = parts[p] = sum;
+    for (int b = 0; b < (int)gridDim.x; b++) sum += from[b * LOSS_TERMS + p];
+    args.loss[1 + p] = terms[p] = sum;
   }
   __syncthreads();
   if (p != 0) return;
-  args.loss[0] =
-      args.parts_of_loss == 1 ? parts[0] : parts[0] - args.entropy_coef * parts[2] + args.value_coef * parts[1];
+  args.loss[0] = args.terms == 1 ? terms[0] : terms[0] - args.entropy_coef * terms[2] + args.value_coef * terms[1];
 }
 
 KERNEL(td_loss, TDLossArgs, LOSS_ROWS) {
-  __shared__ double shared[LOSS_ROWS], parts[LOSS_PARTS];
+  __shared__ double shared[LOSS_ROWS], terms[LOSS_TERMS];
   __shared__ unsigned last[1];
   const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x);
-  float weight = args.scale;  // of each row
+  float weight = args.scale;
   if (args.mean) {
     const double total = sum_of_weights(shared, args.weights, args.rows);
     weight = total == 0 ? 0 : args.scale / (float)total;
@@ -115,14 +114,12 @@ KERNEL(td_loss, TDLossArgs, LOSS_ROWS) {
     }
   }
   loss = block_sum(shared, loss);
-  if (threadIdx.x == 0) args.sum.parts[blockIdx.x * LOSS_PARTS] = loss * weight;
-  if (is_last_block(last, args.sum.arrived)) sum_of_blocks(parts, args.sum);
+  if (threadIdx.x == 0) args.sum.parts[blockIdx.x * LOSS_TERMS] = loss * weight;
+  if (is_last_block(last, args.sum.arrived)) sum_of_blocks(terms, args.sum);
 }
 
-/*
- * e[a] = exp(x[a] - top) for the largest x, top, among those that the mask allows, 0 for the
- * others; returns the sum of e. No mask allows all.
- */
+// e[a] = exp(x[a] - top) for the allowed a, 0 for the others. top is the largest allowed x. Returns
+// the sum of e. Without a mask every a is allowed.
 __device__ __forceinline__ float exponentials_of_row(float *e, float &top, const float *x, const unsigned char *mask,
                                                      int width) {
   int first = 0;
@@ -138,8 +135,8 @@ __device__ __forceinline__ float exponentials_of_row(float *e, float &top, const
   return (float)sum;
 }
 
-// The squared error of a value, whose slope is twice what is returned; within `clip` of what
-// it was, the value itself counts.
+// Computes the squared error of a value and returns half of its slope. PPO clips the value to
+// within `clip` of the old value.
 __device__ __forceinline__ float value_error(double &squared, const ActorCriticArgs &args, int i) {
   const float value = args.values[i], target = args.returns[i], error = value - target;
   squared = (double)error * error;
@@ -153,8 +150,8 @@ __device__ __forceinline__ float value_error(double &squared, const ActorCriticA
   return 0;  // moved does not depend on the value
 }
 
-// One row of weight above 0: its gradients, and its share of the parts of the loss.
-__device__ __forceinline__ void actor_critic_row(double (&parts)[LOSS_PARTS], const ActorCriticArgs &args, int i,
+// The gradients and loss terms of a row with a weight above 0.
+__device__ __forceinline__ void actor_critic_row(double (&terms)[LOSS_TERMS], const ActorCriticArgs &args, int i,
                                                  double share) {
   const int width = args.width, action = args.actions[i];
   const float *logits = args.logits + (long long)i * width;
@@ -170,17 +167,17 @@ __device__ __forceinline__ void actor_critic_row(double (&parts)[LOSS_PARTS], co
     if (p != 0) entropy -= (double)p * (double)((logits[a] - top) - log_sum);  // 0 log 0 is 0
   }
   const float row_entropy = (float)entropy, log_chosen = (logits[action] - top) - log_sum;
-  float advantage = args.advantages[i];  // what the slope of -log_chosen is
+  float advantage = args.advantages[i];  // in the end: the slope with respect to -log_chosen
   if (args.log_probs == nullptr) {
-    parts[0] = weight * ((double)advantage * -(double)log_chosen);
+    terms[0] = weight * ((double)advantage * -(double)log_chosen);
   } else {
     const float log_ratio = log_chosen - args.log_probs[i], ratio = exponential(log_ratio), clip = args.clips[i];
     const float inside = ratio > 1 + clip ? 1 + clip : ratio < 1 - clip ? 1 - clip : ratio;
     const float free = advantage * ratio, clipped = advantage * inside;
     advantage = clipped < free ? 0 : free;
-    parts[0] = -weight * (clipped < free ? clipped : free);
-    parts[3] = weight * ((ratio - 1) - log_ratio);
-    parts[4] = ratio - 1 > clip || 1 - ratio > clip ? weight : 0;
+    terms[0] = -weight * (clipped < free ? clipped : free);
+    terms[3] = weight * ((ratio - 1) - log_ratio);
+    terms[4] = ratio - 1 > clip || 1 - ratio > clip ? weight : 0;
   }
   for (int a = 0; a < width; a++) {
     const float p = dlogits[a] / sum, log_p = (logits[a] - top) - log_sum, chosen = action == a ? 1 : 0;
@@ -190,28 +187,28 @@ __device__ __forceinline__ void actor_critic_row(double (&parts)[LOSS_PARTS], co
   double squared;
   const float error = value_error(squared, args, i);
   args.dvalues[i] = by * (2 * args.value_coef * error);
-  parts[1] = weight * squared;
-  parts[2] = weight * entropy;
+  terms[1] = weight * squared;
+  terms[2] = weight * entropy;
 }
 
 KERNEL(actor_critic, ActorCriticArgs, LOSS_ROWS) {
-  __shared__ double shared[LOSS_ROWS], of_loss[LOSS_PARTS];
+  __shared__ double shared[LOSS_ROWS], of_loss[LOSS_TERMS];
   __shared__ unsigned last[1];
   const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x);
   const double total = sum_of_weights(shared, args.weights, args.rows), share = total != 0 ? 1 / total : 0;
-  double parts[LOSS_PARTS] = {0, 0, 0, 0, 0};
+  double terms[LOSS_TERMS] = {0, 0, 0, 0, 0};
   if (i < args.rows) {
     if (args.weights[i] != 0) {
-      actor_critic_row(parts, args, i, share);
+      actor_critic_row(terms, args, i, share);
     } else {
       args.dvalues[i] = 0;
       for (int a = 0; a < args.width; a++) args.dlogits[(long long)i * args.width + a] = 0;
     }
   }
   UNROLL
-  for (int p = 0; p < LOSS_PARTS; p++) {
-    const double sum = block_sum(shared, parts[p]);
-    if (threadIdx.x == 0) args.sum.parts[blockIdx.x * LOSS_PARTS + p] = sum * share;
+  for (int p = 0; p < LOSS_TERMS; p++) {
+    const double sum = block_sum(shared, terms[p]);
+    if (threadIdx.x == 0) args.sum.parts[blockIdx.x * LOSS_TERMS + p] = sum * share;
   }
   if (is_last_block(last, args.sum.arrived)) sum_of_blocks(of_loss, args.sum);
 }

@@ -1,6 +1,6 @@
 /*
- * Exponentials, logarithms and hyperbolic tangents, operation by operation those of
- * core/kernel/losses.h, for the same bits: the constants are explained there.
+ * Exponential, logarithm and hyperbolic tangent: the same operations as in core/kernel/losses.h,
+ * for the same bits. losses.h explains the constants.
  */
 #pragma once
 

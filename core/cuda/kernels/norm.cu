@@ -1,20 +1,20 @@
 /*
- * Layer normalisation in both forms of core/kernel's Norm, planar. Of the first form, over
- * a whole row [channel][position] (a dense layer has one position), a block does a row; of
- * the second, over the channels at each position, a thread does a position, so that
- * neighbouring threads read neighbouring numbers.
+ * Layer normalisation in both forms of core/kernel's Norm, planar. norm_rows_* normalises a whole
+ * row [channel][position] (a dense layer has one position), with a block per row. norm_positions_*
+ * normalises over the channels at each position, with a thread per position, so that adjacent
+ * threads read adjacent numbers.
  *
- * With hat = (x - mean) by, by = 1 / deviation, e = dy behind the ReLU and g = e scale,
+ * With hat = (x - mean) by, by = 1 / deviation, e = dy where y > 0 (ReLU) and g = e scale,
  *
  *	dx = by (g - mean(g) - hat mean(g hat)),  dscale = sum of e hat,  dbias = sum of e
  *
- * where the last two are sums over rows, cut into parts by a constant (geometry.go); with
- * more than one part weight_gradient_sum adds them up.
+ * dscale and dbias are sums over rows. A constant splits the sums into parts (geometry.go), and
+ * weight_gradient_sum adds up the parts if there are several.
  */
 #include "args.cuh"
 #include "reduce.cuh"
 
-__device__ __forceinline__ float through(const NormArgs &args, long long at) {
+__device__ __forceinline__ float masked_dy(const NormArgs &args, long long at) {
   return !args.relu || args.y[at] > 0 ? args.dy[at] : 0;
 }
 
@@ -50,22 +50,22 @@ KERNEL(norm_rows_input_gradient, NormArgs, 256) {
   const float mean = args.statistics[2 * blockIdx.x], by = args.statistics[2 * blockIdx.x + 1];
   float of_g = 0, of_gh = 0;
   for (int k = thread; k < length; k += 256) {
-    const float g = through(args, first + k) * args.scale[k];
+    const float g = masked_dy(args, first + k) * args.scale[k];
     of_g += g;
     of_gh += g * ((args.x[first + k] - mean) * by);
   }
   of_g = block_sum(shared, of_g) / (float)length;
   of_gh = block_sum(shared, of_gh) / (float)length;
   for (int k = thread; k < length; k += 256) {
-    const float g = through(args, first + k) * args.scale[k], hat = (args.x[first + k] - mean) * by;
+    const float g = masked_dy(args, first + k) * args.scale[k], hat = (args.x[first + k] - mean) * by;
     args.dx[first + k] = by * ((g - of_g) - hat * of_gh);
   }
 }
 
-// Where a part's gradients go: dscale and dbias, or a place of the part's own.
+// NormPart is a part of the rows. Its gradients go to dscale and dbias, or to args.parts.
 struct NormPart {
   float *dscale, *dbias;
-  int first, last;  // rows
+  int first, last;  // rows, last excluded
   __device__ __forceinline__ NormPart(const NormArgs &args, int part, int params)
       : dscale(args.dscale), dbias(args.dbias), first(part * args.part_rows),
         last(min(args.rows, first + args.part_rows)) {
@@ -75,7 +75,7 @@ struct NormPart {
   }
 };
 
-// A thread a parameter.
+// A thread per parameter.
 KERNEL(norm_rows_parameter_gradient, NormArgs, 128) {
   const int length = args.channels * args.positions, k = (int)(blockIdx.x * 128 + threadIdx.x);
   if (k >= length) return;
@@ -83,7 +83,7 @@ KERNEL(norm_rows_parameter_gradient, NormArgs, 128) {
   float dscale = 0, dbias = 0;
   for (int row = part.first; row < part.last; row++) {
     const long long at = (long long)row * length + k;
-    const float e = through(args, at), hat = (args.x[at] - args.statistics[2 * row]) * args.statistics[2 * row + 1];
+    const float e = masked_dy(args, at), hat = (args.x[at] - args.statistics[2 * row]) * args.statistics[2 * row + 1];
     dbias += e;
     dscale += e * hat;
   }
@@ -122,7 +122,7 @@ KERNEL(norm_positions_input_gradient, NormArgs, 128) {
   float of_g = 0, of_gh = 0;
   for (int c = 0; c < args.channels; c++) {
     const long long at = first + (long long)c * args.positions;
-    const float g = through(args, at) * args.scale[c];
+    const float g = masked_dy(args, at) * args.scale[c];
     of_g += g;
     of_gh += g * ((args.x[at] - mean) * by);
   }
@@ -130,12 +130,12 @@ KERNEL(norm_positions_input_gradient, NormArgs, 128) {
   of_gh /= (float)args.channels;
   for (int c = 0; c < args.channels; c++) {
     const long long at = first + (long long)c * args.positions;
-    const float g = through(args, at) * args.scale[c], hat = (args.x[at] - mean) * by;
+    const float g = masked_dy(args, at) * args.scale[c], hat = (args.x[at] - mean) * by;
     args.dx[at] = by * ((g - of_g) - hat * of_gh);
   }
 }
 
-// A block a channel.
+// A block per channel.
 KERNEL(norm_positions_parameter_gradient, NormArgs, 128) {
   __shared__ float shared[128];
   const int channel = (int)blockIdx.x, positions = args.positions;
@@ -144,7 +144,7 @@ KERNEL(norm_positions_parameter_gradient, NormArgs, 128) {
   for (int i = part.first * positions + (int)threadIdx.x; i < part.last * positions; i += 128) {
     const int row = i / positions;
     const long long at = ((long long)row * args.channels + channel) * positions + (i - row * positions);
-    const float e = through(args, at), hat = (args.x[at] - args.statistics[2 * i]) * args.statistics[2 * i + 1];
+    const float e = masked_dy(args, at), hat = (args.x[at] - args.statistics[2 * i]) * args.statistics[2 * i + 1];
     dbias += e;
     dscale += e * hat;
   }

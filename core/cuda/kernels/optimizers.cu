@@ -1,13 +1,13 @@
 /*
- * The optimisers of core/kernel, to the same bits, over flat arrays. What changes from step
- * to step lies in a Step on the device, which `advance` works out: so a graph of a whole
- * update can be launched again and again, and an update whose loss or gradient is not
- * finite applies nothing, without the host in between.
+ * The optimisers of core/kernel over flat arrays, with the same bits. The values that change from
+ * update to update are in a Step in GPU memory, which advance_step computes. So one graph of an
+ * update can be replayed many times, and an update with a loss or gradient that is not finite is
+ * skipped without the host.
  */
 #include "args.cuh"
 #include "reduce.cuh"
 
-// In double, like core/kernel's; the order of the products is its own, for the same bits.
+// x^n in double. The order of the products is that of core/kernel, for the same bits.
 __device__ __forceinline__ double power(double x, long long n) {
   double p = 1;
   for (; n > 0; n /= 2) {
@@ -19,10 +19,9 @@ __device__ __forceinline__ double power(double x, long long n) {
 
 __device__ __forceinline__ bool is_finite(double x) { return x - x == 0; }
 
-/*
- * Works the next step out: whether it is applied, its number, its learning rate and
- * corrections, and the factor that clips the gradient. One block does it before the optimiser of each update.
- */
+// Computes the Step of the current update: whether it is applied, its number, the learning rate
+// with its corrections, and the factor that clips the gradient. One block runs this before the
+// optimiser.
 __device__ __forceinline__ void advance_step(double (&shared)[256], const AdvanceArgs &args) {
   double squares = 0;
   const volatile double *parts = args.parts;
@@ -33,16 +32,16 @@ __device__ __forceinline__ void advance_step(double (&shared)[256], const Advanc
   const double loss = args.loss == nullptr ? 0 : *args.loss;
   s.loss = loss;
   s.norm = args.max_norm > 0 ? sqrt(squares) : 0;
-  s.by = 1;
+  s.grad_factor = 1;
   if (args.max_norm > 0) {
     const double by = args.max_norm / (s.norm + 1e-6);
-    if (!(by >= 1)) s.by = (float)by;
+    if (!(by >= 1)) s.grad_factor = (float)by;
   }
   if (args.record != nullptr && s.refused == 0) {
     args.record[2 * s.update] = loss;
     args.record[2 * s.update + 1] = s.norm;
   }
-  // The first update that is refused stops those behind it, which are enqueued already.
+  // A refused update also stops the later updates, which are enqueued already.
   if (s.refused == 0 && !is_finite(loss)) s.refused = 1;
   if (s.refused == 0 && !is_finite(s.norm)) s.refused = 2;
   s.apply = s.refused == 0;
@@ -57,7 +56,7 @@ __device__ __forceinline__ void advance_step(double (&shared)[256], const Advanc
   const double kept = power(args.beta2, s.step), by = (double)rate / (1 - power(args.beta1, s.step));
   s.size = (float)by;
   s.root = (float)sqrt(1 - kept);
-  if (args.rule != 2) return;  // what follows is RAdam's
+  if (args.rule != 2) return;  // the rest is RAdam
   const double far = 2 / (1 - args.beta2) - 1, rho = far - 2 * (double)s.step * kept / (1 - kept);
   s.rectified = rho > 5;
   if (s.rectified) {
@@ -85,14 +84,12 @@ KERNEL(sum_squares, SumSquaresArgs, 256) {
   if (is_last_block(last, args.arrived)) advance_step(shared, args.advance);
 }
 
-/*
- * A rule changes one parameter, of gradient g, with what it keeps of it. The arrays are read and written four numbers
- * at a time where all of them lie at multiples of 16 bytes; a rule without FIRST has no first one.
- */
+// Applies a rule to each parameter: rule(theta, first, second, gradient). Loads and stores have
+// four numbers if all arrays are 16-byte aligned. Without FIRST the rule has no `first` array.
 template <bool FIRST, class Rule>
 __device__ __forceinline__ void each_parameter(const OptimizerArgs &args, const Rule &rule) {
   if (!args.step->apply) return;
-  const float by = args.step->by;
+  const float by = args.step->grad_factor;
   const float *__restrict__ grad = args.grad;
   float *__restrict__ theta = args.theta;
   float *__restrict__ first = args.first;
@@ -126,7 +123,7 @@ struct RMSProp {
     if (args.centered) {
       avg = args.keep2 * avg + args.rest2 * g;
       v -= avg * avg;
-      if (v < 0) v = 0;  // a variance, but for rounding
+      if (v < 0) v = 0;  // a variance can be negative by rounding only
     }
     v = args.eps_inside ? sqrtf(v + args.eps) : sqrtf(v) + args.eps;
     theta -= rate * g / v;

@@ -1,11 +1,11 @@
 /*
- * What the factors of a layer's products are: see gemm.cuh for what a Source has.
+ * The Sources of the layers' matrix products; gemm.cuh documents Source.
  */
 #pragma once
 
 #include "gemm.cuh"
 
-// Whether an address is a multiple of a power of two.
+// bytes must be a power of two.
 __device__ __forceinline__ bool aligned(const void *p, int bytes) {
   return ((unsigned long long)p & (unsigned long long)(bytes - 1)) == 0;
 }
@@ -22,8 +22,7 @@ __device__ __forceinline__ void load_pair(unsigned char (&to)[2], const unsigned
   to[1] = both.y;
 }
 
-// Matrix is a matrix as it lies in memory, times a factor: element (i, k) at
-// i * row_step + k * depth_step.
+// Matrix is a matrix in memory times a factor. Element (i, k) is at i * row_step + k * depth_step.
 template <bool DEPTH>
 struct Matrix {
   static const bool ALONG_DEPTH = DEPTH;
@@ -32,21 +31,21 @@ struct Matrix {
   typedef float Raw;
   const float *from;
   int row_step, depth_step;
-  float by;
+  float factor;
 
   __device__ __forceinline__ Row row(int i) const { return i * row_step; }
   __device__ __forceinline__ Depth depth(int k) const { return k * depth_step; }
   __device__ __forceinline__ void get(Raw &to, Row r, Depth d) const { to = from[r + d]; }
   __device__ __forceinline__ bool paired() const { return depth_step == 1 && row_step % 2 == 0 && aligned(from, 8); }
   __device__ __forceinline__ void pair(Raw (&to)[2], Row r, Depth d) const { load_pair(to, from + (r + d)); }
-  __device__ __forceinline__ float value(Raw x) const { return x * by; }
+  __device__ __forceinline__ float value(Raw x) const { return x * factor; }
 };
 
-// Through is the gradient of a layer's output before its ReLU: dy where y is above zero, or
-// dy where there is no y. Its elements are a matrix of channels and positions, [image]
-// [channel][position], summed over the positions; a dense layer has one position an image.
+// GradientByChannel is dz, the gradient of a layer's output before the ReLU: dy where y > 0, or dy
+// everywhere if y is null. Rows are channels and k are positions of [image][channel][position]. A
+// dense layer has one position per image.
 template <bool DEPTH>
-struct Through {
+struct GradientByChannel {
   static const bool ALONG_DEPTH = DEPTH;
   typedef int Row;
   typedef int Depth;
@@ -54,8 +53,8 @@ struct Through {
     float dy, y;
   };
   const float *dy, *y;
-  int image;  // elements of one
-  int area;   // positions of an image
+  int image;  // elements per image
+  int area;   // positions per image
   Divisor positions;
 
   __device__ __forceinline__ Row row(int channel) const { return channel * area; }
@@ -78,12 +77,12 @@ struct Through {
   __device__ __forceinline__ float value(Raw x) const { return x.y > 0 ? x.dy : 0; }
 };
 
-// Masked is a Matrix of the gradient of a layer's output before its ReLU.
-struct Masked {
+// GradientByRow is dz of a dense layer. Rows are rows of the batch and k are outputs.
+struct GradientByRow {
   static const bool ALONG_DEPTH = true;
   typedef int Row;
   typedef int Depth;
-  typedef Through<true>::Raw Raw;
+  typedef GradientByChannel<true>::Raw Raw;
   const float *dy, *y;
   int row_step;
 
@@ -98,8 +97,8 @@ struct Masked {
   __device__ __forceinline__ float value(Raw x) const { return x.y > 0 ? x.dy : 0; }
 };
 
-// Patches are what the outputs of a convolution see of its input: element (position, tap),
-// the position of an output in its image and the place of an input in its patch.
+// Patches are the inputs of a convolution as a matrix of positions and taps. A position is an
+// output of any image, and a tap is an input channel, row and column of the kernel.
 template <class Element>
 struct Patches {
   const ConvShape &s;
@@ -119,7 +118,7 @@ struct Patches {
   __device__ __forceinline__ float value(Element x) const { return x; }
 };
 
-// PatchesByTap sums over the taps, as a forward pass does.
+// PatchesByTap is for forward passes: rows are positions and k are taps.
 template <class Element>
 struct PatchesByTap : Patches<Element> {
   static const bool ALONG_DEPTH = true;
@@ -137,7 +136,7 @@ struct PatchesByTap : Patches<Element> {
   __device__ __forceinline__ void pair(Raw (&to)[2], Row r, Depth d) const { load_pair(to, this->from + (r + d)); }
 };
 
-// PatchesByPosition sums over the positions, as the gradient of the weights does.
+// PatchesByPosition is for weight gradients: rows are taps and k are positions.
 template <class Element>
 struct PatchesByPosition : Patches<Element> {
   static const bool ALONG_DEPTH = false;
@@ -152,9 +151,9 @@ struct PatchesByPosition : Patches<Element> {
 
 /*
  * The gradient of a convolution's input. An input in row y = phase_y + stride * cell_y is
- * seen by the taps in rows phase_y + stride * j, from the outputs in rows cell_y - j where
- * these exist; likewise for columns. So the inputs of one phase are a product over
- * k = (output channel, j_y, j_x), of which every weight of that phase is one factor.
+ * multiplied with the taps in rows phase_y + stride * j, for the outputs in rows cell_y - j that
+ * exist; columns likewise. So the gradients of one phase are a product over k = (output channel,
+ * j_y, j_x). PhaseWeights has the weights of one phase; its rows are input channels.
  */
 struct PhaseWeights {
   static const bool ALONG_DEPTH = true;
@@ -177,13 +176,15 @@ struct PhaseWeights {
   __device__ __forceinline__ float value(Raw x) const { return x; }
 };
 
-struct SeenBy {
+// GradientByCell is dz for input gradients: rows are cells of all images. Elements of outputs that
+// do not exist stay 0.
+struct GradientByCell {
   static const bool ALONG_DEPTH = false;
   struct Row {
     int at, y, x;
   };
   typedef Row Depth;
-  typedef Through<true>::Raw Raw;
+  typedef GradientByChannel<true>::Raw Raw;
   const ConvShape &s;
   const float *dy, *y;
 

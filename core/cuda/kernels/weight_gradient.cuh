@@ -1,12 +1,12 @@
 /*
- * Where the gradients of a layer's weights and biases go.
+ * The Output of the products that compute weight gradients.
  */
 #pragma once
 
 #include "sources.cuh"
 
-// WeightGradient is where the gradients of a layer's weights [out, in] and biases go: to
-// dw and db, or to a part's place.
+// WeightGradient stores the gradients of a layer's weights [out, in] and biases: in dw and db, or
+// in `parts` if the split has several parts.
 struct WeightGradient {
   static const bool ROW_SUMS = true;
   typedef int Column;
@@ -14,10 +14,10 @@ struct WeightGradient {
   int in;
   float scale;
 
-  __device__ __forceinline__ WeightGradient(float *dw, float *db, float *parts, const Cut &cut, int part, int out,
+  __device__ __forceinline__ WeightGradient(float *dw, float *db, float *parts, const SplitK &split, int part, int out,
                                             int in, float scale)
       : dw(dw), db(db), in(in), scale(scale) {
-    if (cut.parts == 1) return;
+    if (split.parts == 1) return;
     this->dw = parts + (long long)part * (out * in + out);
     this->db = this->dw + out * in;
     this->scale = 1;

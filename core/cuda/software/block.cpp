@@ -1,8 +1,8 @@
 /*
- * Runs the blocks of a launch, one after another. The threads of a block are fibers on the
- * calling thread: a barrier is then some twenty instructions a thread. Where
- * PACELINE_SOFTWARE_THREADS is 1 they are threads of the system and barriers are real
- * ones, so that a thread sanitizer sees what a kernel does without them.
+ * Runs the blocks of a launch, one after another. The threads of a block are fibers on the calling
+ * thread, so that a barrier costs about twenty instructions per thread. With
+ * PACELINE_SOFTWARE_THREADS=1 they are system threads with real barriers, so that the thread
+ * sanitizer finds data races of a kernel.
  */
 #include "shim.h"
 
@@ -19,7 +19,7 @@
 #include <mutex>
 #include <thread>
 
-// The ends of the section that __shared__ names: the linker makes these.
+// The ends of the section of __shared__ variables, which the linker defines.
 extern "C" unsigned char __start_paceline_shared[] __attribute__((weak));
 extern "C" unsigned char __stop_paceline_shared[] __attribute__((weak));
 
@@ -43,7 +43,7 @@ const Kernel *find_kernel(const char *name) {
 
 // ------------------------------------------------------------------ barriers
 
-// Barrier opens when all that are expected have arrived. A thread that ends is expected no more.
+// Barrier opens when all expected threads have arrived. A thread that ends is no longer expected.
 struct Barrier {
   int expected = 0, arrived = 0;
   unsigned opened = 0;
@@ -62,7 +62,7 @@ static Warp warps[MOST_THREADS / WARP];
 static Thread threads[MOST_THREADS];
 
 static void yield();
-static int idle;  // fibers that were left since anything has happened
+static int idle;  // switches of fibers since a barrier opened or a fiber ended
 
 static void open(Barrier &b) {
   b.arrived = 0;
@@ -105,7 +105,7 @@ const unsigned char (*exchange(const void *own, size_t bytes))[32] {
   return w->handed;
 }
 
-// Fills in what the threads of a block start with.
+// Initialises the shared memory, the barriers and the threads of a block.
 static void start_block() {
   const int n = (int)(grid.threads.x * grid.threads.y * grid.threads.z);
   if (__start_paceline_shared != nullptr)
@@ -119,7 +119,7 @@ static void start_block() {
   }
 }
 
-// Denormals are flushed, as on the GPU. Returns the mode before.
+// Flushes denormals to zero, as the GPU does. Returns the previous mode.
 static unsigned flush_denormals() {
 #if defined(__x86_64__)
   const unsigned mode = _mm_getcsr();
@@ -143,9 +143,11 @@ static void restore_mode(unsigned mode) {
 static struct {
   const Kernel *kernel;
   const void *args;
-  int fibers, running, now;  // of the block: all, those that have not ended, the one that runs
+  int fibers;   // of the block
+  int running;  // fibers that have not ended
+  int now;      // the fiber that runs
   bool ended[MOST_THREADS];
-  bool last_first;  // the last block first, and of each the last thread
+  bool last_first;  // run blocks and their threads in reverse order
 } work;
 
 enum { STACK = 64 << 10 };
@@ -155,7 +157,8 @@ static void fiber_main();
 
 #if defined(__x86_64__)
 
-// Saves what a callee must, goes on with another stack, restores what was saved there.
+// Saves the callee-saved registers on this stack, switches to the other stack, and restores its
+// registers.
 extern "C" void paceline_switch(void **from, void *to);
 asm(R"(
 .text
@@ -179,7 +182,7 @@ paceline_switch:
   ret
 )");
 
-static void *contexts[MOST_THREADS + 1];  // stack pointers; the last one: the caller of launch
+static void *contexts[MOST_THREADS + 1];  // stack pointers; the last one is that of launch's caller
 
 static void make_fiber(int i) {
   void **top = (void **)(stacks + (size_t)(i + 1) * STACK);
@@ -213,10 +216,10 @@ static void go_to(int next) {
   switch_to(from, next);
 }
 
-// Goes on with the next fiber that has not ended.
+// Switches to the next fiber that has not ended.
 static void yield() {
   if (++idle > 2 * work.fibers) {
-    fprintf(stderr, "software device: %s: threads of a block wait for one another for ever\n", work.kernel->name);
+    fprintf(stderr, "software device: %s: deadlock: all threads of a block wait\n", work.kernel->name);
     abort();
   }
   int next = work.now;
@@ -232,10 +235,10 @@ static void fiber_main() {
   idle = 0;
   work.ended[work.now] = true;
   if (--work.running == 0)
-    go_to(work.fibers);  // the caller's place
+    go_to(work.fibers);  // the caller of launch
   else
     yield();
-  abort();  // a fiber that has ended does not go on
+  abort();  // a fiber that has ended must not be resumed
 }
 
 static void run_fibers() {
@@ -246,19 +249,19 @@ static void run_fibers() {
     work.ended[i] = false;
     make_fiber(i);
   }
-  work.now = n;  // the caller's place
+  work.now = n;  // the caller of launch
   go_to(work.last_first ? n - 1 : 0);
   current = nullptr;
 }
 
 // ------------------------------------------------------- threads of the system
 
-// Pool holds the threads of the system, which are made once: number i is thread i of every
-// block that has so many.
+// Pool has the system threads, which are started once. Thread i runs thread i of every block that
+// has more than i threads.
 struct Pool {
   std::mutex lock;
   std::condition_variable start, done;
-  unsigned round = 0;  // blocks so far
+  unsigned round = 0;  // number of blocks so far
   int made = 0, wanted = 0, left = 0;
 };
 
@@ -281,7 +284,7 @@ static void work_for(Pool &pool, int i, unsigned seen) {
 }
 
 static void run_threads() {
-  static Pool &pool = *new Pool();  // its threads wait in it until the process ends
+  static Pool &pool = *new Pool();  // never freed: its threads wait in it until the process ends
   std::unique_lock<std::mutex> held(pool.lock);
   pool.wanted = pool.left = block.expected;
   for (; pool.made < pool.wanted; pool.made++) std::thread(work_for, std::ref(pool), pool.made, pool.round).detach();

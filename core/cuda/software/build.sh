@@ -1,11 +1,11 @@
 #!/bin/sh
-# Builds the software device and the program that tests drive it with:
+# Builds the software device, its test program, and the program through which tests use it:
 #
 #	core/cuda/software/build.sh folder [address | thread]
 #
-# makes folder/libcuda.so.1, folder/server and folder/selftest, with address and undefined-behaviour
-# sanitizers or with the thread sanitizer where that is asked for. What is there already,
-# of the same text, is left as it is.
+# Makes folder/libcuda.so.1, folder/server and folder/selftest. address: with the address and
+# undefined-behaviour sanitizers; thread: with the thread sanitizer. Does nothing if the folder was
+# built from the same sources with the same flags.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:?a folder}"
@@ -26,7 +26,7 @@ for name in block driver streams; do
   compile -c "$here/$name.cpp" -o "$folder/$name.o"
   objects="$objects $folder/$name.o"
 done
-# The kernels' text includes no header of the host's: the shim comes first.
+# The kernels include no host headers, so the compiler includes the shim before them.
 for path in "$here"/../kernels/*.cu; do
   name=$(basename "$path" .cu)
   compile -x c++ -include "$here/shim.h" -c "$path" -o "$folder/$name.o"

@@ -1,26 +1,26 @@
 /*
- * A libcuda.so.1 for machines without a GPU, for tests alone: devices, contexts, modules
- * and memory, which is the host's. streams.cpp has what runs.
+ * A libcuda.so.1 for tests on machines without a GPU. This file has devices, contexts, modules and
+ * memory; device memory is host memory. streams.cpp has streams, events, launches and graphs.
  *
- * It exports the driver's functions that core/cuda may call, all of CUDA 12.0 or older,
- * and no other. Modules hold nothing: a function is found by its name among the kernels
- * that were compiled for the host (shim.h).
+ * The library exports only the functions of CUDA 12.0 and older that core/cuda may call. Modules
+ * are empty: cuModuleGetFunction finds the kernel by its name among the kernels that were compiled
+ * for the host (shim.h).
  *
- *	PACELINE_SOFTWARE_LOG=file               gets the name of every function that is called, a line each
- *	PACELINE_SOFTWARE_FAIL=name:N:code,...   the N-th call of that function fails with that code; N 0: every call
+ *	PACELINE_SOFTWARE_LOG=file               appends the name of every called function, one per line
+ *	PACELINE_SOFTWARE_FAIL=name:N:code,...   the N-th call of the function returns the code; N 0: every call
  *	PACELINE_SOFTWARE_DRIVER=12090           the driver's version
- *	PACELINE_SOFTWARE_MEMORY=bytes           of each device (4 GiB)
- *	PACELINE_SOFTWARE_SM=90                  the chip; below 80 it has no tensor cores for tf32 and bf16
- *	PACELINE_SOFTWARE_DEVICES=1              how many there are
- *	PACELINE_SOFTWARE_LATE=1                 what is enqueued runs when something waits for it: what a caller
- *	                                         changes too early shows
- *	PACELINE_SOFTWARE_CAPTURING=1            another library captures a graph in the mode "global" all the time
- *	PACELINE_SOFTWARE_THREADS=1              threads of the system instead of fibers
- *	PACELINE_SOFTWARE_ORDER=reverse          graphs run the latest node that is ready first, launches
- *	                                         their last block, and of each block its last thread
+ *	PACELINE_SOFTWARE_MEMORY=bytes           memory of each device; default 4 GiB
+ *	PACELINE_SOFTWARE_SM=90                  the chip; chips below 80 lack the tf32 and bf16 kernels
+ *	PACELINE_SOFTWARE_DEVICES=1              number of devices
+ *	PACELINE_SOFTWARE_LATE=1                 enqueued work runs when a call waits for it, so that tests notice
+ *	                                         callers that change memory too early
+ *	PACELINE_SOFTWARE_CAPTURING=1            behaves as if another library captured a graph in the mode "global"
+ *	PACELINE_SOFTWARE_THREADS=1              system threads instead of fibers
+ *	PACELINE_SOFTWARE_ORDER=reverse          graphs run the last ready node first; launches run the last block
+ *	                                         first, and the last thread of a block first
  *
- * Codes 700 to 719 mean that the context is lost: every later call that needs one answers
- * the same. Memory is filled with bytes of ones when it is allocated.
+ * Codes 700 to 719 mean that the context is lost: every later call that needs a context returns the
+ * same code. New memory is filled with 0xFF bytes.
  */
 #include "driver.h"
 
@@ -32,11 +32,11 @@ namespace software {
 static std::recursive_mutex lock;
 static bool initialised;
 static CUresult lost;
-static std::map<std::string, long long> calls;  // of each function so far
+static std::map<std::string, long long> calls;  // per function
 static std::map<CUdeviceptr, size_t> allocations;
 static size_t allocated;
-static std::map<const void *, size_t> locked;  // page-locked memory of the host
-static int contexts[64];                       // of the devices: their addresses are the handles
+static std::map<const void *, size_t> locked;  // page-locked host memory
+static int contexts[64];                       // the address of element i is the context of device i
 static thread_local int capture_mode;          // 0: global, 2: relaxed
 
 long long setting(const char *name, long long standard) {
@@ -44,7 +44,7 @@ long long setting(const char *name, long long standard) {
   return text == nullptr || *text == 0 ? standard : strtoll(text, nullptr, 10);
 }
 
-// What PACELINE_SOFTWARE_FAIL asks of the n-th call of a function; 0: nothing.
+// The code that PACELINE_SOFTWARE_FAIL gives for the n-th call of a function, or 0.
 static CUresult asked_to_fail(const std::string &name, long long n) {
   const char *text = getenv("PACELINE_SOFTWARE_FAIL");
   for (std::string list = text == nullptr ? "" : text; !list.empty();) {
@@ -60,7 +60,7 @@ static CUresult asked_to_fail(const std::string &name, long long n) {
   return CUDA_SUCCESS;
 }
 
-// Those of the driver's functions that a capture in the mode "global" forbids all threads that are not relaxed.
+// Whether a capture in the mode "global" forbids the function to threads that are not relaxed.
 static bool forbidden(const std::string &name) {
   static const std::set<std::string> names = {"cuDevicePrimaryCtxRetain",
                                               "cuModuleLoadData",
@@ -117,7 +117,7 @@ void *&context_of_thread() {
 static int devices() { return (int)setting("PACELINE_SOFTWARE_DEVICES", 1); }
 static size_t memory() { return (size_t)setting("PACELINE_SOFTWARE_MEMORY", 4ll << 30); }
 
-// Whether bytes from an address on lie in one allocation.
+// Whether the bytes lie in one allocation.
 static bool valid(CUdeviceptr at, size_t bytes) {
   auto next = allocations.upper_bound(at);
   if (next == allocations.begin()) return false;
@@ -125,7 +125,7 @@ static bool valid(CUdeviceptr at, size_t bytes) {
   return at - found.first <= found.second && bytes <= found.second - (at - found.first);
 }
 
-// Whether bytes of the host lie in one piece of page-locked memory.
+// Whether the bytes of the host lie in one range of page-locked memory.
 static bool page_locked(const void *at, size_t bytes) {
   auto next = locked.upper_bound(at);
   if (next == locked.begin()) return false;
@@ -192,20 +192,20 @@ API cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
   if (device < 0 || device >= devices()) return CUDA_ERROR_INVALID_DEVICE;
   const int sm = (int)setting("PACELINE_SOFTWARE_SM", 90);
   switch (attribute) {
-    case 1: *value = MOST_THREADS; break;  // threads of a block
+    case 1: *value = MOST_THREADS; break;  // threads per block
     case 2:
-    case 3: *value = 1024; break;  // of its sides
+    case 3: *value = 1024; break;  // x and y of a block
     case 4: *value = 64; break;
-    case 5: *value = 0x7FFFFFFF; break;  // sides of a grid
+    case 5: *value = 0x7FFFFFFF; break;  // x of a grid
     case 6:
     case 7: *value = 65535; break;
     case 8:
-    case 97: *value = 48 << 10; break;  // shared memory of a block
+    case 97: *value = 48 << 10; break;  // shared memory per block
     case 10: *value = WARP; break;
-    case 12: *value = 65536; break;  // registers
+    case 12: *value = 65536; break;  // registers per block
     case 16: *value = 132; break;    // multiprocessors
-    case 39: *value = 2048; break;   // threads of each
-    case 41: *value = 1; break;      // one address space with the host
+    case 39: *value = 2048; break;   // threads per multiprocessor
+    case 41: *value = 1; break;      // unified addressing
     case 75: *value = sm / 10; break;
     case 76: *value = sm % 10; break;
     case 81: *value = 228 << 10; break;
@@ -366,7 +366,7 @@ API cuMemFreeHost(void *at) {
   return CUDA_SUCCESS;
 }
 
-// Page-locks memory that there is. No page may be locked twice.
+// Page-locks existing memory. A page must not be locked twice.
 API cuMemHostRegister_v2(void *at, size_t bytes, unsigned) {
   ENTER_CONTEXT("cuMemHostRegister_v2");
   const uintptr_t page = 4096, first = (uintptr_t)at / page, last = ((uintptr_t)at + bytes - 1) / page;
@@ -387,7 +387,7 @@ API cuMemHostUnregister(void *at) {
 API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, Stream *s) {
   ENTER_CONTEXT("cuMemcpyHtoDAsync_v2");
   if (!valid(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (late() && !page_locked(from, bytes)) {  // the driver has copied it when the call returns
+  if (late() && !page_locked(from, bytes)) {  // the driver copies pageable memory before the call returns
     const auto *p = static_cast<const char *>(from);
     const std::vector<char> copy(p, p + bytes);
     return enqueue(s, [=] { return memcpy((void *)(uintptr_t)to, copy.data(), bytes), CUDA_SUCCESS; });

@@ -1,6 +1,6 @@
 /*
- * What the files of the software device share: the driver's types, as far as they are
- * needed, and the state behind them. The numbers are those of the driver's interface.
+ * The types and functions that the files of the software device share. The numbers are those of the
+ * driver's interface.
  */
 #ifndef PACELINE_SOFTWARE_DRIVER_H
 #define PACELINE_SOFTWARE_DRIVER_H
@@ -45,7 +45,7 @@ enum : CUresult {
 
 namespace software {
 
-// Node is one piece of work in a graph: what it does, and the nodes it waits for.
+// Node is a piece of work in a graph, with the nodes that it waits for.
 struct Node {
   std::function<CUresult()> work;
   std::set<size_t> after;
@@ -55,7 +55,7 @@ struct Graph {
   std::vector<Node> nodes;
 };
 
-// Capture is a graph in the making. The streams that take part have the same one.
+// Capture is a graph in construction. All streams of a capture share it.
 struct Capture {
   Graph graph;
   struct Stream *origin;
@@ -64,16 +64,17 @@ struct Capture {
 struct Stream {
   int priority = 0;
   std::deque<std::function<CUresult()>> waiting;  // with PACELINE_SOFTWARE_LATE
-  size_t enqueued = 0, done = 0;                  // pieces of work ever
-  std::shared_ptr<Capture> capture;               // null: none is in progress
-  std::set<size_t> last;                          // nodes that the stream's next one waits for
+  size_t enqueued = 0, done = 0;                  // pieces of work since the start
+  std::shared_ptr<Capture> capture;               // null: not capturing
+  std::set<size_t> last;                          // nodes that the stream's next node waits for
 };
 
 struct Event {
-  std::shared_ptr<Capture> capture;  // that of the stream at the latest record
+  // All fields are as of the latest record.
+  std::shared_ptr<Capture> capture;
   std::set<size_t> last;
-  Stream *stream = nullptr;  // of the latest record, and how much it had enqueued
-  size_t until = 0;
+  Stream *stream = nullptr;
+  size_t until = 0;  // the stream's enqueued work
   std::chrono::steady_clock::time_point at;
   bool recorded = false;
 };
@@ -82,26 +83,25 @@ struct Function {
   const Kernel *kernel;
 };
 
-// Setting is what an environment variable says, or a default.
+// Returns the number in an environment variable, or `standard` if it is unset.
 long long setting(const char *name, long long standard);
 
-// Call begins every function of the interface: it holds the lock, writes the log and says
-// whether the call goes on.
+// Every function of the interface begins with a Call, which takes the lock and writes the log.
 class Call {
  public:
   Call(const char *name, bool needs_context, const std::string &about = "");
-  CUresult refused;  // 0: it goes on
+  CUresult refused;  // the function must return this code unless it is 0
  private:
   std::lock_guard<std::recursive_mutex> held;
 };
 
 void *&context_of_thread();
 
-// Does the work now, or adds it to the capture that the stream takes part in; with
-// PACELINE_SOFTWARE_LATE it is done when something waits for it.
+// Runs the work, or adds it to the stream's capture. With PACELINE_SOFTWARE_LATE the work runs when
+// a call waits for it.
 CUresult enqueue(Stream *s, std::function<CUresult()> work);
 
-// Does what waits on all streams, or on one.
+// Run the waiting work of all streams, or of one stream.
 void finish_all();
 CUresult finish(Stream *s);
 
@@ -113,7 +113,7 @@ CUresult run(const Graph &graph);
 
 #define API extern "C" __attribute__((visibility("default"))) CUresult
 
-/* Begins a function of the interface by name; the second one needs a current context. */
+/* Begins a function of the interface. ENTER_CONTEXT needs a current context. */
 #define ENTER(name)                 \
   software::Call call(name, false); \
   if (call.refused != 0) return call.refused

@@ -1,7 +1,7 @@
 /*
- * Tests the software device's own promises, which the kernels' tests do not reach: graphs
- * made of several streams, calls that are to fail, memory that is not there. Linked against
- * libcuda.so.1 of this folder; core/cuda's TestSoftware runs it.
+ * Tests the parts of the software device that the kernels' tests do not use: graphs of several
+ * streams, calls that fail on request, full memory. It is linked with this folder's libcuda.so.1;
+ * TestSoftwareDevice of core/cuda runs it.
  */
 #include "../kernels/args.cuh"
 
@@ -64,7 +64,8 @@ static int get(Address at) {
   return value;
 }
 
-// a goes to b on a stream of its own; b goes to c on the first one, after that if `joined`.
+// Captures a copy of a to b on stream two, and a copy of b to c on stream one. If `joined`, stream
+// one first waits for stream two.
 static int capture(Handle *one, Handle *two, bool joined, Handle **graph) {
   Handle *fork, *join;
   MUST(cuEventCreate(&fork, 0) == 0 && cuEventCreate(&join, 0) == 0);
@@ -73,7 +74,7 @@ static int capture(Handle *one, Handle *two, bool joined, Handle **graph) {
   int capturing = 0;
   MUST(cuStreamIsCapturing(two, &capturing) == 0 && capturing == 1);
   MUST(cuMemcpyDtoDAsync_v2(b, a, 4, two) == 0);
-  MUST(cuStreamSynchronize(one) == 900);  // nothing may wait for what only is recorded
+  MUST(cuStreamSynchronize(one) == 900);  // a capturing stream cannot be waited for
   if (joined) {
     MUST(cuEventRecord(join, two) == 0 && cuEventQuery(join) == 907 && cuStreamWaitEvent(one, join, 0) == 0);
   }
@@ -89,11 +90,11 @@ static void graphs() {
   int capturing = 1;
   MUST(cuStreamIsCapturing(two, &capturing) == 0 && capturing == 0);
   MUST(capture(one, two, true, &graph) == 0);
-  MUST(get(c) == 3);  // recorded, not run
+  MUST(get(c) == 3);  // captured, not run
   size_t nodes = 0;
   MUST(cuGraphGetNodes(graph, nullptr, &nodes) == 0 && nodes == 2);
   MUST(cuGraphInstantiateWithFlags(&executable, graph, 0) == 0);
-  for (const char *order : {"", "reverse"}) {  // what waits for something comes after it in any order
+  for (const char *order : {"", "reverse"}) {  // both orders respect the dependencies
     setenv("PACELINE_SOFTWARE_ORDER", order, 1);
     set(a, 7), set(b, 2), set(c, 3);
     MUST(cuGraphLaunch(executable, one) == 0 && get(b) == 7 && get(c) == 7);
@@ -120,11 +121,11 @@ static void functions() {
   MUST(cuModuleGetFunction(&f, module, "dense_forward_fp32") == 0);
   long long args[64] = {};
   void *params[] = {args};
-  MUST(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, nullptr, params, nullptr) == 1);  // 128 threads a block
+  MUST(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, nullptr, params, nullptr) == 1);  // not 128 threads
 }
 
-// Adds zeros to an array, and writes the sums one place further: what lies there in the end
-// depends on the order of blocks, and of a block's threads.
+// Adds zeros to an array and writes each sum to the next element. The result depends on the order
+// of the blocks and of their threads.
 static void orders() {
   const int n = 600;
   Handle *module, *f;
@@ -146,8 +147,8 @@ static void orders() {
   MUST(cuMemFree_v2(x) == 0 && cuMemFree_v2(zeros) == 0);
 }
 
-// With PACELINE_SOFTWARE_LATE work is done when something waits for it, also by another stream; only memory that
-// is not page-locked has been read when the call returns.
+// With PACELINE_SOFTWARE_LATE, work runs when the host or another stream waits for it. Only
+// pageable memory is read before the call returns.
 static void late() {
   setenv("PACELINE_SOFTWARE_LATE", "1", 1);
   Handle *one, *two, *event;
@@ -160,7 +161,7 @@ static void late() {
       set(a, 1);
       *from = 2;
       MUST(cuMemcpyHtoDAsync_v2(a, from, 4, one) == 0 && cuEventRecord(event, one) == 0 && get(a) == 1);
-      MUST(!waiting || cuEventQuery(event) == 600);  // asking lets it go on
+      MUST(!waiting || cuEventQuery(event) == 600);  // a query runs one piece of work
       *from = 3;
       MUST(cuStreamWaitEvent(two, event, 0) == 0 && cuMemcpyDtoDAsync_v2(b, a, 4, two) == 0);
       MUST(cuStreamSynchronize(waiting ? one : two) == 0 && cuEventQuery(event) == 0);
@@ -189,7 +190,7 @@ static void failures() {
   MUST(cuStreamCreateWithPriority(&s, 1, 0) == 0 && cuStreamCreateWithPriority(&s, 1, 0) == 2);
   MUST(cuStreamCreateWithPriority(&s, 1, 0) == 0);
   MUST(cuMemcpyDtoDAsync_v2(b, a, 4, nullptr) == 719);
-  MUST(cuMemAlloc_v2(&at, 4) == 719);  // lost: so is everything after it
+  MUST(cuMemAlloc_v2(&at, 4) == 719);  // the context is lost: all later calls fail
 }
 
 int main() {

@@ -1,12 +1,12 @@
 /*
- * A program that tests drive a device with, over its standard input and output, by the
- * functions of a libcuda.so.1: that of this folder, or a real driver's. So the tests need
- * neither cgo nor the build tag, and sanitizers watch a process of its own.
+ * A program that serves a device to tests over standard input and output. It loads a libcuda.so.1:
+ * this folder's, or a real driver. So the tests need neither cgo nor the build tag, and sanitizers
+ * check a separate process.
  *
  *	server libcuda.so.1 [file with machine code]
  *
- * A request is a number of 32 bits that says what, and its fields; all are little-endian.
- * An answer begins with the driver's code, 32 bits; more follows only where it is 0.
+ * A request is a 32-bit number and its fields, little-endian. An answer is the driver's 32-bit
+ * code; more follows only if the code is 0.
  *
  *	1 alloc     u64 bytes                                      -> u64 address
  *	2 free      u64 address
@@ -14,7 +14,7 @@
  *	4 download  u64 address, u64 bytes                         -> the bytes
  *	5 launch    u32 length, name, u32 grid[3], u32 block[3], u32 bytes, arguments
  *	6 sync
- *	7 order     u32 1: the software device runs in the reverse order from now on; 0: not
+ *	7 order     u32 1: the software device uses the reverse order; 0: the normal order
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@
 
 static void *library;
 
-// A function of the driver's, by its name.
+// Calls a function of the driver by its name.
 template <class... Args>
 static int cu(const char *name, Args... args) {
   auto *f = (int (*)(Args...))dlsym(library, name);

@@ -1,15 +1,14 @@
 /*
- * The part of CUDA C that the kernels use, for the host's compiler: the kernels' text is
- * compiled for the CPU without a change, so that tests run it on machines without a GPU.
+ * The part of CUDA C that the kernels use, for the host's compiler. The same kernel sources compile
+ * for the CPU, so that tests run them on machines without a GPU.
  *
- * One block runs at a time, all its threads at once, either as fibers on the calling
- * thread or as threads of the system (block.cpp). So memory that a block shares is static
- * memory here. It lies in a section of its own, which is filled with NaN before each
- * block: what a kernel reads before it was written shows.
+ * One block runs at a time. Its threads run concurrently, as fibers on the calling thread or as
+ * system threads (block.cpp). So __shared__ memory is static memory here. It lies in its own
+ * section, which is filled with NaN before each block, so that tests notice reads of uninitialised
+ * memory.
  *
- * Left out: what the kernels do not use. Arithmetic is that of the host's compiler, each
- * operation rounded by itself, with numbers below the smallest normal one flushed to zero,
- * as the kernels are compiled for the GPU; multiply_add alone is fused there and not here.
+ * Arithmetic is the host's: each operation is rounded separately and denormals are flushed to zero,
+ * as on the GPU. The only difference is multiply_add, which is fused on the GPU and not here.
  */
 #ifndef PACELINE_SOFTWARE_SHIM_H
 #define PACELINE_SOFTWARE_SHIM_H
@@ -54,7 +53,7 @@ struct Thread {
   Warp *warp;
 };
 
-// Grid is what all threads of a launch see.
+// Grid has the blocks of the grid, the threads per block, and the index of the current block.
 struct Grid {
   uint3 blocks, threads, block;
 };
@@ -65,15 +64,15 @@ extern Grid grid;
 void block_barrier();
 void warp_barrier();
 
-// Every lane hands over so many bytes, at most 32, and gets what all have handed over,
-// which stays until the lanes meet again.
+// Every lane of a warp passes `bytes` bytes, at most 32, and gets the bytes of all lanes. They are
+// valid until the next barrier of the warp.
 const unsigned char (*exchange(const void *own, size_t bytes))[32];
 
-// Kernel is an entry of the list of kernels, which KERNEL adds to.
+// Kernel is an entry in the list of kernels. KERNEL adds entries.
 struct Kernel {
   const char *name;
   size_t arg_bytes;
-  unsigned threads;  // of a block
+  unsigned threads;  // per block
   void (*call)(const void *args);
   const Kernel *next;
   Kernel(const char *name, size_t arg_bytes, unsigned threads, void (*call)(const void *));
@@ -81,10 +80,10 @@ struct Kernel {
 
 const Kernel *find_kernel(const char *name);
 
-// Whether PACELINE_SOFTWARE_ORDER asks for the reverse order.
+// Whether PACELINE_SOFTWARE_ORDER is "reverse".
 bool reversed();
 
-// Runs every block of a grid. args are those of the kernel.
+// Runs every block of a grid.
 void launch(const Kernel &kernel, uint3 blocks, uint3 threads, const void *args);
 
 }  // namespace software
@@ -127,7 +126,7 @@ inline float __uint_as_float(unsigned b) {
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
 
-// Functions of the host's libraries may have a kernel's name: it gets another here.
+// The prefix avoids clashes with functions of the host's libraries, such as select.
 #define KERNEL(name, Args, threads)                                                                                    \
   static void run_##name(const Args args);                                                                             \
   static const software::Kernel kernel_##name(#name, sizeof(Args), threads,                                            \
@@ -140,7 +139,7 @@ inline int max(int a, int b) { return a > b ? a : b; }
 
 inline float multiply_add(float a, float b, float c) { return a * b + c; }
 
-// To 11 significant bits, to nearest, ties away from zero.
+// Rounds to 11 significant bits: to nearest, ties away from zero.
 inline unsigned round_tf32(float x) {
   const unsigned b = __float_as_uint(x);
   return x != x ? b : (b + 0x1000) & ~0x1FFFu;
@@ -151,16 +150,18 @@ inline unsigned round_bf16(float x) {
   return x != x ? b >> 16 | 0x40 : (b + 0x7FFF + (b >> 16 & 1)) >> 16;
 }
 
-// Two numbers rounded to bfloat16, to nearest, ties to even; low lies in the lower half.
+// Rounds two numbers to bfloat16: to nearest, ties to even. low gets the lower half of the word.
 inline unsigned pack_bf16(float low, float high) { return round_bf16(high) << 16 | round_bf16(low); }
 
 namespace software {
 
 /*
- * What a warp's fragments mean, from the tables of the PTX manual (mma.m16n8k8 with .tf32,
- * mma.m16n8k16 with .bf16): register i of a lane holds, of A [16][K], row `group` or 8
- * below for odd i, and of the columns those that start with `inner` of the first half or
- * (i >= 2) of the second; of B [K][8], column `group`.
+ * The fragments of a warp's product, from the tables of the PTX manual (mma.m16n8k8 with .tf32,
+ * mma.m16n8k16 with .bf16). With group = lane / 4 and inner = lane % 4, register i of a lane holds
+ *
+ *	of A [16][K]  row group (i even) or group + 8 (i odd), columns from `inner` of the first half
+ *	              (i < 2) or of the second half (i >= 2)
+ *	of B [K][8]   column group
  */
 template <int HALVES, class Element>
 void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], Element element) {

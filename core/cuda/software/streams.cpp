@@ -1,8 +1,8 @@
 /*
- * Streams, events, launches and graphs. What is enqueued runs at once, on the calling
- * thread, or with PACELINE_SOFTWARE_LATE as late as the driver may run it; a stream that takes part in a capture adds nodes to its graph instead, each
- * with those that it waits for, as the streams and events say. A capture that leaves work
- * of another stream behind is refused, as the driver does.
+ * Streams, events, launches and graphs. Enqueued work runs immediately on the calling thread, or
+ * with PACELINE_SOFTWARE_LATE as late as the driver may run it. A capturing stream adds nodes to
+ * the graph instead; streams and events give the dependencies of a node. As in the driver, the end
+ * of a capture fails if the work of another stream is not joined.
  */
 #include "driver.h"
 
@@ -14,7 +14,8 @@ static std::set<Stream *> streams;
 
 bool late() { return setting("PACELINE_SOFTWARE_LATE", 0) != 0; }
 
-// Does a stream's work, up to so many pieces ever. A piece may do another stream's first.
+// Runs a stream's work until `until` pieces are done since its start. A piece may run work of
+// another stream first.
 static CUresult finish(Stream *s, size_t until) {
   if (streams.count(s) == 0) return CUDA_SUCCESS;
   CUresult code = CUDA_SUCCESS;
@@ -64,7 +65,7 @@ CUresult run(const Graph &graph) {
   return CUDA_SUCCESS;
 }
 
-// Whether the nodes in last, and those before them, are all there are.
+// Whether the nodes in `last` and their predecessors are all nodes of the graph.
 static bool covers(const Graph &graph, const std::set<size_t> &last) {
   std::vector<bool> seen(graph.nodes.size());
   std::vector<size_t> todo(last.begin(), last.end());
@@ -158,7 +159,7 @@ API cuEventQuery(Event *e) {
   ENTER_CONTEXT("cuEventQuery");
   if (e->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
   if (e->stream == nullptr || streams.count(e->stream) == 0 || e->stream->done >= e->until) return CUDA_SUCCESS;
-  const CUresult code = finish(e->stream, e->stream->done + 1);  // time goes on
+  const CUresult code = finish(e->stream, e->stream->done + 1);  // a query lets the device make progress
   return code != CUDA_SUCCESS ? code : CUDA_ERROR_NOT_READY;
 }
 

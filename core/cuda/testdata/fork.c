@@ -1,4 +1,5 @@
-/* Calls of the driver before it is open, in a child of fork(), and in the parent behind that. */
+/* Calls driver functions before the driver is loaded, in a child of fork(), and in the parent after
+ * the fork. */
 #include "driver.h"
 
 #include <stdio.h>
@@ -11,11 +12,11 @@
 int main(void) {
   char why[200];
   int n = 0;
-  CHECK(cuInit(0) == CUDA_SUCCESS); /* of the slots: nothing is open */
+  CHECK(cuInit(0) == CUDA_SUCCESS); /* the slot's stand-in: the driver is not loaded */
   CHECK(cuDeviceGetCount(&n) == CUDA_ERROR_NOT_INITIALIZED);
   CHECK(paceline_cuda_load(why, sizeof why) == PACELINE_CUDA_LOADED);
   CHECK(cuInit(0) == CUDA_SUCCESS && cuDeviceGetCount(&n) == CUDA_SUCCESS && n == 1);
-  CHECK(cuMemAllocManaged(NULL, 1, 0) == CUDA_ERROR_NOT_FOUND); /* cu knows it, this driver does not */
+  CHECK(cuMemAllocManaged(NULL, 1, 0) == CUDA_ERROR_NOT_FOUND); /* cu refers to it, this driver lacks it */
   fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {

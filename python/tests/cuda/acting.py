@@ -1,7 +1,7 @@
-"""How long acting takes on a GPU that is idle, and on one that does a window's updates: the two should be close, as kernels that
-environments wait for go first.
+"""Measures the time of acting on an idle GPU, and on a GPU that runs a window's updates.
 
-The actions are those of a frozen policy; beside it, a DQN learns on the same GPU from a thread of its own.
+Both times should be close, because acting has the higher stream priority. A frozen policy chooses
+the actions, while another thread trains a DQN on the same GPU.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def make(tiny: bool, device: str) -> Any:
 
 
 def milliseconds(model: Any, rows: int, calls: int, more: Callable[[], bool]) -> list[float]:
-    """The time of each call, for so many calls or while more says so."""
+    """Returns the times of up to `calls` calls. After 10 calls it stops as soon as more() is false."""
     import numpy as np
 
     obs = np.stack([model.observation_space.sample() for _ in range(rows)])
@@ -53,7 +53,7 @@ def main() -> None:
     steps = 400 if args.tiny else 60_000
     results: list[dict[str, Any]] = []
     with make(args.tiny, args.device) as acting, make(args.tiny, args.device) as learning:
-        learning.learn(40 if args.tiny else 2000, log_interval=None)  # the warm-up: updates begin at once from then on
+        learning.learn(40 if args.tiny else 2000, log_interval=None)  # the warm-up: the next step starts updates
         for state in "idle", "in a window":
             for rows in ROWS:
                 learner = threading.Thread(
@@ -61,9 +61,9 @@ def main() -> None:
                 )
                 if state != "idle":
                     learner.start()
-                    time.sleep(0.2)  # until a window has begun
-                goes_on = learner.is_alive if learner.ident is not None else lambda: True
-                times = milliseconds(acting, rows, calls, goes_on)
+                    time.sleep(0.2)  # a window begins
+                running = learner.is_alive if learner.ident is not None else lambda: True
+                times = milliseconds(acting, rows, calls, running)
                 if learner.ident is not None:
                     learning.stop()
                     learner.join()
@@ -73,8 +73,8 @@ def main() -> None:
                      "p99": ordered[int(0.99 * (len(ordered) - 1))], "most": ordered[-1]}
                 )  # fmt: skip
                 print(results[-1], flush=True)
-                says = ", ".join(f"{r['state']} {r['rows']}: {r['median']:.3f} (p99 {r['p99']:.3f}) ms" for r in results)
-                Path(args.out).write_text(json.dumps({"summary": says, "results": results}, indent=1))
+                summary = ", ".join(f"{r['state']} {r['rows']}: {r['median']:.3f} (p99 {r['p99']:.3f}) ms" for r in results)
+                Path(args.out).write_text(json.dumps({"summary": summary, "results": results}, indent=1))
 
 
 if __name__ == "__main__":

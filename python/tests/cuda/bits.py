@@ -1,7 +1,7 @@
-"""Two runs with equal settings on one GPU: the same bits, for some settings, with a callback as without, and where updates are
-enqueued one behind the other as where each is waited for.
+"""Checks that runs with equal settings on one GPU give the same bits.
 
-Each run is a process of its own. Its digest is of the replay memory, of both networks, and of the mean loss.
+The runs are repeated, with and without a callback, and with a wait after each update.
+Each run is a separate process. Its digest covers the replay memory, both networks and the mean loss.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 # environments, window, precision
 CASES = [(1, 1000, "fp32"), (16, 1000, "fp32"), (16, 10_000, "fp32"), (16, 1000, "tf32"), (16, 1000, "bf16")]
-LONG = [(1, 10_000, "fp32")]  # as long as all others together
+LONG = [(1, 10_000, "fp32")]  # takes as long as all CASES together
 PLAIN, CALLBACK, ONE_BY_ONE = WAYS = "plain", "callback", "one by one"
 TINY = [(1, 20, "fp32"), (4, 40, "fp32")]
 
 
 def digest(envs: int, window: int, precision: str, way: str, device: str, tiny: bool) -> str:
-    """What a run ends with: one and a half windows behind a warm-up."""
+    """Digest of a run of a warm-up and one and a half windows."""
     from paceline import DQN
 
     own = (
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--out", required=True)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--all", action="store_true", help="the longest setting, too")
+    parser.add_argument("--all", action="store_true", help="also run the longest setting")
     parser.add_argument("--one", nargs=4, metavar=("ENVS", "WINDOW", "PRECISION", "WAY"))
     args = parser.parse_args()
     if args.one:
@@ -76,15 +76,15 @@ def main() -> None:
                 print(f"W={envs}, window {window}, {precision}, {failed}", flush=True)
             runs.setdefault(way, []).append(failed or done.stdout.strip())
         same = {name: len({*digests}) == 1 for name, digests in runs.items()}
-        same["one as the other"] = len({digests[0] for digests in runs.values()}) == 1
+        same["all ways"] = len({digests[0] for digests in runs.values()}) == 1
         same["all ended"] = not any("status" in digest for digests in runs.values() for digest in digests)
         results.append({"envs": envs, "window": window, "precision": precision, "same": same, "runs": runs})
         print(f"W={envs}, window {window}, {precision}: {'the same bits' if all(same.values()) else f'OTHER BITS: {same}'}", flush=True)
         right = sum(all(r["same"].values()) for r in results)
-        says = f"{right} of {len(results)} settings give the same bits, of {len(cases)} to be run"
+        summary = f"{right} of {len(results)} settings give the same bits, of {len(cases)} to be run"
         Path(args.out).write_text(
             json.dumps(
-                {"summary": says, "results": results},
+                {"summary": summary, "results": results},
                 indent=1,
             )
         )

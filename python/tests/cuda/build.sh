@@ -1,14 +1,15 @@
 #!/bin/sh
-# Builds what the tests on a GPU need, for a machine that has neither Go nor a compiler nor a network.
+# Builds the folder of the tests on a GPU, for a machine without Go, compiler and network.
 #
 #     python/tests/cuda/build.sh python folder
 #
-# python: one that has what python/wheels/requirements.txt lists. The folder gets the wheel with CUDA, Go's test
-# programs, the program that drives kernels, the software device, Atari's ROMs (in ale-py's wheel), the wheels that
-# paceline needs, numpy's for each Python of $PYTHONS (none: numpy is installed there), and run.sh, which runs it all.
+# python: a Python with the packages of python/wheels/requirements.txt. The folder gets the wheel with
+# CUDA, the Go test programs, the program that runs kernels, the software device, Atari's ROMs (in
+# ale-py's wheel), the wheels that paceline needs, and run.sh, which runs the tests. It also gets a
+# numpy wheel for each Python version in $PYTHONS (none: the machine has numpy).
 set -eu
 PYTHONS=${PYTHONS-}
-LIMIT=56000000 # bytes: a machine takes 64 MiB, of the working tree and of this
+LIMIT=56000000 # bytes: a machine accepts 64 MiB, including the working tree
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 [ $# -eq 2 ] || { echo "python/tests/cuda/build.sh: a python and a folder are needed" >&2; exit 2; }
 case $1 in /*) python=$1 ;; *) python=$PWD/$1 ;; esac
@@ -21,12 +22,12 @@ mkdir -p "$folder/wheels" "$folder/roms" "$folder/go" "$folder/software"
 
 GPU=1 python/wheels/build.sh "$python" "$folder/wheels" "$arch"
 
-# Go's programs have most of their code in common: packed together, they take a tenth of their size.
+# The Go programs share most of their code: compressed together, they shrink to a tenth.
 programs=$(mktemp -d)
 trap 'rm -rf "$programs"' EXIT
 for package in cuda nn agents/dqn agents/a2c agents/ppo agents/pqn; do
   name=$(basename "$package")
-  mkdir -p "$folder/go/$name" # where it runs
+  mkdir -p "$folder/go/$name" # the program's working directory
   touch "$folder/go/$name/.keep"
   core/cuda/go.sh test -c -trimpath -ldflags '-s -w' -o "$programs/$name.test" "./core/$package"
 done
@@ -38,7 +39,7 @@ with lzma.open(sys.argv[2], "wb", filters=[{"id": lzma.FILTER_LZMA2, "preset": 6
         for program in sorted(Path(sys.argv[1]).iterdir()):
             archive.add(program, program.name)
 EOF
-# Those of core/nn's tests that a GPU takes part in.
+# The names of core/nn's tests that use a GPU.
 awk '/^func /{name = ""} /^func Test/{name = $2; sub(/\(.*/, "", name)} name != "" && /onBoth\(|onEveryDevice\(|needGPU\(|cudatest\.Need\(/{print name}' \
   core/nn/*_test.go | sort -u >"$folder/go/nn/on_gpu"
 cp core/cuda/kernels.zip "$folder/go/cuda/"

@@ -1,7 +1,8 @@
-"""Trains DQN on Pong until 30 full games at epsilon 0.01 have a mean of at least 18, in slices that fit a part's time.
+"""Trains DQN on Pong until 30 full games at epsilon 0.01 have a mean return of at least 18.
 
-A slice that ends before that leaves a checkpoint with its replay memory in --state, from which the next call goes on. The figures
-have the curve over steps and seconds, evaluations, and the time that training took; the policy is beside them.
+A call trains for one slice of time. If the slice does not reach the goal, it saves a checkpoint with
+the replay memory in --state, and the next call resumes it. The report has the learning curve over
+steps and seconds, the evaluations, and the training time. The policy is saved next to the report.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 GOAL, GAMES, EPSILON = 18.0, 30, 0.01
-PROMISING = 17.0  # the mean return of the latest episodes at which it is worth 30 games
+PROMISING = 17.0  # evaluate when the latest episodes have this mean return
 CHUNK, MOST = 25_000, 6_000_000  # steps
 
 
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     parser.add_argument("--state", required=True, help="a folder")
-    parser.add_argument("--seconds", type=float, default=400, help="of a slice, saving not counted")
+    parser.add_argument("--seconds", type=float, default=400, help="of a slice, without saving")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
     args = parser.parse_args(arguments)
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if progress.exists() and checkpoint.exists():
         report = json.loads(progress.read_text())
     if report["reached"]:
-        print("it was reached before")
+        print("an earlier slice reached the goal")
     elif report["slices"]:
         model = DQN.load(checkpoint, device=args.device)
     else:
@@ -77,12 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     last = report["curve"][-1]
     seconds = f"{report['trained_seconds']:.0f} s of training"
     if report["reached"]:
-        says = f"a mean of {best['mean']:.1f} of {GAMES} games at epsilon {EPSILON} after {last['steps']:,} steps and {seconds}"
+        summary = f"mean return {best['mean']:.1f} over {GAMES} games at epsilon {EPSILON} after {last['steps']:,} steps and {seconds}"
     else:
-        says = (
-            f"not there yet after {last['steps']:,} steps and {seconds}: the latest episodes return {last['mean_return']:.1f}; call again"
-        )
-    report["summary"] = says
+        summary = f"goal not reached after {last['steps']:,} steps and {seconds}: mean return {last['mean_return']:.1f}; call again"
+    report["summary"] = summary
     out.write_text(json.dumps(report, indent=1))
     print(report["summary"])
     if not report["reached"] and last["steps"] >= most:
@@ -90,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def train(model: Any, report: dict[str, Any], goal: float, chunk: int, most: int, promising: float, until: float) -> None:
-    """One slice, of one chunk at least."""
+    """Runs one slice, at least one chunk."""
     first = True
     while (first or time.monotonic() < until) and model.num_timesteps < most:
         first = False

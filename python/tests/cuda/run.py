@@ -1,19 +1,25 @@
-"""Tests and measurements on a GPU, from what build.sh built: `make test-cuda`. README.md has the order of calls on a machine that is lent.
+"""Tests and measurements on a GPU, with the folder that build.sh built: `make test-cuda`.
 
-    run.sh [part or call ...]      all parts where none is named; table1 stands for table1.1, table1.2 ..., call1 for the parts of a call
+    run.sh [part or call ...]
 
-Each part ends within 8 minutes and writes its figures (part.json) and what it printed (part.*.log) to the folder results beside this
-folder, in test-cuda-work (test-cuda-software for SOFTWARE=1), which a new build leaves as it is; summary.json has all parts that
-ever ran there. A line for each part says what came of it: ok, FAILED, TIMED OUT, or left out with the reason. The exit status is 1 where
-a part failed or was not done in time.
+The default is all parts; table1 means table1.1, table1.2 ..., call1 means the parts of that call.
+README.md has the calls on a leased machine.
 
-    OUT=folder        gets all results as one file, test-cuda.tar.gz, anew after each part
-    CALL_SECONDS=570  no part begins later, and the last one is cut off there
-    DEVICE=cuda:1     another GPU than the first
-    SOFTWARE=1        the same parts, reduced, on a device in software: what this file and the programs do can be seen without a GPU
-    PARTS_OF_TABLE1   of how many parts table1 is (6)
+A part ends within 8 minutes. It writes its report (part.json) and its output (part.*.log) to
+test-cuda-work/results next to this folder (test-cuda-software/results with SOFTWARE=1). A new build
+keeps these files. summary.json has all parts that ever ran there. The runner prints a line per
+part: ok, FAILED, TIMED OUT, or "left out" with the reason. The exit status is 1 if a part failed or
+timed out.
 
-It needs Python 3.10 or newer. numpy is taken from the wheels beside this file where it is not installed.
+    OUT=folder        gets all results as one file, test-cuda.tar.gz, rewritten after each part
+    CALL_SECONDS=570  time limit: no part starts after it, and it stops the running part
+    DEVICE=cuda:1     the GPU; default: the first
+    SOFTWARE=1        the same parts, reduced, on the software device: tests this runner and the
+                      programs without a GPU
+    PARTS_OF_TABLE1   number of parts of table1; default: 6
+
+The runner needs Python 3.10 or newer. If numpy is not installed, the runner uses the numpy wheel of
+this folder.
 """
 
 from __future__ import annotations
@@ -31,25 +37,27 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from steps import FAILED, LEFT_OUT, OK, TIMED_OUT, LeftOut, Result, Step, last_line, of_go, of_sanitizer, run, worst
+from steps import FAILED, LEFT_OUT, OK, TIMED_OUT, LeftOut, Result, Step, last_line, parse_go, parse_sanitizer, run, worst
 
-LIMIT = 480.0  # seconds of a part
-# Read the text of the sources, which is not here, or compile it.
-_OF_SOURCES = ("TestBothBuildsAreOne", "TestSymbolsAreThoseOfCu", "TestSoftware", "TestArgs", "TestFork")
-_ROW_MS, _OF_PYTORCH = 0.12, 1.5  # goals of one of 1,000 updates in a row; what misses them is said, and is no failure
+LIMIT = 480.0  # seconds per part
+# These tests read or compile the sources, which this folder does not have.
+_NEED_SOURCES = ("TestBothBuildsHaveTheSameAPI", "TestSymbolsMatchCu", "TestSoftwareDevice", "TestArgsMatchC", "TestFork")
+# Goals for each of 1,000 updates in a row. The summary names missed goals; they are not failures.
+_ROW_MS, _PYTORCH_RATIO = 0.12, 1.5
 _KERNELS = "^(TestConv|TestDense|TestTD|TestArgmax|TestActorCritic|TestNorm|TestElementwise|TestOptimizers|TestGather|TestPick)$"
 _STEPPERS = "^(TestStepper|TestQStepper|TestNotFinite|TestWindow)$/^cuda$"
 
 
 class Machine:
-    """What is here: folders, Python's path, the GPU."""
+    """The folders, the environment and the GPU of this machine."""
 
     def __init__(self, here: Path, environ: Mapping[str, str]) -> None:
         self.here = here
         self.software = environ.get("SOFTWARE", "") not in ("", "0")
-        # What is carried stays small, and carrying it again does not replace results or Pong's checkpoint.
-        beside = here.with_name(here.name + ("-software" if self.software else "-work"))
-        self.out, self.work = beside / "results", beside / "work"
+        # Outside of `here`: the copied folder stays small, and copying it again keeps the results
+        # and Pong's checkpoint.
+        outside = here.with_name(here.name + ("-software" if self.software else "-work"))
+        self.out, self.work = outside / "results", outside / "work"
         self.archive = Path(environ["OUT"]).resolve() / "test-cuda.tar.gz" if environ.get("OUT") else None
         self.until = time.monotonic() + float(environ.get("CALL_SECONDS") or "inf")
         self.table1 = 14 if self.software else int(environ.get("PARTS_OF_TABLE1") or 6)
@@ -63,19 +71,19 @@ class Machine:
             folder = str(here / "software")
             self.env |= {"PACELINE_CUDA_TEST": "software", "PACELINE_SOFTWARE": folder, "LD_LIBRARY_PATH": folder}
         elif index := environ.get("DEVICE", "cuda").partition(":")[2]:
-            # The programs' "cuda" is this one.
+            # The programs use "cuda", the first visible GPU.
             visible = environ.get("CUDA_VISIBLE_DEVICES", "")
             self.env["CUDA_VISIBLE_DEVICES"] = visible.split(",")[int(index)] if visible else index
         self.gpu: dict[str, Any] = {}
         self.no_gpu = ""
 
     def prepare(self) -> None:
-        """Unpacks what is packed, unless an earlier call has, and looks for a GPU."""
+        """Unpacks programs and wheels, unless an earlier call did, and looks for a GPU."""
         programs, stamp = self.here / "go" / "programs.tar.xz", self.work / "unpacked"
-        of = f"{programs.stat().st_mtime_ns} {sys.version}"
-        if not stamp.exists() or stamp.read_text() != of:
+        version = f"{programs.stat().st_mtime_ns} {sys.version}"
+        if not stamp.exists() or stamp.read_text() != version:
             self._unpack(programs)
-            stamp.write_text(of)
+            stamp.write_text(version)
         tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
         ask = "import json, numpy, gymnasium; from paceline import _lib; print(json.dumps(_lib.take_json(_lib.lib().paceline_devices)))"
         found = subprocess.run([sys.executable, "-c", ask], env={**os.environ, **self.env}, capture_output=True, text=True, timeout=120)
@@ -88,7 +96,7 @@ class Machine:
             self.no_gpu = devices["reason"]
 
     def pack(self) -> None:
-        """Writes all results into the one file that comes back."""
+        """Writes all results to the file that the call returns."""
         if self.archive:
             self.archive.parent.mkdir(parents=True, exist_ok=True)
             new = self.archive.with_suffix(".new")
@@ -118,7 +126,7 @@ class Machine:
         (self.here / "go" / "server").chmod(0o755)
 
     def code(self) -> Path:
-        """The kernels' machine code for this GPU, in a file."""
+        """Returns a file with the kernels' machine code for this GPU."""
         chip = self.gpu["compute_capability"].replace(".", "")
         with zipfile.ZipFile(self.here / "go" / "cuda" / "kernels.zip") as kernels:
             chips = sorted((int(n[3:-6]) for n in kernels.namelist() if n.endswith(".cubin")), reverse=True)
@@ -131,7 +139,7 @@ class Machine:
     # -------------------------------------------------------------- steps
 
     def go(self, name: str, tests: str, *options: str, under: Sequence[str] = (), label: str = "", **more: Any) -> Step:
-        """Tests of Go's; under: what runs the program."""
+        """A step of Go tests. under: the command that runs the program."""
         env = self.env | {
             "PACELINE_CUDA_SERVER": str(self.here / "go" / "server"),
             "PACELINE_CUDA_CODE": "" if self.software else str(self.code()),
@@ -141,7 +149,7 @@ class Machine:
         return Step(label or name, command, folder=self.here / "go" / name, env=env, **more)
 
     def go_each(self, name: str, names: Sequence[str], part: str = "", *options: str, **more: Any) -> list[Step]:
-        """Top-level tests of Go's, each in a process of its own: a GPU that is lost in one of them is lost for that process alone."""
+        """Top-level Go tests in separate processes: a process that lost the GPU cannot use it again."""
         return [self.go(name, f"^{test}${part}", *options, label=f"{name}.{test}", limit=240.0, **more) for test in names]
 
     def tests(self, name: str) -> list[str]:
@@ -164,7 +172,7 @@ class Machine:
 
 
 def installed(name: str) -> bool:
-    """Whether Python imports it here without our help."""
+    """Whether the package is installed, apart from the wheels of this folder."""
     return subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, timeout=120).returncode == 0
 
 
@@ -172,7 +180,7 @@ def installed(name: str) -> bool:
 
 
 def probe(m: Machine) -> list[Step]:
-    """What there is on the machine."""
+    """Describes the machine: tools, cores, memory, disk, GPU."""
     tools = "for tool in nvidia-smi ncu nsys compute-sanitizer gcc; do command -v $tool || echo no $tool; done"
     ask = f"{tools}; nproc; free -g; df -h .; {sys.executable} -c 'import torch; print(torch.__version__)'; nvidia-smi"
     report = {"gpu": m.gpu, "python": sys.version, "summary": f"{m.gpu['name']}, CUDA {m.gpu.get('cuda')}, Python {sys.version.split()[0]}"}
@@ -182,8 +190,9 @@ def probe(m: Machine) -> list[Step]:
 
 
 def go_cuda(m: Machine) -> list[Step]:
-    left_out = (*_OF_SOURCES, "TestAgreement")
-    names = ["TestDevices", "TestLaunch", "TestGraph", "TestGather"] if m.software else m.tests("cuda")
+    left_out = (*_NEED_SOURCES, "TestAgreement")
+    few = ["TestDevicesAreDescribed", "TestLaunchRunsTheKernel", "TestReplayRunsBothBranches", "TestGather"]
+    names = few if m.software else m.tests("cuda")
     return m.go_each("cuda", [name for name in names if name not in left_out])
 
 
@@ -200,7 +209,7 @@ def go_methods(m: Machine) -> list[Step]:
 
 
 def nodes(m: Machine) -> list[Step]:
-    """The time of each kernel of an update: by launches in a row, and as ncu sees the nodes of the graph, where it is installed."""
+    """Measures the time of each kernel of an update: by launches in a row, and with ncu if installed."""
     file = m.out / "nodes.figures.json"
     steps = [m.go("nn", "^TestNodes$", figures=file, env={"PACELINE_FIGURES": str(file)}, label="nodes")]
     tool = shutil.which("ncu", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
@@ -253,7 +262,7 @@ def rates(m: Machine) -> list[Step]:
 
 def sanitize(m: Machine) -> list[Step]:
     if m.software:
-        raise LeftOut("compute-sanitizer knows no device in software; make test-kernels has sanitizers for it")
+        raise LeftOut("compute-sanitizer cannot run the software device; make test-kernels runs it under other sanitizers")
     tool = shutil.which("compute-sanitizer", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
     if not tool:
         raise LeftOut("compute-sanitizer is not installed")
@@ -263,12 +272,12 @@ def sanitize(m: Machine) -> list[Step]:
     if refusal := re.search(r".*(?:Device not supported|not supported on|Unable to|Failed to initialize).*", text):
         raise LeftOut(f"compute-sanitizer does not run here: {refusal[0].strip('= ')}")
     if found.status == TIMED_OUT:
-        raise LeftOut(f"compute-sanitizer was not done with one test after {found.seconds:.0f} s")
+        raise LeftOut(f"compute-sanitizer did not finish one test in {found.seconds:.0f} s")
     steps = []
     for kind in ("memcheck", "racecheck", "initcheck"):
         under = [tool, "--tool", kind, "--target-processes", "all", "--error-exitcode", "99"]
         steps.append(m.go("nn", _STEPPERS, "-test.short", under=under, label=f"{kind}.nn", limit=75.0))
-        # The smaller cases of those tests, as under the sanitizers of a compiler.
+        # As under a compiler's sanitizers, these tests run fewer and smaller cases.
         small = {"PACELINE_CUDA_SANITIZER": "compute"}
         steps.append(m.go("cuda", _KERNELS, "-test.short", under=under, label=f"{kind}.kernels", limit=75.0, env=small))
     return steps
@@ -290,18 +299,18 @@ class Part(NamedTuple):
     says: Callable[[Machine, list[Result]], str] = lambda m, results: "; ".join(r.says for r in results)
 
 
-def of_tests(m: Machine, results: list[Result]) -> str:
+def summarize_tests(m: Machine, results: list[Result]) -> str:
     found = [r.figures for r in results if "passed" in r.figures]
     passed, left_out = sum(f["passed"] for f in found), sum(len(f["left_out"]) for f in found)
     return "; ".join([f"{passed} passed, {left_out} left out", *(r.says for r in results if r.status != OK)])
 
 
-def of_sanitize(m: Machine, results: list[Result]) -> str:
+def summarize_sanitize(m: Machine, results: list[Result]) -> str:
     clean = sum(r.status == OK for r in results)
     return "; ".join([f"{clean} of {len(results)} runs are clean", *(r.says for r in results if r.status != OK)])
 
 
-def of_update(m: Machine, results: list[Result]) -> str:
+def summarize_update(m: Machine, results: list[Result]) -> str:
     report = results[0].figures
     if not report:
         return results[0].says
@@ -314,46 +323,46 @@ def of_update(m: Machine, results: list[Result]) -> str:
         return ", ".join([*says, f"PyTorch left out: {report['torch_left_out']}"])
     ratio = {name: value for name, value in report["ratio"].items() if name.startswith("row") and not name.endswith("eager")}
     says += [f"{name} {value:.2f}" for name, value in ratio.items()]
-    if min(ratio.values(), default=0.0) < _OF_PYTORCH:
-        says.append(f"below the goal of {_OF_PYTORCH} times PyTorch")
+    if min(ratio.values(), default=0.0) < _PYTORCH_RATIO:
+        says.append(f"below the goal of {_PYTORCH_RATIO} times PyTorch")
     return ", ".join(says + [f"PyTorch left out: {what}" for what in report["torch"]["left_out"]])
 
 
-def of_agreement(m: Machine, results: list[Result]) -> str:
+def summarize_agreement(m: Machine, results: list[Result]) -> str:
     lines = [f"{a['precision']}: gradient {a['gradient']:.1e}, weights {a['weights']:.1e}, loss {a['loss']:.2%}"
              for a in results[0].figures.get("agreement", [])]  # fmt: skip
     return "; ".join(lines + ([] if results[0].status == OK else [results[0].says]))
 
 
-def of_table1(m: Machine, results: list[Result]) -> str:
+def summarize_table1(m: Machine, results: list[Result]) -> str:
     if results[0].status != OK:
         return results[0].says
     return f"{len(results[0].figures['runs'])} runs; " + results[-1].says
 
 
 def parts(m: Machine) -> dict[str, Part]:
-    """In the order in which they run, what later ones depend on first."""
+    """All parts, in the order in which they run."""
     every = {
         "probe": Part(probe),
-        "go.cuda": Part(go_cuda, of_tests),
-        "go.nn": Part(go_nn, of_tests),
-        "ours": Part(ours, of_update),
+        "go.cuda": Part(go_cuda, summarize_tests),
+        "go.nn": Part(go_nn, summarize_tests),
+        "ours": Part(ours, summarize_update),
         "nodes": Part(nodes),
-        "agreement": Part(agreement, of_agreement),
-        "go.methods": Part(go_methods, of_tests),
+        "agreement": Part(agreement, summarize_agreement),
+        "go.methods": Part(go_methods, summarize_tests),
         "bits": Part(bits),
         "acting": Part(acting),
-        "update": Part(update, of_update),
+        "update": Part(update, summarize_update),
         "rates": Part(rates),
         "pong": Part(pong),
-        "sanitize": Part(sanitize, of_sanitize),
+        "sanitize": Part(sanitize, summarize_sanitize),
     }
     for i in range(1, m.table1 + 1):
-        every[f"table1.{i}"] = Part(lambda m, i=i: table1(m, i), of_table1)
+        every[f"table1.{i}"] = Part(lambda m, i=i: table1(m, i), summarize_table1)
     return every | {"bits.all": Part(all_bits)}
 
 
-# The calls of two leases, as README.md has them: the first three are one lease, the others the second.
+# The calls of README.md: one lease for calls 1 to 3, another for calls 4 to 6.
 CALLS = {
     "call1": ("probe", "go.cuda", "go.nn", "ours", "nodes", "agreement"),
     "call2": ("go.methods", "bits", "acting", "update", "rates"),
@@ -365,7 +374,7 @@ CALLS = {
 
 
 def chosen(names: Sequence[str], every: Mapping[str, Part], software: bool = False) -> list[str]:
-    """The parts of the command line."""
+    """Returns the parts that the command line names."""
     if not names:
         return [name for name in every if not software or not name.startswith("table1.") or name == "table1.1"]
     names = [part for name in names for part in CALLS.get(name, (name,))]
@@ -376,7 +385,7 @@ def chosen(names: Sequence[str], every: Mapping[str, Part], software: bool = Fal
 
 
 def do(m: Machine, name: str, part: Part) -> dict[str, Any]:
-    """Runs a part, writes its figures, and returns what the summary has of it."""
+    """Runs a part, writes its report, and returns its entry in the summary."""
     limit = min(LIMIT, m.until - time.monotonic())
     left, results, reports = limit, [], {}
     try:
@@ -388,10 +397,10 @@ def do(m: Machine, name: str, part: Part) -> dict[str, Any]:
             log = m.out / f"{name}.{step.name}.log"
             result = run(step, log, left)
             text = log.read_text(errors="replace")
-            if result.status == FAILED and "is lost, and what lay in its memory" in text:
+            if result.status == FAILED and "is lost with the contents of its memory" in text:
                 result = name_the_kernel(m, name, step, result, left - result.seconds)
             if name.startswith("go.") or name == "sanitize":
-                result = result._replace(figures=of_go(text) | (of_sanitizer(text) if name == "sanitize" else {}))
+                result = result._replace(figures=parse_go(text) | (parse_sanitizer(text) if name == "sanitize" else {}))
                 if result.figures.get("errors"):
                     result = result._replace(status=FAILED, says=result.figures["first"])
             elif "--json" in step.command and result.status == OK and not step.figures:
@@ -410,12 +419,12 @@ def do(m: Machine, name: str, part: Part) -> dict[str, Any]:
 
 
 def name_the_kernel(m: Machine, part: str, step: Step, result: Result, seconds: float) -> Result:
-    """Runs a step that lost the GPU once more, kernel by kernel, and adds which one it was."""
+    """Runs a step that lost the GPU again, and adds the name of the kernel to the message."""
     env = {**(step.env or {}), "PACELINE_CUDA_EAGER": "1"}
     log = m.out / f"{part}.{step.name}.eager.log"
     again = run(step._replace(env=env, figures=None, limit=min(step.limit, 120.0)), log, max(seconds, 1.0))
     found = re.search(r"running (\w+ \(.*?\)) failed: (.*)", log.read_text(errors="replace"))
-    which = f"the kernel {found[1]}: {found[2]}" if found else "kernel by kernel it is not lost"
+    which = f"the kernel {found[1]}: {found[2]}" if found else "kernel by kernel the GPU is not lost"
     return result._replace(seconds=result.seconds + again.seconds, says=f"{result.says}; {which}"[:600])
 
 
@@ -437,7 +446,7 @@ def main(names: Sequence[str]) -> int:
         file.write_text(json.dumps(summary, indent=1))
         m.pack()
     if "go.cuda" in todo and not m.no_gpu:
-        print(f"left out of go.cuda: {', '.join(_OF_SOURCES)}, which read the sources; others say why in go.cuda.*.log")
+        print(f"left out of go.cuda: {', '.join(_NEED_SOURCES)}, which need the sources; go.cuda.*.log has the reasons of other skips")
     return int(any(summary[name]["status"] in (FAILED, TIMED_OUT) for name in todo))
 
 

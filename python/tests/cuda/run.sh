@@ -1,3 +1,3 @@
 #!/bin/sh
-# Runs parts of the tests on a GPU, those named or all: see run.py, whose interpreter is $PYTHON.
+# Runs the tests on a GPU with run.py, which documents the arguments. $PYTHON is the interpreter.
 exec "${PYTHON:-python3}" "$(dirname "$0")/run.py" "$@"

@@ -1,4 +1,4 @@
-"""Programs with a time limit, and what they print: for run.py."""
+"""Steps of run.py: runs programs with a time limit and parses their output."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SAYS = re.compile(r"\s+\w+_test\.go:\d+: (.*)")
 
 
 class LeftOut(Exception):
-    """A part that cannot run here; the reason."""
+    """A part cannot run here; the argument is the reason."""
 
 
 class Step(NamedTuple):
-    """A program of a part. figures: the file that it writes JSON to; limit: seconds, at most those that the part has left."""
+    """A program of a part. figures: the JSON file that it writes; limit: seconds."""
 
     name: str
     command: Sequence[str]
@@ -41,7 +41,7 @@ class Result(NamedTuple):
 
 
 def run(step: Step, log: Path, seconds: float) -> Result:
-    """Runs a step; its log gets all that it prints."""
+    """Runs a step. The log gets the program's output."""
     began, limit = time.monotonic(), min(seconds, step.limit)
     if step.figures:
         step.figures.unlink(missing_ok=True)
@@ -58,7 +58,7 @@ def run(step: Step, log: Path, seconds: float) -> Result:
         except subprocess.TimeoutExpired:
             status = None
         finally:
-            with contextlib.suppress(ProcessLookupError):  # its children, too
+            with contextlib.suppress(ProcessLookupError):  # the process group includes its children
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     took, text = time.monotonic() - began, log.read_text(errors="replace")
@@ -67,7 +67,7 @@ def run(step: Step, log: Path, seconds: float) -> Result:
         with contextlib.suppress(OSError, ValueError):
             figures = json.loads(step.figures.read_text())
     if status is None:
-        return Result(TIMED_OUT, took, f"not done after {took:.0f} s: {last_line(text)}", figures)
+        return Result(TIMED_OUT, took, f"stopped after {took:.0f} s: {last_line(text)}", figures)
     if status != 0:
         return Result(FAILED, took, first_failure(text) or f"status {status}: {last_line(text)}", figures)
     return Result(OK, took, str(figures.get("summary", "")) or last_line(text), figures)
@@ -78,7 +78,7 @@ def last_line(text: str) -> str:
 
 
 def first_failure(text: str) -> str:
-    """The first test of Go's that failed, and why."""
+    """Returns the first Go test that failed, and its message."""
     running, said = "", dict[str, str]()
     for line in text.splitlines():
         if line.startswith(("panic: ", "fatal error: ")):
@@ -93,8 +93,8 @@ def first_failure(text: str) -> str:
     return ""
 
 
-def of_go(text: str) -> dict[str, Any]:
-    """What tests of Go's printed with -test.v: how many passed, and why others were left out."""
+def parse_go(text: str) -> dict[str, Any]:
+    """Parses the output of Go tests with -test.v: numbers of passes and failures, reasons of skips."""
     passed = failed = 0
     skipped: dict[str, str] = {}
     said: dict[str, str] = {}
@@ -107,14 +107,14 @@ def of_go(text: str) -> dict[str, Any]:
         elif found := re.match(r"(\s*)--- (PASS|FAIL|SKIP): (\S+)", line):
             if found[2] == "SKIP":
                 skipped[found[3]] = said.get(found[3], "")
-            elif not found[1]:  # not one of its parts
+            elif not found[1]:  # a top-level test, not a subtest
                 passed += found[2] == "PASS"
                 failed += found[2] == "FAIL"
     return {"passed": passed, "failed": failed, "left_out": skipped}
 
 
-def of_sanitizer(text: str) -> dict[str, Any]:
-    """What compute-sanitizer found."""
+def parse_sanitizer(text: str) -> dict[str, Any]:
+    """Parses the output of compute-sanitizer."""
     found = re.findall(r"^=+ ((?:Invalid|Error|Race|Uninitialized|Potential|Program hit|Unused|Leaked|Misaligned).*)", text, re.MULTILINE)
     return {
         "errors": len(found),

@@ -1,9 +1,9 @@
-// Command symbols writes symbols.h: the functions of CUDA's driver that core/cuda has a
-// trampoline for. They are those that gorgonia.org/cu refers to, called or not, because the
-// library could not be loaded where one of them is missing, and those that this library
-// calls, which a driver must have.
+// Command symbols writes symbols.h: the functions of CUDA's driver that have a trampoline in
+// core/cuda. The list has every function that gorgonia.org/cu refers to, called or not: the process
+// could not load the library if one of them were undefined. NEEDED marks the functions that core/cuda
+// calls; a driver must have all of these.
 //
-// It is run by "core/cuda/go.sh generate ./core/cuda", after a new version of cu.
+// "core/cuda/go.sh generate ./core/cuda" runs this command. Run it after an update of cu.
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// needed are the functions that core/cuda calls, through cu or not, by the names that they
-// have in libcuda.so.1. None is newer than CUDA 12.0, so that driver 525 has them all.
+// needed has the functions that core/cuda calls, directly or through cu, by their names in
+// libcuda.so.1. All of them are in CUDA 12.0, so driver 525 has them.
 var needed = strings.Fields(`
 	cuInit cuDriverGetVersion cuGetErrorName cuGetErrorString
 	cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid cuDeviceTotalMem_v2 cuDeviceGetAttribute
@@ -42,7 +42,7 @@ func main() {
 		if slices.Contains(needed, name) {
 			kind = "NEEDED"
 		}
-		if name == "cuInit" { // answers otherwise than the rest before the driver is open
+		if name == "cuInit" { // returns success before the driver is loaded
 			kind = "INIT"
 		}
 		fmt.Fprintf(&b, "%s(%d, %s)\n", kind, i, name)
@@ -56,8 +56,7 @@ func main() {
 	}
 }
 
-// referred returns the names that the linker looks for on behalf of cu's object files, those
-// that are functions of its own left out.
+// referred returns the driver functions that cu's object files leave undefined.
 func referred() (names []string) {
 	archive := strings.TrimSpace(output("go", "list", "-tags", "gpu", "-export", "-f", "{{.Export}}", "gorgonia.org/cu"))
 	listing := output("nm", archive)
