@@ -24,7 +24,7 @@ func (r *Reinforce) Update(int) (done bool, err error) {
 	}
 	b, sum := r.Rollout.Batch(), 0.0
 	for k, w := range b.Weights {
-		sum += float64(w) * float64(b.Returns[k])
+		sum += float64(float64(w) * float64(b.Returns[k]))
 	}
 	mean := float32(sum / float64(r.Rollout.Steps()))
 	for k, g := range b.Returns {
