@@ -99,7 +99,7 @@ static void cartridges(void) {
   INVALID(paceline_console_new(&c, path, "", 0, 0, 0, 1), "game");
   INVALID(paceline_console_new(&c, path, "te\xFFtris", 0, 0, 0, 1), "game");
   INVALID(paceline_console_new(&c, file("mine.bin", 4096), NULL, 1, 0, 0, 1), "neither its MD5");
-  INVALID(paceline_console_new(&c, path, NULL, 0, 0, 0, 1), "other_md5 goes by its name");
+  INVALID(paceline_console_new(&c, path, NULL, 0, 0, 0, 1), "other_md5 finds the game by the name of the file");
   INVALID(paceline_console_new(&c, file("pong.bin", 4095), NULL, 1, 0, 0, 1), "4095 bytes, must be 2048, 4096");
   INVALID(paceline_console_new(&c, file("pong.bin", 2 << 20), NULL, 1, 0, 0, 1), "no cartridge is larger");
   INVALID(paceline_console_new(&c, tmp("."), NULL, 0, 0, 0, 1), "must be a file");
