@@ -192,7 +192,7 @@ soak: $(VENV)/.test ## random calls on vector environments from several threads 
 
 test-torch: $(VENV)/.test $(VENV)/.torch ## recompute PyTorch's results and compare
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json
-	PACELINE_TORCH_REFERENCE=$(abspath $(VENV))/reference.json go test -count=1 -run TestAgainstTorch ./core/nn
+	PACELINE_TORCH_REFERENCE=$(abspath $(VENV))/reference.json go test -count=1 -run TestAgainstTorch ./core/nn/cpu
 	$(PY) python/tests/on_policy_torch.py
 
 # A separate virtual environment: PyTorch takes some gigabytes, and make test runs without PyTorch and
@@ -239,7 +239,7 @@ test-arm64: arm64-tools ## Go and C tests built for arm64, under an emulator (a 
 
 test-gpu: $(VENV)/.test ## CUDA on the software device: Go tests with the tag gpu, the library with and without CUDA, Python tests (6 minutes; no GPU)
 	core/cuda/go.sh vet ./...
-	core/cuda/go.sh test ./core/cuda ./core/nn
+	core/cuda/go.sh test ./core/cuda ./core/nn/gpu
 	core/cuda/go.sh test -run GPU ./core/agents/...
 	sh capi/ctest/gpu.sh build/gpu
 	PACELINE_LIBRARY=$(CURDIR)/build/gpu/with/libpaceline.so PACELINE_SOFTWARE=$(CURDIR)/build/gpu/software $(PY) -m pytest -q python/tests/test_device.py

@@ -7,14 +7,13 @@ import "C"
 
 import (
 	"encoding/json"
-	"fmt"
 	"runtime"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/bench"
-	"github.com/paceline-rl/paceline/core/cuda"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 //export pacelineGoBuildInfo
@@ -44,7 +43,7 @@ func pacelineGoOpenDescriptors() { time.AfterFunc(time.Hour, func() {}).Stop() }
 
 // gpu describes the GPU support of this build.
 func gpu() string {
-	if cuda.Built {
+	if train.HasCUDA {
 		return "CUDA 12 (NVIDIA driver 525 or newer)"
 	}
 	return "left out of this build (GPU=1 builds CUDA in)"
@@ -67,16 +66,12 @@ func pacelineGoDevices(out **C.char, why *C.pl_error) C.int {
 			Devices []device `json:"devices"`
 			Reason  string   `json:"reason"`
 		}{Devices: []device{}}
-		infos, err := cuda.Devices()
+		infos, err := train.GPUs()
 		if err != nil {
 			list.Reason = err.Error()
 		}
 		for _, i := range infos {
-			list.Devices = append(list.Devices, device{
-				Device: fmt.Sprintf("cuda:%d", i.Index), Name: i.Name, UUID: i.UUID,
-				Capability: fmt.Sprintf("%d.%d", i.Major, i.Minor), Memory: i.Bytes,
-				CUDA: fmt.Sprintf("%d.%d", i.Driver/1000, i.Driver%1000/10),
-			})
+			list.Devices = append(list.Devices, device(i))
 		}
 		text, err := json.Marshal(list)
 		return putText(out, string(text), err)

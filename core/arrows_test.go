@@ -35,6 +35,9 @@ var layers = []string{
 	"core/policy",
 	"core/replay",
 	"core/rollout",
+	"core/nn/devices",
+	"core/nn/cpu core/nn/gpu",
+	"core/nn/graph",
 	"core/nn",
 	"core/experience",
 	"core/cuda",
@@ -48,6 +51,7 @@ var layers = []string{
 	"core/cpu core/rng core/nearest",
 	"core/fault",
 	"include",
+	"gorgonia.org/*",
 }
 
 // rules forbid imports that the order of the layers allows.
@@ -56,13 +60,20 @@ var rules = []struct {
 	broken func(a arrow) bool
 }{
 	{"core imports nothing outside core", func(a arrow) bool {
-		return in(a.from, "core") && !in(a.to, "core")
+		return in(a.from, "core") && !in(a.to, "core") && !in(a.to, "gorgonia.org")
 	}},
 	{"packages for tests are imported by tests only", func(a arrow) bool {
 		return isForTests(a.to) && !isForTests(a.from)
 	}},
 	{"a method knows environments by their interface only", func(a arrow) bool {
 		return in(a.from, "core/agents") && (in(a.to, "core/env/builtin") || in(a.to, "core/atari"))
+	}},
+	{"networks are values: only the devices import Gorgonia, the kernels and CUDA", func(a arrow) bool {
+		return in(a.from, "core/nn") && !in(a.from, "core/nn/cpu") && !in(a.from, "core/nn/gpu") && !isForTests(a.from) &&
+			(in(a.to, "core/kernel") || in(a.to, "core/cuda") || in(a.to, "gorgonia.org") && a.from != "core/nn/graph")
+	}},
+	{"CUDA belongs to core/nn/gpu", func(a arrow) bool {
+		return in(a.to, "core/cuda") && !in(a.from, "core/cuda") && a.from != "core/nn/gpu" && !isForTests(a.from)
 	}},
 	{"the replay memory does not know networks", func(a arrow) bool {
 		return in(a.from, "core/replay") && in(a.to, "core/nn")
@@ -91,7 +102,7 @@ func (a arrow) String() string { return a.from + " -> " + a.to }
 
 // isForTests reports whether a package is for tests only.
 func isForTests(pkg string) bool {
-	return in(pkg, "core/train/traintest") || in(pkg, "core/env/envtest")
+	return in(pkg, "core/train/traintest") || in(pkg, "core/env/envtest") || in(pkg, "core/nn/nntest")
 }
 
 // in reports whether a package lies in the folder or below it.
@@ -182,7 +193,7 @@ func arrows(t *testing.T) (all []arrow, packages []string) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if to, ok := strings.CutPrefix(imported, module+"/"); ok {
+				if to, ok := strings.CutPrefix(imported, module+"/"); ok || in(imported, "gorgonia.org") {
 					all = append(all, arrow{from, to, name})
 				}
 			}
@@ -215,8 +226,16 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 	}{
 		{"core/train", "core/nn", ""},
 		{"core/nn", "core/train", "point down"},
-		{"core/nn/gorgonia", "core/nn", ""},
-		{"core/nn", "core/nn/gorgonia", ""},
+		{"core/nn/cpu", "core/nn", ""},
+		{"core/nn", "core/nn/cpu", "point down"},
+		{"core/nn/gpu", "core/nn/cpu", "point down"},
+		{"core/nn/cpu", "core/kernel", ""},
+		{"core/nn", "core/kernel", "are values"},
+		{"core/nn/graph", "gorgonia.org/gorgonia", ""},
+		{"core/nn", "gorgonia.org/gorgonia", "are values"},
+		{"core/nn/gpu", "core/cuda", ""},
+		{"core/nn/devices", "core/cuda", "are values"},
+		{"core/train", "core/cuda", "belongs"},
 		{"core/nn", "core/experience", ""},
 		{"core/replay", "core/nn", "networks"},
 		{"core/env/builtin", "core/atari/games", ""},

@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/cpu"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
@@ -141,7 +142,7 @@ func makeTrial(t *testing.T, w, cores int, k kind) *trial {
 	}
 	spec := x.walks[0].Spec()
 	net := nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{8}}}, Heads: []nn.Head{{Name: "q", Out: 3}}}
-	device := must(nn.NewCPU(1, nil))(t)
+	device := must(cpu.New(1, nil))(t)
 	t.Cleanup(device.Close)
 	x.config = actor.Config{
 		Spec: spec, Envs: w, Seed: seed, Sink: x.journal, Cores: budget, Groups: k.groups, Joint: must(device.Network(net, w))(t),
@@ -177,7 +178,7 @@ func twin(t *testing.T, x *trial, i, n int, episodes *[]actor.Episode) []string 
 	t.Helper()
 	j := make(journal, 1)
 	e := must(traintest.MakeWalk(seed)(i))(t)
-	device := must(nn.NewCPU(1, nil))(t)
+	device := must(cpu.New(1, nil))(t)
 	defer device.Close()
 	net := must(device.Network(nn.Spec{Obs: x.config.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{8}}}, Heads: []nn.Head{{Name: "q", Out: 3}}}, 1))(t)
 	stream := rng.New(seed, "explore", i)

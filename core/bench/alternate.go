@@ -9,6 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/devices"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/rollout"
@@ -73,7 +74,7 @@ func newSampler(o *AlternateOptions, envs, groups, act, step, cores int, cost *s
 		return x, err
 	}
 	closes(pool.Close)
-	device, err := nn.NewCPU(act, budget)
+	device, err := devices.Open("cpu", act, budget)
 	if err != nil {
 		return x, err
 	}

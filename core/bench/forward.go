@@ -10,6 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/cpu"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -96,7 +97,7 @@ func (r *ForwardResult) prepare() error {
 	if err != nil {
 		return err
 	}
-	device, err := nn.NewCPU(1, nil)
+	device, err := cpu.New(1, nil)
 	if err != nil {
 		return err
 	}

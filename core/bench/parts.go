@@ -11,6 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/cpu"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
@@ -203,7 +204,7 @@ func (m *learner) make(net nn.Spec, cores, rows, w int) (err error) {
 	if m.pool, err = threads.NewPool(cores, nil); err != nil {
 		return err
 	}
-	if m.device, err = nn.NewCPU(cores, nil); err != nil {
+	if m.device, err = cpu.New(cores, nil); err != nil {
 		return err
 	}
 	if m.stepper, err = m.device.QStepper(stepperConfig(net, rows), false); err != nil {

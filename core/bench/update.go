@@ -10,6 +10,8 @@ import (
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/cpu"
+	"github.com/paceline-rl/paceline/core/nn/devices"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
@@ -148,7 +150,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 	if err := decode(&o); err != nil {
 		return nil, err
 	}
-	device, err := nn.NewDevice(o.Device, 1, nil)
+	device, err := devices.Open(o.Device, 1, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -203,8 +205,8 @@ func benchUpdate(decode func(any) error) (any, error) {
 			}
 			cases = append(cases, c)
 			update := UpdateResult{Work: "update", Batch: o.Batch, Precision: precision, Threads: n}
-			update.Flop, update.Done = spec.ForwardFlop(o.Batch)
-			flop, done := spec.GradientFlop(o.Batch)
+			update.Flop, update.Done = cpu.ForwardFlop(spec, o.Batch)
+			flop, done := cpu.GradientFlop(spec, o.Batch)
 			update.Flop, update.Done = update.Flop+flop, update.Done+done
 			c.minibatch, c.picks = memory.Minibatch(o.Batch), make([]int, o.Batch)
 			sample := UpdateResult{Work: "sample", Batch: o.Batch, Precision: precision, Threads: n}
@@ -220,7 +222,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 			}
 			for _, rows := range o.Act {
 				act := UpdateResult{Work: "act", Batch: rows, Precision: precision, Threads: n}
-				act.Flop, act.Done = spec.ForwardFlop(rows)
+				act.Flop, act.Done = cpu.ForwardFlop(spec, rows)
 				report.Results = append(report.Results, act)
 			}
 		}

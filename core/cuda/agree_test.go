@@ -15,6 +15,7 @@ import (
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/devices"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -114,7 +115,7 @@ func (q *task) run(t *testing.T, name string, precision nn.Precision) *outcome {
 			t.Fatal(err)
 		}
 	}
-	d, err := nn.NewDevice(name, min(4, runtime.NumCPU()), nil)
+	d, err := devices.Open(name, min(4, runtime.NumCPU()), nil)
 	check(err)
 	defer d.Close()
 	spec := q.spec

@@ -3,6 +3,8 @@ package cuda
 import (
 	"errors"
 	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // ErrNotBuilt is returned by every call in a build without the tag gpu.
@@ -10,7 +12,7 @@ var ErrNotBuilt = errors.New("this build of Paceline has no CUDA in it: build it
 
 // ErrLost is wrapped by the error of a kernel or GPU failure after which this process can no longer
 // use the device. The contents of the GPU's memory are lost.
-var ErrLost = errors.New("the GPU is lost")
+var ErrLost = fault.ErrDeviceLost
 
 // Info describes a GPU.
 type Info struct {

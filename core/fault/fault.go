@@ -41,6 +41,9 @@ var (
 	ErrTimedOut = errors.New("the time limit was over first")
 	// ErrNotFinite refuses NaN and infinity in observations, rewards, losses and parameters.
 	ErrNotFinite = errors.New("must be finite")
+	// ErrDeviceLost is wrapped by an error after which a device that computes is of no use to this
+	// process: a kernel went wrong, or the GPU did. The contents of the device's memory are gone.
+	ErrDeviceLost = errors.New("the GPU is lost")
 	// ErrNoneAllowed refuses an action mask that allows no action.
 	ErrNoneAllowed = errors.New("must allow one")
 )

@@ -10,7 +10,7 @@ import (
 )
 
 // Device is what computes: memory for parameters, and the graphs that run on them.
-// NewCPU returns one. Everything made by a device is used with parameters of the
+// nn/devices opens one by name. Everything made by a device is used with parameters of the
 // same device.
 type Device interface {
 	// Name says what computes: "cpu", or "cuda:0", a space and in brackets the GPU's name.
@@ -31,8 +31,8 @@ type Device interface {
 	// Weighted.
 	QStepper(c StepperConfig, double bool) (QStepper, error)
 	// Backup returns what keeps copies of sets and of an optimiser of this device in host
-	// memory; nil where they are there.
-	Backup(sets []*Params, o Optimizer) (*Backup, error)
+	// memory.
+	Backup(sets []*Params, o Optimizer) (Backup, error)
 	// Average moves to towards from, element by element: to = (1-weight)*to +
 	// weight*from. Updates becomes from's. As CopyFrom, it panics where they have not
 	// the same size.
@@ -43,7 +43,8 @@ type Device interface {
 	// Busy returns how long cores of a budget have worked for callers, beside the callers'
 	// own, added over them. It may be called at any time.
 	Busy() time.Duration
-	// Lost returns the error, which wraps ErrLost, that has ended the device; nil: none has.
+	// Lost returns the error, which wraps fault.ErrDeviceLost, that has ended the device; nil:
+	// none has.
 	Lost() error
 	// Close frees the device. There must be no call in progress, and none after on
 	// anything that it made; calling Close again does nothing.
@@ -80,6 +81,17 @@ type Outputs struct {
 func (o *Outputs) Row(h, i int) []float32 {
 	width := len(o.Values[h]) / o.Rows
 	return o.Values[h][i*width : (i+1)*width : (i+1)*width]
+}
+
+// Argmax returns the first index of the largest value that mask allows; nil allows all.
+func Argmax(values []float32, mask []byte) int32 {
+	best := -1
+	for a, v := range values {
+		if (mask == nil || mask[a] != 0) && (best < 0 || v > values[best]) {
+			best = a
+		}
+	}
+	return int32(best)
 }
 
 // Batch is a minibatch of n rows, in the caller's memory.
@@ -242,6 +254,21 @@ type StackStepper interface {
 	OwnTransitions() *experience.Transitions
 }
 
+// Backup keeps copies in host memory of what a device changes in its own, for the case that the
+// device is lost. That of a device that computes in host memory does nothing. One goroutine at a
+// time.
+type Backup interface {
+	// Make begins a copy of the sets and the optimiser as they are; they may change once Make
+	// returns.
+	Make() error
+	// Poll notes whether the copy that Make began last is complete: a lost device no longer says.
+	Poll()
+	// Restore overwrites sets and optimiser, in host memory, with the newest complete copy. It
+	// reports whether there is one, and whether it is the one that Make began last. It is called
+	// after the device was lost.
+	Restore() (ok, last bool)
+}
+
 // NotFinite is the error of an update whose loss or gradient is not finite. It wraps
 // fault.ErrNotFinite.
 type NotFinite struct {
@@ -254,8 +281,8 @@ func (e *NotFinite) Error() string {
 }
 func (e *NotFinite) Unwrap() error { return fault.ErrNotFinite }
 
-// checkRows checks the rows that something is made for.
-func checkRows(rows int) error {
+// CheckRows checks the number of rows that a Network or a Learner is made for.
+func CheckRows(rows int) error {
 	if rows < 1 || rows > MaxRows {
 		return fmt.Errorf("rows: %d, must be 1 to %d", rows, MaxRows)
 	}

@@ -28,10 +28,10 @@ func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 		return nil, err
 	}
 	p := NewParams(l)
-	layers, _ := s.layers() // Layout has accepted them
+	layers, _ := s.Layers() // Layout has accepted them
 	for i, y := range layers {
-		weight, bias := p.view(l.Params[2*i]), p.view(l.Params[2*i+1])
-		if y.norm != nil {
+		weight, bias := p.Piece(l.Params[2*i]), p.Piece(l.Params[2*i+1])
+		if y.Norm != nil {
 			for j := range weight {
 				weight[j] = 1
 			}
@@ -40,15 +40,15 @@ func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 		}
 		switch s.Init {
 		case "orthogonal":
-			orthogonal(weight, len(weight)/y.fanIn(), y.fanIn(), y.gain, r)
+			orthogonal(weight, len(weight)/y.FanIn(), y.FanIn(), y.Gain, r)
 			clear(bias)
 			continue
 		case "he_normal":
-			truncatedGaussians(weight, y.gain/math.Sqrt(float64(y.fanIn())), r)
+			truncatedGaussians(weight, y.Gain/math.Sqrt(float64(y.FanIn())), r)
 			clear(bias)
 			continue
 		}
-		bound := 1 / math.Sqrt(float64(y.fanIn()))
+		bound := 1 / math.Sqrt(float64(y.FanIn()))
 		for _, part := range [][]float32{weight, bias} {
 			for j := range part {
 				part[j] = float32(r.Uniform(-bound, bound))

@@ -1,16 +1,18 @@
-package nn
+package nn_test
 
 import (
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/nntest"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
 func TestUniformInit(t *testing.T) {
-	s := smallNature()
-	p, same, other := mustInit(t, s, 1), mustInit(t, s, 1), mustInit(t, s, 2)
+	s := nntest.SmallNature()
+	p, same, other := nntest.Init(t, s, 1), nntest.Init(t, s, 1), nntest.Init(t, s, 2)
 	if !slices.Equal(p.Host(), same.Host()) || slices.Equal(p.Host(), other.Host()) {
 		t.Error("parameters must depend on the stream and on nothing else")
 	}
@@ -21,7 +23,7 @@ func TestUniformInit(t *testing.T) {
 		}
 		bound := 1 / math.Sqrt(float64(fanIn))
 		var largest, sum, squares float64
-		for _, v := range p.view(part) {
+		for _, v := range p.Piece(part) {
 			largest = max(largest, math.Abs(float64(v)))
 			sum += float64(v)
 			squares += float64(v) * float64(v)
@@ -41,27 +43,27 @@ func TestUniformInit(t *testing.T) {
 // are those of the network without them.
 func TestInitOfNorms(t *testing.T) {
 	for _, init := range []string{"uniform", "orthogonal", "he_normal"} {
-		for _, plain := range []Spec{oneCNN(), twoMLPs()} {
+		for _, plain := range []nn.Spec{nntest.OneCNN(), nntest.TwoMLPs()} {
 			plain.Init = init
-			want := mustInit(t, plain, 1)
-			for _, s := range norms(plain) {
-				p, k := mustInit(t, s, 1), 0
-				layers, _ := s.layers()
+			want := nntest.Init(t, plain, 1)
+			for _, s := range nntest.Norms(plain) {
+				p, k := nntest.Init(t, s, 1), 0
+				layers, _ := s.Layers()
 				for i, l := range layers {
-					weight, bias := p.view(p.Layout.Params[2*i]), p.view(p.Layout.Params[2*i+1])
-					if l.norm != nil {
+					weight, bias := p.Piece(p.Layout.Params[2*i]), p.Piece(p.Layout.Params[2*i+1])
+					if l.Norm != nil {
 						if slices.ContainsFunc(weight, func(v float32) bool { return v != 1 }) || slices.ContainsFunc(bias, func(v float32) bool { return v != 0 }) {
-							t.Errorf("%s: %s does not start as scale 1 and bias 0", s.name(), l.name)
+							t.Errorf("%s: %s does not start as scale 1 and bias 0", nntest.Name(s), l.Name)
 						}
 						continue
 					}
-					if !slices.Equal(weight, want.view(want.Layout.Params[k])) || !slices.Equal(bias, want.view(want.Layout.Params[k+1])) {
-						t.Errorf("%s: %s is not that of the network without norm", s.name(), l.name)
+					if !slices.Equal(weight, want.Piece(want.Layout.Params[k])) || !slices.Equal(bias, want.Piece(want.Layout.Params[k+1])) {
+						t.Errorf("%s: %s is not that of the network without norm", nntest.Name(s), l.Name)
 					}
 					k += 2
 				}
 				if k != len(want.Layout.Params) {
-					t.Errorf("%s: %d parameters of layers, want %d", s.name(), k, len(want.Layout.Params))
+					t.Errorf("%s: %d parameters of layers, want %d", nntest.Name(s), k, len(want.Layout.Params))
 				}
 			}
 		}
@@ -71,21 +73,21 @@ func TestInitOfNorms(t *testing.T) {
 // Weights are orthogonal matrices of the layers' gains, biases 0.
 func TestOrthogonalInit(t *testing.T) {
 	for _, c := range []struct {
-		spec  Spec
+		spec  nn.Spec
 		gains map[string]float64 // of the layers that have another than the root of 2
 	}{
-		{twoMLPs(), map[string]float64{"action_net.weight": 0.01, "value_net.weight": 1}},
-		{oneCNN(), map[string]float64{"action_net.weight": 0.01, "value_net.weight": 1}},
-		{smallMLP(), nil}, // a head without a gain of its own
+		{nntest.TwoMLPs(), map[string]float64{"action_net.weight": 0.01, "value_net.weight": 1}},
+		{nntest.OneCNN(), map[string]float64{"action_net.weight": 0.01, "value_net.weight": 1}},
+		{nntest.SmallMLP(), nil}, // a head without a gain of its own
 	} {
 		s := c.spec
 		s.Init = "orthogonal"
-		p, same, other := mustInit(t, s, 1), mustInit(t, s, 1), mustInit(t, s, 2)
+		p, same, other := nntest.Init(t, s, 1), nntest.Init(t, s, 1), nntest.Init(t, s, 2)
 		if !slices.Equal(p.Host(), same.Host()) || slices.Equal(p.Host(), other.Host()) {
 			t.Error("parameters must depend on the stream and on nothing else")
 		}
 		for _, part := range p.Layout.Params {
-			w := p.view(part)
+			w := p.Piece(part)
 			if len(part.Shape) == 1 {
 				if slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
 					t.Errorf("%s: %v, must be 0", part.Name, w)
@@ -132,7 +134,7 @@ func TestOrthogonalIsUniform(t *testing.T) {
 	positive, trace, traceSquares := 0.0, 0.0, 0.0
 	w := make([]float32, 9)
 	for range n {
-		orthogonal(w, 3, 3, 1, r)
+		nn.Orthogonal(w, 3, 3, 1, r)
 		x := func(i int) float64 { return float64(w[i]) }
 		for i := range w {
 			mean[i] += x(i) / n
@@ -157,7 +159,7 @@ func TestOrthogonalIsUniform(t *testing.T) {
 
 func TestGaussian(t *testing.T) {
 	for _, x := range []float64{1e-300, 1e-9, 0.1, 0.5, math.Nextafter(math.Sqrt2/2, 0), math.Sqrt2 / 2, 0.9, 1 - 1e-9, 1, 1.5, 1e10} {
-		if got, want := logarithm(x), math.Log(x); math.Abs(got-want) > 3e-16*math.Abs(want) {
+		if got, want := nn.Logarithm(x), math.Log(x); math.Abs(got-want) > 3e-16*math.Abs(want) {
 			t.Errorf("log(%v) = %v, want %v", x, got, want)
 		}
 	}
@@ -166,7 +168,7 @@ func TestGaussian(t *testing.T) {
 	var moments [5]float64
 	inside := 0.0
 	for range n {
-		x := gaussian(r)
+		x := nn.Gaussian(r)
 		for k := range moments {
 			moments[k] += math.Pow(x, float64(k)) / n
 		}
@@ -186,19 +188,19 @@ func TestGaussian(t *testing.T) {
 }
 
 func BenchmarkOrthogonalNature(b *testing.B) {
-	s := atari()
+	s := nntest.Atari()
 	s.Init = "orthogonal"
 	for b.Loop() {
-		mustInit(b, s, 1)
+		nntest.Init(b, s, 1)
 	}
 }
 
 // Layers' weights have the deviation of their gain over the root of their inputs and none
 // is beyond 2.3 of it; a head's gain is its own.
 func TestHeNormalInit(t *testing.T) {
-	s := smallNature()
+	s := nntest.SmallNature()
 	s.Init, s.Heads[0].Gain = "he_normal", 1
-	p := mustInit(t, s, 1)
+	p := nntest.Init(t, s, 1)
 	for k := 0; k < len(p.Layout.Params); k += 2 {
 		weight, bias := p.Layout.Params[k], p.Layout.Params[k+1]
 		fanIn := float64(weight.Size / weight.Shape[0])
@@ -207,14 +209,14 @@ func TestHeNormalInit(t *testing.T) {
 			want = math.Sqrt(1 / fanIn)
 		}
 		var largest, squares float64
-		for _, v := range p.view(weight) {
+		for _, v := range p.Piece(weight) {
 			largest, squares = max(largest, math.Abs(float64(v))), squares+float64(v)*float64(v)
 		}
 		n := float64(weight.Size)
 		if got := math.Sqrt(squares / n); math.Abs(got/want-1) > 4/math.Sqrt(2*n) || largest > 2.28*want || largest < 1.5*want {
 			t.Errorf("%s: deviation %v and %v at most, want a deviation of %v", weight.Name, got, largest, want)
 		}
-		if slices.ContainsFunc(p.view(bias), func(v float32) bool { return v != 0 }) {
+		if slices.ContainsFunc(p.Piece(bias), func(v float32) bool { return v != 0 }) {
 			t.Errorf("%s is not 0", bias.Name)
 		}
 	}

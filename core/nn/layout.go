@@ -37,8 +37,8 @@ func (l *Layout) tensors() []Tensor {
 	return ts
 }
 
-// checkParams checks a parameter set of one call.
-func (l *Layout) checkParams(name string, p *Params) error {
+// CheckParams checks a parameter set of one call. The error begins with name.
+func (l *Layout) CheckParams(name string, p *Params) error {
 	if p == nil || p.Layout == nil || !l.Equal(p.Layout) || len(p.host) != l.Size {
 		n := 0
 		if p != nil {
@@ -49,11 +49,11 @@ func (l *Layout) checkParams(name string, p *Params) error {
 	return nil
 }
 
-// Layout returns the named pieces of the network's parameters: each layer's
-// weight and bias, and those of the normalisation behind it, trunk by trunk from the observation on, then the heads. The
-// error is one sentence that names the field which makes the network impossible.
+// Layout returns the named pieces of the network's parameters: the weight and the bias of each
+// layer, trunk by trunk from the observation on, then the heads. The error is one sentence that
+// names the field which makes the network impossible.
 func (s Spec) Layout() (*Layout, error) {
-	layers, err := s.layers()
+	layers, err := s.Layers()
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func (s Spec) Layout() (*Layout, error) {
 		l.Size += size
 	}
 	for _, y := range layers {
-		add(y.name+".weight", y.weightShape()...)
-		add(y.name+".bias", y.biasShape()...)
+		add(y.Name+".weight", y.WeightShape()...)
+		add(y.Name+".bias", y.BiasShape()...)
 		if l.Size > maxParams {
 			for i, t := range s.Trunks {
 				if t.Arch == "mlp" {
@@ -76,35 +76,4 @@ func (s Spec) Layout() (*Layout, error) {
 		}
 	}
 	return l, nil
-}
-
-// ForwardFlop returns the floating-point operations of a forward pass: as the
-// textbook counts them, and those of the products that the kernels do (fewer in
-// convolutions). Normalisations are not counted. s is a network that Layout accepts.
-func (s Spec) ForwardFlop(rows int) (textbook, done float64) { return s.flop(rows, 1, 1) }
-
-// GradientFlop returns those of a gradient: a forward pass, and two products
-// backward for every layer but those that read the observation, which needs no
-// gradient.
-func (s Spec) GradientFlop(rows int) (textbook, done float64) { return s.flop(rows, 2, 3) }
-
-func (s Spec) flop(rows, passesFirst, passes int) (textbook, done float64) {
-	layers, _ := s.layers()
-	for _, l := range layers {
-		if l.norm != nil {
-			continue
-		}
-		t := 2 * float64(l.in*l.out)
-		d := t
-		if l.conv != nil {
-			t, d = l.conv.Flop()
-		}
-		n := passes
-		if l.from < 0 {
-			n = passesFirst
-		}
-		textbook += float64(rows*n) * t
-		done += float64(rows*n) * d
-	}
-	return textbook, done
 }

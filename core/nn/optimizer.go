@@ -3,11 +3,8 @@ package nn
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
-
-	"github.com/paceline-rl/paceline/core/kernel"
 )
 
 // OptimizerConfig names an optimiser and its constants. A zero field stands for
@@ -53,37 +50,26 @@ type OptimizerConfig struct {
 	FirstAverage float64
 }
 
-// rule is an optimiser's arithmetic and its documented defaults.
-type rule struct {
+// optimizers are the state arrays and the defaults of each optimiser. A zero field of the defaults
+// is a setting that the optimiser does not have.
+var optimizers = map[string]struct {
 	state    []string
-	defaults OptimizerConfig // zero fields do not exist in this rule
-	apply    func(o *optimizer, theta, grad []float32, by, lr float32)
+	defaults OptimizerConfig
+}{
+	"adam":          {[]string{"m", "v"}, OptimizerConfig{Beta1: .9, Beta2: .999, Eps: 1e-8}},
+	"radam":         {[]string{"m", "v"}, OptimizerConfig{Beta1: .9, Beta2: .999, Eps: 1e-8}},
+	"adagrad":       {[]string{"sum"}, OptimizerConfig{Eps: 1e-10}},
+	"rmsprop":       {[]string{"square_avg"}, OptimizerConfig{Decay: .99, Eps: 1e-8}},
+	"rmsprop_mnih":  {[]string{"square_avg", "grad_avg"}, OptimizerConfig{Decay: .95, Eps: .01, Centered: true, EpsInside: true}},
+	"rmsprop_keras": {[]string{"square_avg", "grad_avg"}, OptimizerConfig{Decay: .95, Eps: .01, Centered: true}},
 }
 
-var rules = map[string]rule{
-	"adam":          {[]string{"m", "v"}, OptimizerConfig{Beta1: .9, Beta2: .999, Eps: 1e-8}, applyAdam},
-	"radam":         {[]string{"m", "v"}, OptimizerConfig{Beta1: .9, Beta2: .999, Eps: 1e-8}, applyRAdam},
-	"adagrad":       {[]string{"sum"}, OptimizerConfig{Eps: 1e-10}, applyAdaGrad},
-	"rmsprop":       {[]string{"square_avg"}, OptimizerConfig{Decay: .99, Eps: 1e-8}, applyRMSProp},
-	"rmsprop_mnih":  {[]string{"square_avg", "grad_avg"}, OptimizerConfig{Decay: .95, Eps: .01, Centered: true, EpsInside: true}, applyRMSProp},
-	"rmsprop_keras": {[]string{"square_avg", "grad_avg"}, OptimizerConfig{Decay: .95, Eps: .01, Centered: true}, applyRMSProp},
-}
-
-type optimizer struct {
-	cfg   OptimizerConfig // defaults filled in
-	rule  rule
-	step  int64
-	state []Tensor
-
-	team *kernel.Team
-}
-
-// resolve checks the configuration, fills in its defaults and returns the names of
-// the arrays of its state.
-func (c *OptimizerConfig) resolve() (state []string, err error) {
-	r, ok := rules[c.Name]
+// Complete checks the configuration, fills in the defaults and returns the names of the arrays of
+// the optimiser's state.
+func (c *OptimizerConfig) Complete() (state []string, err error) {
+	r, ok := optimizers[c.Name]
 	if !ok {
-		names := slices.Sorted(maps.Keys(rules))
+		names := slices.Sorted(maps.Keys(optimizers))
 		return nil, fmt.Errorf("optimizer.name: %q, must be one of %s", c.Name, strings.Join(names, ", "))
 	}
 	for _, f := range []struct {
@@ -130,72 +116,30 @@ func (c *OptimizerConfig) resolve() (state []string, err error) {
 	return state, nil
 }
 
-func (d *cpu) Optimizer(cfg OptimizerConfig, size int) (Optimizer, error) {
-	names, err := cfg.resolve()
+// NewState completes c and returns fresh arrays of the optimiser's state for size parameters.
+func (c *OptimizerConfig) NewState(size int) (state []Tensor, err error) {
+	names, err := c.Complete()
 	if err != nil {
 		return nil, err
 	}
 	if size < 1 {
 		return nil, fmt.Errorf("optimizer: %d parameters, must be at least 1", size)
 	}
-	o := &optimizer{cfg: cfg, rule: rules[cfg.Name], team: d.team}
 	for _, name := range names {
-		o.state = append(o.state, Tensor{name, []int{size}, make([]float32, size)})
+		state = append(state, Tensor{name, []int{size}, make([]float32, size)})
 	}
-	if cfg.FirstAverage != 0 {
-		s := o.state[0].Data
-		for i := range s {
-			s[i] = float32(cfg.FirstAverage)
+	if c.FirstAverage != 0 {
+		for i := range state[0].Data {
+			state[0].Data[i] = float32(c.FirstAverage)
 		}
 	}
-	return o, nil
+	return state, nil
 }
 
-func (o *optimizer) Step() int64        { return o.step }
-func (o *optimizer) SetStep(step int64) { o.step = step }
-func (o *optimizer) State() []Tensor    { return o.state }
-
-func (o *optimizer) Apply(p *Params, grad []float32, factor float32, lr float64) error {
-	if n := len(o.state[0].Data); len(p.host) != n || len(grad) != n {
-		return fmt.Errorf("optimizer: %d parameters and %d gradients, must be %d each", len(p.host), len(grad), n)
-	}
-	o.step++
-	o.rule.apply(o, p.Host(), grad, factor, float32(lr))
-	p.Updates++
-	p.Wrote()
-	return nil
-}
-
-func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64, factor float32) {
-	norm = math.Sqrt(kernel.SumSquares(o.team, grad))
-	return norm, clip(norm, max)
-}
-
-// clip returns what brings a norm to at most max.
-func clip(norm, max float64) float32 {
+// ClipFactor returns the factor that scales a norm down to at most max, 1 where it is at most max.
+func ClipFactor(norm, max float64) float32 {
 	if by := max / (norm + 1e-6); !(by >= 1) {
 		return float32(by)
 	}
 	return 1
-}
-
-func applyAdam(o *optimizer, theta, grad []float32, by, lr float32) {
-	kernel.Adam(o.team, theta, grad, by, o.state[0].Data, o.state[1].Data, lr, o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
-}
-
-func applyRAdam(o *optimizer, theta, grad []float32, by, lr float32) {
-	kernel.RAdam(o.team, theta, grad, by, o.state[0].Data, o.state[1].Data, lr, o.cfg.Beta1, o.cfg.Beta2, float32(o.cfg.Eps), o.step)
-}
-
-func applyAdaGrad(o *optimizer, theta, grad []float32, by, lr float32) {
-	kernel.AdaGrad(o.team, theta, grad, by, o.state[0].Data, lr, float32(o.cfg.Eps))
-}
-
-func applyRMSProp(o *optimizer, theta, grad []float32, by, lr float32) {
-	var avg []float32
-	if o.cfg.Centered {
-		avg = o.state[1].Data
-	}
-	kernel.RMSProp(o.team, theta, grad, by, avg, o.state[0].Data, lr, o.cfg.Decay, float32(o.cfg.Eps),
-		o.cfg.Centered, o.cfg.EpsInside)
 }

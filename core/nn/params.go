@@ -5,33 +5,30 @@ import (
 	"sync/atomic"
 )
 
-// Params is a set of network parameters: one flat array with named views. It is
-// made by NewParams, and not copied as a value.
+// Params is a set of network parameters: one flat array with named pieces. NewParams makes it; a
+// Params is not copied as a value.
 //
-// The array is in host memory. A GPU that computes with the set has a copy in its own
-// memory, and what it writes stays there until somebody asks for Host.
+// The array is in host memory. A device with memory of its own keeps a copy there (DeviceCopy),
+// and may have changed the copy; Host downloads it first.
 type Params struct {
 	Layout *Layout
-	// Updates is how many updates the parameters have seen: what a step records,
-	// and what lag is counted in. Optimizer.Apply counts it, CopyFrom copies it,
-	// and a Load or SetParameters assigns it.
+	// Updates is the number of updates of the parameters: a step records it, and lag is counted
+	// in it. Optimizer.Apply counts it, CopyFrom copies it, and a load assigns it.
 	Updates uint64
-	// Writes counts the changes of the parameters, by whomever: what was made of
-	// them, such as packed weights, is good while it stays. It is neither saved nor
-	// hashed.
+	// Writes counts the changes of the parameters. It is neither saved nor hashed.
 	Writes uint64
 
 	host []float32
-	id   uint64 // no other set has it; 0: not made by NewParams, never cached
+	id   uint64 // no other set has it
 
-	onGPU atomic.Pointer[gpuCopy] // nil: there is none
+	device atomic.Pointer[DeviceCopy] // nil: there is none
 }
 
-// Set is a set of parameters by the name that a host knows it by.
+// Set is a set of parameters under the name that the host uses.
 type Set struct {
 	Name     string // "q_net", "q_net_target", "policy"
 	Params   *Params
-	Writable bool // a host may write it
+	Writable bool // the host may write it
 }
 
 var sets atomic.Uint64 // made so far
@@ -41,19 +38,25 @@ func NewParams(l *Layout) *Params {
 	return &Params{Layout: l, host: make([]float32, l.Size), id: sets.Add(1)}
 }
 
-// Host returns the Layout.Size floats in host memory, always the same ones. Where a GPU has
-// changed them, they are copied from there; from a GPU that is lost they cannot be, and are
-// what they were when somebody asked before. Whoever changes them in place calls Wrote. As a
-// read of the set, it is for when nobody writes it.
+// Host returns the Layout.Size floats in host memory, always the same ones. If a device has newer
+// ones, Host downloads them; after the loss of the device they are those of the latest download.
+// A caller that changes them in place calls Wrote. Host reads the set: no writer may run.
 func (p *Params) Host() []float32 {
-	if c := p.onGPU.Load(); c != nil {
-		c.download(p)
+	if c := p.device.Load(); c != nil {
+		(*c).Download(p)
 	}
 	return p.host
 }
 
-// Wrote says that what Host returned was changed in place.
+// Wrote counts a change in place of what Host returned.
 func (p *Params) Wrote() { p.Writes++ }
+
+// Version identifies the contents of a set: parameters of equal versions have the same bits. No
+// set has the zero Version.
+type Version struct{ set, writes uint64 }
+
+// Version returns the version of the contents.
+func (p *Params) Version() Version { return Version{p.id, p.Writes} }
 
 // Read copies the parameters to a slice of Layout.Size floats.
 func (p *Params) Read(to []float32) error {
@@ -74,13 +77,13 @@ func (p *Params) Write(from []float32) error {
 	return nil
 }
 
-// CopyFrom makes p equal to src, Updates included, without allocating; where a GPU has both,
-// in its memory. Both must have equal layouts; it panics where they have not the same size.
+// CopyFrom makes p equal to src, Updates included, without allocating. If a device has a copy of
+// both, the device copies. Both must have equal layouts; CopyFrom panics if the sizes differ.
 func (p *Params) CopyFrom(src *Params) {
 	if len(p.host) != len(src.host) {
 		panic("nn: CopyFrom between different layouts")
 	}
-	if c := src.onGPU.Load(); c == nil || !c.copyTo(p) {
+	if c := src.device.Load(); c == nil || !(*c).CopyTo(p) {
 		copy(p.Host(), src.Host())
 		p.Wrote()
 	}
@@ -95,8 +98,8 @@ func (p *Params) Clone() *Params {
 	return c
 }
 
-// view returns a piece of the array in host memory.
-func (p *Params) view(part Param) []float32 {
+// Piece returns one named piece of the array in host memory.
+func (p *Params) Piece(part Param) []float32 {
 	return p.Host()[part.Offset : part.Offset+part.Size : part.Offset+part.Size]
 }
 
@@ -104,7 +107,37 @@ func (p *Params) view(part Param) []float32 {
 func (p *Params) Tensors() []Tensor {
 	ts := p.Layout.tensors()
 	for i, part := range p.Layout.Params {
-		ts[i].Data = p.view(part)
+		ts[i].Data = p.Piece(part)
 	}
 	return ts
 }
+
+// DeviceCopy is the copy of a set in the memory of a device. The device that made it implements it;
+// the methods below are for that device alone.
+type DeviceCopy interface {
+	// Download brings p's host memory up to date with the copy.
+	Download(p *Params)
+	// CopyTo makes the device's copy of another set equal to this one, and reports whether it did:
+	// it does not if the device has no copy of that set, or if host memory is newer.
+	CopyTo(p *Params) bool
+}
+
+// DeviceCopy returns the copy that SetDeviceCopy has set; nil: there is none.
+func (p *Params) DeviceCopy() DeviceCopy {
+	if c := p.device.Load(); c != nil {
+		return *c
+	}
+	return nil
+}
+
+// SetDeviceCopy replaces the copy; nil: there is none any more.
+func (p *Params) SetDeviceCopy(c DeviceCopy) {
+	if c == nil {
+		p.device.Store(nil)
+	} else {
+		p.device.Store(&c)
+	}
+}
+
+// Raw returns the array in host memory as it is, without a download.
+func (p *Params) Raw() []float32 { return p.host }

@@ -241,8 +241,8 @@ func FuzzReadSafetensors(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range ts { // by bytes: NaN differs from itself
-			if !bytes.Equal(bytesOf(ts[i].Data), bytesOf(again[i].Data)) {
+		for i := range ts { // by bits: NaN differs from itself
+			if !slices.EqualFunc(ts[i].Data, again[i].Data, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
 				t.Fatalf("%v after %v", again[i], ts[i])
 			}
 		}

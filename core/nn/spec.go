@@ -1,14 +1,10 @@
 package nn
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/kernel"
 )
 
 const (
@@ -32,17 +28,6 @@ const (
 	BF16 Precision = "bf16" // both factors of every product rounded to bfloat16, 8 significant bits
 	TF32 Precision = "tf32" // both rounded to 11 significant bits, on a GPU; on a CPU as FP32
 )
-
-// kernels returns the kernels' name of p.
-func (p Precision) kernels() (kernel.Precision, error) {
-	switch p {
-	case FP32, TF32, "":
-		return kernel.FP32, nil
-	case BF16:
-		return kernel.BF16, nil
-	}
-	return 0, fmt.Errorf("precision: %q, must be \"fp32\", \"bf16\" or \"tf32\"", string(p))
-}
 
 // Spec names a network: what it reads, what its trunks are made of, and the heads
 // on them.
@@ -116,158 +101,16 @@ func (s *Spec) Head(name string) int {
 	return slices.IndexFunc(s.Heads, func(h Head) bool { return h.Name == name })
 }
 
-// activation is what stands behind a layer.
-type activation int
-
-const (
-	linear activation = iota
-	relu
-	tanh
-)
-
-// layer is one convolution, dense layer or normalisation with its activation. Each
-// has two parameters, a weight (of a normalisation the scale) and a bias. Behind a
-// convolution there is a rectifier or a normalisation.
-type layer struct {
-	name      string       // prefix of its two parameters
-	conv      *kernel.Conv // nil: another kind
-	in, out   int          // floats a row
-	act       activation
-	gain      float64       // of initial weights
-	dense     *kernel.Dense // nil: another kind
-	norm      *kernel.Norm  // nil: another kind
-	normShape []int         // of its parameters, where it is not [Channels]
-	from      int           // index of the layer whose output it reads; -1: the observation
-	head      bool
-}
-
-func (l *layer) weightShape() []int {
-	if c := l.conv; c != nil {
-		return []int{c.OutC, c.InC, c.Kernel, c.Kernel}
-	}
-	if l.norm != nil {
-		return l.biasShape()
-	}
-	return []int{l.out, l.in}
-}
-
-// units returns the channels of a convolution, the outputs of a dense layer, and
-// those of what a normalisation stands behind.
-func (l *layer) units() int {
-	switch {
-	case l.conv != nil:
-		return l.conv.OutC
-	case l.norm != nil:
-		return l.norm.Channels
-	}
-	return l.out
-}
-
-func (l *layer) fanIn() int {
-	if c := l.conv; c != nil {
-		return c.InC * c.Kernel * c.Kernel
-	}
-	return l.in
-}
-
-// workspace is the scratch of a pass over so many rows.
-func (l *layer) workspace(rows int, team *kernel.Team) int {
-	switch {
-	case l.conv != nil:
-		return l.conv.Workspace(rows, team)
-	case l.norm != nil:
-		return l.norm.Workspace(rows, team)
-	}
-	return l.dense.Workspace(rows, team)
-}
-
-// packs reports whether the kernels have a form of a dense layer's weights that is
-// worth keeping.
-func (l *layer) packs() bool { return l.dense != nil && l.dense.Precision == kernel.BF16 }
-
-// layers checks the spec and returns its layers in the order of the layout: trunk by
-// trunk from the observation on, then the heads.
-func (s *Spec) layers() (list []layer, err error) {
-	precision, err := s.Precision.kernels()
-	if err != nil {
-		return nil, err
-	}
-	portable := s.ISA == "portable"
-	if s.ISA != "" && s.ISA != "auto" && !portable {
-		return nil, fmt.Errorf("isa: %q, must be \"auto\" or \"portable\"", s.ISA)
-	}
-	if portable && !kernel.HasPortable() {
-		return nil, errors.New("isa: portable, which this build has not: it was made without a C compiler")
-	}
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	inputs := 1
-	for _, d := range s.Obs.Shape {
-		if d < 1 || d > maxParams/inputs {
-			return nil, fmt.Errorf("obs.shape: %v, axes must be at least 1 and the product at most %d", s.Obs.Shape, maxParams)
-		}
-		inputs *= d
-	}
-	if len(s.Obs.Shape) == 0 {
-		return nil, fmt.Errorf("obs.shape: [], must have at least one axis")
-	}
-	last := make([]int, len(s.Trunks)) // layer of each; -1: it has none
-	for i := range s.Trunks {
-		var trunk []layer
-		switch t := &s.Trunks[i]; t.Arch {
-		case "nature_cnn":
-			trunk, err = s.cnn(i, 36, 512, []kernel.Conv{{OutC: 32, Kernel: 8, Stride: 4}, {OutC: 64, Kernel: 4, Stride: 2}, {OutC: 64, Kernel: 3, Stride: 1}})
-		case "small_cnn":
-			trunk, err = s.cnn(i, 20, 256, []kernel.Conv{{OutC: 16, Kernel: 8, Stride: 4}, {OutC: 32, Kernel: 4, Stride: 2}})
-		case "cule_cnn":
-			trunk, err = s.cnn(i, 36, 512, []kernel.Conv{{OutC: 32, Kernel: 8, Stride: 4}, {OutC: 64, Kernel: 4, Stride: 2}, {OutC: 32, Kernel: 3, Stride: 1}})
-		case "mlp":
-			trunk, err = s.mlp(i, inputs)
-		default:
-			err = fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\", \"cule_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
-		}
-		if err != nil {
-			return nil, err
-		}
-		last[i] = -1
-		list = slices.Grow(list, 2*len(trunk)+len(s.Heads))
-		add := func(l layer) {
-			l.from, last[i] = last[i], len(list)
-			list = append(list, l)
-		}
-		for _, l := range trunk {
-			if s.Trunks[i].Norm == "" {
-				add(l)
-				continue
-			}
-			plain, norm := s.Trunks[i].normalised(l)
-			add(plain)
-			add(norm)
-		}
-	}
-	for i, h := range s.Heads {
-		l := layer{name: s.headName(i), in: inputs, out: h.Out, gain: h.Gain, from: last[h.Trunk], head: true}
-		if l.from >= 0 {
-			l.in = list[l.from].out
-		}
-		list = append(list, l)
-	}
-	for i := range list {
-		l := &list[i]
-		l.gain = cmp.Or(l.gain, math.Sqrt2)
-		switch {
-		case l.conv != nil:
-			l.conv.Precision, l.conv.Portable = precision, portable
-		case l.norm == nil:
-			l.dense = &kernel.Dense{In: l.in, Out: l.out, ReLU: l.act == relu, Precision: precision, Portable: portable}
-		}
-	}
-	return list, nil
-}
-
 // check checks what does not depend on the observation.
 func (s *Spec) check() error {
+	switch s.Precision {
+	case FP32, BF16, TF32, "":
+	default:
+		return fmt.Errorf("precision: %q, must be \"fp32\", \"bf16\" or \"tf32\"", string(s.Precision))
+	}
+	if s.ISA != "" && s.ISA != "auto" && s.ISA != "portable" {
+		return fmt.Errorf("isa: %q, must be \"auto\" or \"portable\"", s.ISA)
+	}
 	if s.Init != "uniform" && s.Init != "orthogonal" && s.Init != "he_normal" && s.Init != "" {
 		return fmt.Errorf("init: %q, must be \"uniform\", \"orthogonal\" or \"he_normal\"", s.Init)
 	}
@@ -311,49 +154,6 @@ func (s *Spec) prefix(trunk int) string {
 	return fmt.Sprintf("trunks[%d].", trunk)
 }
 
-// cnn returns the layers of a trunk of convolutions and one dense layer. least is
-// the smallest side of an image of which they leave something.
-func (s *Spec) cnn(i, least, dense int, convs []kernel.Conv) ([]layer, error) {
-	arch := s.Trunks[i].Arch
-	if hidden := s.Trunks[i].Hidden; len(hidden) > 0 {
-		return nil, fmt.Errorf("%shidden: %v, must be empty for %s", s.prefix(i), hidden, arch)
-	}
-	if s.Obs.DType != env.Uint8 {
-		return nil, fmt.Errorf("obs.dtype: %v, must be uint8 for %s", s.Obs.DType, arch)
-	}
-	if sh := s.Obs.Shape; len(sh) != 3 || sh[1] < least || sh[2] < least {
-		return nil, fmt.Errorf("obs.shape: %v, must be [channels, height, width] of at least %dx%d for %s", sh, least, least, arch)
-	}
-	var trunk []layer
-	c, h, w := s.Obs.Shape[0], s.Obs.Shape[1], s.Obs.Shape[2]
-	for k := range convs {
-		conv := &convs[k]
-		conv.InC, conv.InH, conv.InW = c, h, w
-		conv.PlanarIn = k == 0
-		conv.PlanarOut = k == len(convs)-1 // the dense layer's weights are in that order
-		c, h, w = conv.OutC, conv.OutH(), conv.OutW()
-		trunk = append(trunk, layer{name: s.convName(i, k), conv: conv, in: conv.InLen(), out: conv.OutLen(), act: relu})
-	}
-	return append(trunk, layer{name: s.featuresName(i), in: c * h * w, out: dense, act: relu}), nil
-}
-
-func (s *Spec) mlp(i, inputs int) ([]layer, error) {
-	act := relu
-	if s.Trunks[i].Activation == "tanh" {
-		act = tanh
-	}
-	hidden := s.Trunks[i].hidden()
-	trunk := make([]layer, 0, len(hidden))
-	for k, width := range hidden {
-		if width < 1 || width > maxParams/inputs {
-			return nil, fmt.Errorf("%shidden[%d]: %d, must be 1 to %d behind a layer of %d", s.prefix(i), k, width, maxParams/inputs, inputs)
-		}
-		trunk = append(trunk, layer{name: s.hiddenName(i, k), in: inputs, out: width, act: act})
-		inputs = width
-	}
-	return trunk, nil
-}
-
 // hidden returns the widths of an mlp's layers.
 func (t *Trunk) hidden() []int {
 	if t.Hidden == nil {
@@ -362,8 +162,8 @@ func (t *Trunk) hidden() []int {
 	return t.Hidden
 }
 
-// obsScale is what an uint8 component is multiplied by.
-func (s *Spec) obsScale() float32 {
+// ObsScale is what an uint8 component is multiplied by.
+func (s *Spec) ObsScale() float32 {
 	if len(s.Obs.Shape) == 3 && !s.RawImages {
 		return 1.0 / 255
 	}

@@ -1,13 +1,6 @@
 package nn
 
-import (
-	"cmp"
-	"fmt"
-
-	"github.com/paceline-rl/paceline/core/kernel"
-	G "gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
-)
+import "fmt"
 
 // TD is the loss of Q-learning, on a head "q". The error of row i is
 // d = Q(s_i, a_i) - target_i.
@@ -25,48 +18,6 @@ type TD struct {
 	Scale float64
 }
 
-// TDTargets overwrites targets with the column of TD: rewards[i] + discounts[i] *
-// the largest of row i of next, the outputs of the target network's head "q" at the
-// next observations, in float32, rounded twice. A discount is gamma, or 0 where the
-// transition terminated; the values must be finite even there: 0 times NaN is NaN.
-// All have as many rows as rewards.
-func TDTargets(targets, next, rewards, discounts []float32) error {
-	n := len(rewards)
-	if n == 0 || len(targets) != n || len(discounts) != n || len(next) == 0 || len(next)%n != 0 {
-		return fmt.Errorf("targets: %d, of %d values, %d rewards and %d discounts, must be a row each", len(targets), len(next), n, len(discounts))
-	}
-	kernel.TDTargets(targets, next, rewards, discounts, len(next)/n)
-	return nil
-}
-
-// TDTargetsAt is TDTargets with the value of row i's action actions[i] in the place of
-// the largest.
-func TDTargetsAt(targets, next []float32, actions []int32, rewards, discounts []float32) error {
-	n := len(rewards)
-	if n == 0 || len(targets) != n || len(discounts) != n || len(actions) != n || len(next) == 0 || len(next)%n != 0 {
-		return fmt.Errorf("targets: %d, of %d values, %d actions, %d rewards and %d discounts, must be a row each", len(targets), len(next), len(actions), n, len(discounts))
-	}
-	width := len(next) / n
-	if err := checkActions(actions, width); err != nil {
-		return err
-	}
-	for i, a := range actions {
-		targets[i] = rewards[i] + float32(discounts[i]*next[i*width+int(a)])
-	}
-	return nil
-}
-
-// Argmax returns the first index of the largest value that mask allows; nil allows all.
-func Argmax(values []float32, mask []byte) int32 {
-	best := -1
-	for a, v := range values {
-		if (mask == nil || mask[a] != 0) && (best < 0 || v > values[best]) {
-			best = a
-		}
-	}
-	return int32(best)
-}
-
 // Columns returns "target" and, where the loss is Weighted, "weight".
 func (l TD) Columns() []Column {
 	list := []Column{{"target", "what Q(s, a) should be"}}
@@ -79,99 +30,16 @@ func (l TD) Columns() []Column {
 // Parts returns nothing: the loss is one number.
 func (l TD) Parts() []string { return nil }
 
-// Build adds the loss.
-func (l TD) Build(in *Inputs) (*G.Node, error) {
+func (l TD) Check(s *Spec) error {
 	if l.Kind != "huber" && l.Kind != "squared" {
-		return nil, fmt.Errorf("loss.kind: %q, must be \"huber\" or \"squared\"", l.Kind)
+		return fmt.Errorf("loss.kind: %q, must be \"huber\" or \"squared\"", l.Kind)
 	}
 	if l.Reduction != "mean" && l.Reduction != "sum" {
-		return nil, fmt.Errorf("loss.reduction: %q, must be \"mean\" or \"sum\"", l.Reduction)
+		return fmt.Errorf("loss.reduction: %q, must be \"mean\" or \"sum\"", l.Reduction)
 	}
 	if !(l.Scale >= 0 && l.Scale <= 1e6) {
-		return nil, fmt.Errorf("loss.scale: %v, must be 0 to 1e6", l.Scale)
+		return fmt.Errorf("loss.scale: %v, must be 0 to 1e6", l.Scale)
 	}
-	q, width, err := in.Head("q")
-	if err != nil {
-		return nil, err
-	}
-	inputs := append(G.Nodes{q, in.Actions}, in.Columns...)
-	op := &tdOp{base: newBase("td_loss", nil, inputs...), loss: l, width: width, out: G.NewF32(0)}
-	return G.ApplyOp(op, inputs...)
-}
-
-// weight is what the reduction and Scale multiply each row by; weights: of the rows, nil for
-// 1 each.
-func (l TD) weight(rows int, weights []float32) float32 {
-	scale := cmp.Or(l.Scale, 1)
-	if l.Reduction != "mean" {
-		return float32(scale)
-	}
-	total := float64(rows)
-	if weights != nil {
-		total = 0
-		for _, w := range weights {
-			total += float64(w)
-		}
-	}
-	if total == 0 {
-		return 0
-	}
-	return float32(scale) / float32(total)
-}
-
-// tdOp has the inputs q [n, width], actions [n] (int32), targets [n] and, where the loss is
-// Weighted, weights [n]. Its output is the scalar loss; it computes the gradient for q in the same pass.
-type tdOp struct {
-	base
-	loss  TD
-	width int
-	out   *G.F32
-	dq    *tensor.Dense
-}
-
-func (o *tdOp) DiffWRT(inputs int) []bool { return append([]bool{true}, make([]bool, inputs-1)...) }
-
-func (o *tdOp) SymDiff(in G.Nodes, loss, grad *G.Node) (G.Nodes, error) {
-	op := newLossGradient(o.name+".q'", in[0], loss, grad)
-	o.dq = op.value
-	dq, err := G.ApplyOp(op, loss, grad)
-	return append(G.Nodes{dq}, make(G.Nodes, len(in)-1)...), err
-}
-
-func (o *tdOp) Do(in ...G.Value) (G.Value, error) {
-	actions := in[1].(*tensor.Dense).Int32s()
-	if err := checkActions(actions, o.width); err != nil {
-		return nil, err
-	}
-	var weights []float32
-	if o.loss.Weighted {
-		weights = floats(in[3])
-	}
-	*o.out = G.F32(kernel.TDLoss(o.dq.Float32s(), floats(in[0]), actions, floats(in[2]), weights, o.width, o.loss.Kind == "squared", o.loss.weight(len(actions), weights)))
-	return o.out, nil
-}
-
-// lossGradient has the inputs loss, whose op has written value by then, and the
-// scalar gradient of that output.
-type lossGradient struct {
-	base
-	value *tensor.Dense
-}
-
-// newLossGradient returns the gradient of a loss for the node of.
-func newLossGradient(name string, of, loss, grad *G.Node) *lossGradient {
-	op := &lossGradient{base: newBase(name, of.Shape(), loss, grad)}
-	op.value = op.output()
-	return op
-}
-
-func (o *lossGradient) allocate() { allocate(o.value) }
-
-func (o *lossGradient) Do(in ...G.Value) (G.Value, error) {
-	if by := float32(scalar(in[1])); by != 1 { // it is 1 where the scalar is the loss itself
-		for i, gradient := 0, o.value.Float32s(); i < len(gradient); i++ {
-			gradient[i] *= by
-		}
-	}
-	return o.value, nil
+	_, err := s.need("q")
+	return err
 }

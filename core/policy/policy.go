@@ -11,6 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/cpu"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -180,7 +181,7 @@ func (p *Policy) network() (*network, error) {
 	if net, ok := p.nets.Get().(*network); ok {
 		return net, nil
 	}
-	device, err := nn.NewCPU(1, nil)
+	device, err := cpu.New(1, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/devices"
+	"github.com/paceline-rl/paceline/core/nn/gpu"
 )
 
 // deviceAuto selects a GPU for convolutions if one is usable, else the CPU.
@@ -13,7 +15,7 @@ const deviceAuto = "auto"
 // checkDevice checks the setting device, as far as that is possible before environments are made.
 func checkDevice(c *Common) error {
 	if c.Device != deviceAuto {
-		if err := nn.CheckDevice(c.Device); err != nil {
+		if err := devices.Check(c.Device); err != nil {
 			return fmt.Errorf("device: %q, must be \"auto\", \"cpu\", \"cuda\" or \"cuda:1\" ...", c.Device)
 		}
 	}
@@ -33,7 +35,7 @@ func (t *Trainer) openDevice() (err error) {
 	}
 	n := t.cores.Cores()
 	if name != "cpu" {
-		if t.device, err = nn.NewDevice(name, n, t.cores); err != nil && c.Device != deviceAuto {
+		if t.device, err = devices.Open(name, n, t.cores); err != nil && c.Device != deviceAuto {
 			return err
 		}
 		if err != nil {
@@ -45,7 +47,7 @@ func (t *Trainer) openDevice() (err error) {
 		if c.Precision == string(nn.TF32) {
 			return errTF32
 		}
-		if t.device, err = nn.NewDevice(name, n, t.cores); err != nil {
+		if t.device, err = devices.Open(name, n, t.cores); err != nil {
 			return err
 		}
 	}
@@ -54,20 +56,27 @@ func (t *Trainer) openDevice() (err error) {
 	return nil
 }
 
+// HasCUDA reports whether this build has CUDA in it.
+const HasCUDA = devices.HasCUDA
+
+// GPUs describes the GPUs of this machine. The first call opens NVIDIA's driver. The error says why
+// there are none.
+func GPUs() ([]gpu.Info, error) { return devices.GPUs() }
+
 // choose returns the device that "auto" stands for.
 func (t *Trainer) choose() string {
 	c := t.common
 	if c.ISA == "portable" {
 		return "cpu"
 	}
-	gpu := nn.FirstGPU()
+	first := devices.FirstGPU()
 	switch {
-	case gpu == "":
+	case first == "":
 		return "cpu"
 	case c.Policy != PolicyCNN:
-		t.host.Notify("device: auto, and the CPU computes, which is faster for networks without convolutions; device: cuda takes %s", gpu)
+		t.host.Notify("device: auto, and the CPU computes, which is faster for networks without convolutions; device: cuda takes %s", first)
 		return "cpu"
 	}
-	t.host.Notify("device: auto, and %s computes; device: cpu has results of its own for the same seed", gpu)
+	t.host.Notify("device: auto, and %s computes; device: cpu has results of its own for the same seed", first)
 	return "cuda"
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
-	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -195,7 +194,7 @@ func (t *Trainer) settleToRead() error {
 		}
 		err = t.device.Lost()
 	}
-	if errors.Is(err, nn.ErrLost) {
+	if errors.Is(err, fault.ErrDeviceLost) {
 		return t.recover(err)
 	}
 	return err

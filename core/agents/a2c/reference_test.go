@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/cpu"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -17,7 +18,7 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 	must(c.Resolve())(t)
 	walk := &traintest.Walk{Masked: masked}
 	spec := must(c.Network(&c.Common, walk.Spec()))(t)
-	device := must(nn.NewCPU(1, nil))(t)
+	device := must(cpu.New(1, nil))(t)
 	t.Cleanup(device.Close)
 	learner := must(device.Learner(spec, c.NSteps*c.NumEnvs, nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}))(t)
 	w := &traintest.Twin{

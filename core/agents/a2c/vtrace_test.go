@@ -13,6 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/cpu"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
@@ -120,7 +121,7 @@ func (w *windowTwin) round() {
 func newWindowTwin(t *testing.T, c Config, nextStep bool) *windowTwin {
 	must(c.Resolve())(t)
 	spec := must(c.Network(&c.Common, (&traintest.Walk{}).Spec()))(t)
-	device := must(nn.NewCPU(1, nil))(t)
+	device := must(cpu.New(1, nil))(t)
 	t.Cleanup(device.Close)
 	w := &windowTwin{
 		Steps: traintest.Steps{NextStep: nextStep, ResetInUpdate: !c.MidBatchReset},

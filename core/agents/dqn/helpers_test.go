@@ -10,6 +10,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/devices"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
@@ -224,7 +225,7 @@ func newHost(t testing.TB, c Config, mode vec.Autoreset, mk func(i int) (env.Env
 // cpu is a device of one thread.
 func cpu(t testing.TB) nn.Device {
 	t.Helper()
-	d := must(nn.NewCPU(1, nil))(t)
+	d := must(devices.Open("cpu", 1, nil))(t)
 	t.Cleanup(d.Close)
 	return d
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/cpu"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -19,7 +20,7 @@ func newTwin(t *testing.T, c Config, total int64, nextStep bool, ends map[string
 	t.Helper()
 	must(c.Resolve())(t)
 	spec := must(c.network((&traintest.Walk{}).Spec()))(t)
-	device := must(nn.NewCPU(1, nil))(t)
+	device := must(cpu.New(1, nil))(t)
 	t.Cleanup(device.Close)
 	w := &traintest.Twin{
 		Steps: traintest.Steps{NextStep: nextStep, ResetInUpdate: !c.MidBatchReset},

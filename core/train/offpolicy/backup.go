@@ -8,8 +8,8 @@ import (
 // backup keeps copies of what is lost with a GPU: the parameter sets, the optimiser and the counts
 // that belong to them.
 type backup struct {
-	*nn.Backup           // nil on a CPU
-	counts     [2]counts // of the latest copy, and of the one before
+	nn.Backup
+	counts [2]counts // of the latest copy, and of the one before
 }
 
 // counts are what a checkpoint holds besides parameters, optimiser and experience.
@@ -31,9 +31,6 @@ func (b *backup) init(r *Run) (err error) {
 
 // make begins a copy. No update is in progress.
 func (b *backup) make(r *Run) error {
-	if b.Backup == nil {
-		return nil
-	}
 	b.counts[1] = b.counts[0]
 	b.counts[0] = counts{r.Clock, r.Schedule, *r.Updates.minibatch.draws, r.Updates.Done()}
 	return b.Make()

@@ -9,11 +9,11 @@ import (
 // backup keeps copies of what is lost with a GPU: Theta, the optimiser, and the counts that belong
 // to them.
 type backup struct {
-	*nn.Backup // nil on a CPU
-	device     nn.Device
-	clock      [2]Clock // of the latest copy, and of the one before
-	at         time.Time
-	begun      bool
+	nn.Backup
+	device nn.Device
+	clock  [2]Clock // of the latest copy, and of the one before
+	at     time.Time
+	begun  bool
 }
 
 // backupEvery is the time between two copies; rollouts may be full every few milliseconds.
@@ -28,7 +28,7 @@ func (b *backup) init(d nn.Device, w *Worker) (err error) {
 // make begins a copy if the latest one is old. No update is in progress.
 func (b *backup) make(r *Run) error {
 	b.Poll()
-	if now := time.Now(); b.Backup != nil && (!b.begun || now.Sub(b.at) >= backupEvery) {
+	if now := time.Now(); !b.begun || now.Sub(b.at) >= backupEvery {
 		b.begun, b.at = true, now
 		b.clock[1], b.clock[0] = b.clock[0], r.Clock
 		return b.Make()

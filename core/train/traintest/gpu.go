@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 )
@@ -96,7 +97,7 @@ func loseGPU(t *testing.T, s Subject, function string) {
 		check(t, tr.Save(path, true)) // Save copies from the device and finds that it is lost
 	}
 	err := tr.Run(200, 0)
-	if !errors.Is(err, nn.ErrLost) || !strings.Contains(err.Error(), "is lost with the contents of its memory") {
+	if !errors.Is(err, fault.ErrDeviceLost) || !strings.Contains(err.Error(), "is lost with the contents of its memory") {
 		t.Fatalf("error %v", err)
 	}
 	check(t, tr.Save(path, true))

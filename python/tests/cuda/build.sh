@@ -25,7 +25,7 @@ GPU=1 python/wheels/build.sh "$python" "$folder/wheels" "$arch"
 # The Go programs share most of their code: compressed together, they shrink to a tenth.
 programs=$(mktemp -d)
 trap 'rm -rf "$programs"' EXIT
-for package in cuda nn agents/dqn agents/a2c agents/ppo agents/pqn; do
+for package in cuda nn/gpu agents/dqn agents/a2c agents/ppo agents/pqn; do
   name=$(basename "$package")
   mkdir -p "$folder/go/$name" # the program's working directory
   touch "$folder/go/$name/.keep"
@@ -39,11 +39,10 @@ with lzma.open(sys.argv[2], "wb", filters=[{"id": lzma.FILTER_LZMA2, "preset": 6
         for program in sorted(Path(sys.argv[1]).iterdir()):
             archive.add(program, program.name)
 EOF
-# The names of core/nn's tests that use a GPU.
-awk '/^func /{name = ""} /^func Test/{name = $2; sub(/\(.*/, "", name)} name != "" && /onBoth\(|onEveryDevice\(|needGPU\(|cudatest\.Need\(/{print name}' \
-  core/nn/*_test.go | sort -u >"$folder/go/nn/on_gpu"
+# The parts of TestDevice: each runs in a process of its own.
+sed -n 's/^[[:space:]]*{"\([A-Za-z]*\)", .*on\.test.*/\1/p' core/nn/nntest/suite.go >"$folder/go/gpu/suite"
 cp core/cuda/kernels.zip "$folder/go/cuda/"
-cp -R core/nn/testdata "$folder/go/nn/"
+cp -R core/nn/testdata "$folder/go/"
 "${CXX:-g++}" -std=c++17 -O2 -pthread -static-libstdc++ -static-libgcc core/cuda/software/server.cpp -ldl -o "$folder/go/server"
 core/cuda/software/build.sh build/cuda/software
 cp build/cuda/software/libcuda.so.1 "$folder/software/"

@@ -45,7 +45,7 @@ _NEED_SOURCES = ("TestBothBuildsHaveTheSameAPI", "TestSymbolsMatchCu", "TestSoft
 # Goals for each of 1,000 updates in a row. The summary names missed goals; they are not failures.
 _ROW_MS, _PYTORCH_RATIO = 0.12, 1.5
 _KERNELS = "^(TestConv|TestDense|TestTD|TestArgmax|TestActorCritic|TestNorm|TestElementwise|TestOptimizers|TestGather|TestPick)$"
-_STEPPERS = "^(TestStepper|TestQStepper|TestNotFinite|TestWindow)$/^cuda$"
+_STEPPERS = "^(TestDevice|TestWindow)$/^(Stepper|QStepper|NotFinite)$"
 
 
 class Machine:
@@ -197,9 +197,13 @@ def go_cuda(m: Machine) -> list[Step]:
 
 
 def go_nn(m: Machine) -> list[Step]:
-    names = (m.here / "go" / "nn" / "on_gpu").read_text().split()
-    names = [name for name in names if name in ("TestStepper", "TestQStepper", "TestWindow")] if m.software else names
-    return m.go_each("nn", names, "/^cuda$", *["-test.short"] * m.software)
+    suite = (m.here / "go" / "gpu" / "suite").read_text().split()  # the parts of TestDevice
+    names = [name for name in m.tests("gpu") if name not in ("TestDevice", "TestNodes")]
+    if m.software:
+        suite, names = ["Stepper", "QStepper"], ["TestWindow"]
+    short = ["-test.short"] * m.software
+    parts = [m.go("gpu", f"^TestDevice$/^{part}$", *short, label=f"gpu.{part}", limit=240.0) for part in suite]
+    return parts + m.go_each("gpu", names, "", *short)
 
 
 def go_methods(m: Machine) -> list[Step]:
@@ -211,14 +215,14 @@ def go_methods(m: Machine) -> list[Step]:
 def nodes(m: Machine) -> list[Step]:
     """Measures the time of each kernel of an update: by launches in a row, and with ncu if installed."""
     file = m.out / "nodes.figures.json"
-    steps = [m.go("nn", "^TestNodes$", figures=file, env={"PACELINE_FIGURES": str(file)}, label="nodes")]
+    steps = [m.go("gpu", "^TestNodes$", figures=file, env={"PACELINE_FIGURES": str(file)}, label="nodes")]
     tool = shutil.which("ncu", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
     if tool and not m.software:
         metrics = "gpu__time_duration.sum,launch__grid_size,launch__registers_per_thread,sm__warps_active.avg.pct_of_peak_sustained_active"
         under = [tool, "--graph-profiling", "node", "--target-processes", "all", "--metrics", metrics, "--csv"]
         steps.append(
             m.go(
-                "nn", "^TestNodes$", under=under, env={"PACELINE_FIGURES": str(m.out / "nodes.ncu.figures.json")}, label="ncu", limit=180.0
+                "gpu", "^TestNodes$", under=under, env={"PACELINE_FIGURES": str(m.out / "nodes.ncu.figures.json")}, label="ncu", limit=180.0
             )
         )
     return steps
@@ -266,7 +270,7 @@ def sanitize(m: Machine) -> list[Step]:
     tool = shutil.which("compute-sanitizer", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
     if not tool:
         raise LeftOut("compute-sanitizer is not installed")
-    probe = m.go("nn", "^TestQStepper$/^cuda$", under=[tool, "--target-processes", "all"], label="probe", limit=90.0)
+    probe = m.go("gpu", "^TestDevice$/^QStepper$", under=[tool, "--target-processes", "all"], label="probe", limit=90.0)
     found = run(probe, m.out / "sanitize.probe.log", LIMIT)
     text = (m.out / "sanitize.probe.log").read_text(errors="replace")
     if refusal := re.search(r".*(?:Device not supported|not supported on|Unable to|Failed to initialize).*", text):
@@ -276,7 +280,7 @@ def sanitize(m: Machine) -> list[Step]:
     steps = []
     for kind in ("memcheck", "racecheck", "initcheck"):
         under = [tool, "--tool", kind, "--target-processes", "all", "--error-exitcode", "99"]
-        steps.append(m.go("nn", _STEPPERS, "-test.short", under=under, label=f"{kind}.nn", limit=75.0))
+        steps.append(m.go("gpu", _STEPPERS, "-test.short", under=under, label=f"{kind}.nn", limit=75.0))
         # As under a compiler's sanitizers, these tests run fewer and smaller cases.
         small = {"PACELINE_CUDA_SANITIZER": "compute"}
         steps.append(m.go("cuda", _KERNELS, "-test.short", under=under, label=f"{kind}.kernels", limit=75.0, env=small))

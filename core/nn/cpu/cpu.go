@@ -1,0 +1,133 @@
+// Package cpu is the device that computes networks with core/kernel.
+//
+// A graph (nn/graph) is run op by op on the caller's goroutine by a machine, which allocates
+// nothing and turns the panic of an op into an error. Parameters, minibatches and observations are
+// never copied: a run points the leaves of the graph at the caller's slices, and lets go of them
+// when it ends.
+package cpu
+
+import (
+	"slices"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/threads"
+)
+
+// device is the nn.Device.
+type device struct {
+	team *kernel.Team // nil: the calling goroutine alone
+}
+
+// New returns a device of n threads, 1 to threads.Max: the calling goroutine and helpers, which
+// share the work of each call. With a budget, the caller holds one of its cores, and a helper
+// computes only while a further core is free.
+//
+// A device of several threads does one call at a time: everything that it made belongs to one
+// goroutine at a time. A device of one thread has no helpers, and each Network, Learner and
+// Optimizer that it made may be used by a goroutine of its own. The number of threads changes no
+// bit of a result.
+func New(n int, budget *threads.Budget) (nn.Device, error) {
+	if n == 1 {
+		return &device{}, nil
+	}
+	team, err := kernel.NewTeam(n, budget)
+	return &device{team}, err
+}
+
+func (d *device) Name() string { return "cpu" }
+
+func (d *device) Another(n int, budget *threads.Budget) (nn.Device, error) { return New(n, budget) }
+
+func (d *device) Average(to, from *nn.Params, weight float64) {
+	if len(to.Raw()) != len(from.Raw()) {
+		panic("nn: Average between different layouts")
+	}
+	kernel.Average(d.team, to.Host(), from.Host(), weight)
+	to.Updates = from.Updates
+	to.Wrote()
+}
+
+func (d *device) Busy() time.Duration { return d.team.Busy() }
+
+func (d *device) Lost() error { return nil }
+
+func (d *device) Close() { d.team.Close() }
+
+// Bytes adds up the arrays that the ops of a graph allocate.
+func (d *device) Bytes(s nn.Spec, n nn.Needs) (int64, error) {
+	layout, err := s.Layout()
+	if err != nil {
+		return 0, err
+	}
+	layers, err := checkLayers(&s)
+	if err != nil {
+		return 0, err
+	}
+	floats := int64(n.Sets) * int64(layout.Size)
+	for i, rows := range slices.Concat(n.NetworkRows, n.LearnerRows) {
+		if err := nn.CheckRows(rows); err != nil {
+			return 0, err
+		}
+		floats += bufferFloats(&s, layers, rows, i >= len(n.NetworkRows), d.team)
+	}
+	if n.Optimizer.Name != "" {
+		c := n.Optimizer
+		names, err := c.Complete()
+		if err != nil {
+			return 0, err
+		}
+		floats += int64(len(names)) * int64(layout.Size)
+	}
+	return 4 * floats, nil
+}
+
+// bufferFloats returns the floats of a graph: outputs, gradients between layers, packed weights and
+// scratch.
+func bufferFloats(s *nn.Spec, layers []layer, rows int, backward bool, team *kernel.Team) (floats int64) {
+	scratch, converts := 0, false
+	users := make([]int, len(layers)) // of a layer's output
+	for i := range layers {
+		l := &layers[i]
+		scratch = max(scratch, l.workspace(rows, team))
+		n := rows * l.Out // y
+		if l.conv != nil {
+			n += l.conv.PackLen()
+		} else if l.packs() && !backward {
+			n += l.In * l.Out
+		}
+		if l.norm != nil && backward {
+			n += 2 * rows * l.norm.Groups() // statistics
+		}
+		if l.From < 0 {
+			converts = converts || l.conv == nil && s.Obs.DType == env.Uint8
+		} else if backward {
+			n += rows * l.In // dx
+			if l.conv != nil {
+				n += l.conv.PackBackLen()
+			}
+			if users[l.From]++; users[l.From] > 1 {
+				n += rows * l.In // the sum with the gradients of the users before
+			}
+		}
+		if backward && (l.Activation == nn.Tanh || l.Head) {
+			n += rows * l.Out // dz, or the loss's gradient
+		}
+		floats += int64(n)
+	}
+	if converts {
+		floats += int64(rows * s.Obs.Len())
+	}
+	return floats + int64(scratch)
+}
+
+// noBackup is the nn.Backup of a device that computes in host memory.
+type noBackup struct{}
+
+func (d *device) Backup([]*nn.Params, nn.Optimizer) (nn.Backup, error) { return noBackup{}, nil }
+
+func (noBackup) Make() error              { return nil }
+func (noBackup) Poll()                    {}
+func (noBackup) Restore() (ok, last bool) { return false, false }

@@ -1,0 +1,152 @@
+package cpu
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/nntest"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+func TestNew(t *testing.T) {
+	for _, n := range []int{0, -1, 100_000} {
+		if _, err := New(n, nil); err == nil || !strings.HasPrefix(err.Error(), "threads: ") {
+			t.Errorf("%d threads: %v", n, err)
+		}
+	}
+	d := mustCPU(t, 2)
+	d.Close()
+	d.Close()
+}
+
+// Bytes is what the graphs hold: every tensor but the leaves and the gradients of
+// parameters, which are the caller's memory, every packed weight, and the scratch.
+func TestBytes(t *testing.T) {
+	d := mustCPU(t, 2)
+	bytesMLP := nntest.ActorCritic(env.ObsSpec{Shape: []int{5, 3, 2}}, 3, nn.Trunk{Arch: "mlp", Activation: "tanh"}, nn.Trunk{Arch: "mlp", Hidden: []int{}})
+	plain := []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN(), bytesMLP}
+	for _, s := range append(nntest.Norms(plain...), plain...) {
+		const rows = 11
+		got := func(n nn.Needs) int64 {
+			b, err := d.Bytes(s, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		net, err := d.Network(s, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := d.Learner(s, rows, nntest.LossOf(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, learn := net.(*network), l.(*learner)
+		if want := held(n.machine); got(nn.Needs{NetworkRows: []int{rows}}) != want {
+			t.Errorf("%s: a network has %d bytes, Bytes says %d", nntest.Name(s), want, got(nn.Needs{NetworkRows: []int{rows}}))
+		}
+		if want := held(learn.machine); got(nn.Needs{LearnerRows: []int{rows}}) != want {
+			t.Errorf("%s: a learner has %d bytes, Bytes says %d", nntest.Name(s), want, got(nn.Needs{LearnerRows: []int{rows}}))
+		}
+		layout, _ := s.Layout()
+		if b := got(nn.Needs{Sets: 3, Optimizer: nn.OptimizerConfig{Name: "rmsprop", Centered: true}}); b != int64(4*5*layout.Size) {
+			t.Errorf("%s: %d bytes for three sets and two averages of %d", nntest.Name(s), b, layout.Size)
+		}
+	}
+	for _, n := range []nn.Needs{{NetworkRows: []int{0}}, {LearnerRows: []int{nn.MaxRows + 1}}, {Optimizer: nn.OptimizerConfig{Name: "sgd"}}} {
+		if _, err := d.Bytes(nntest.SmallMLP(), n); err == nil {
+			t.Errorf("%+v: no error", n)
+		}
+	}
+}
+
+// held adds up the arrays of a graph and its machine.
+func held(m *machine) int64 {
+	total := len(m.scratch)
+	for _, s := range m.steps {
+		switch o := s.op.(type) {
+		case *layerRun:
+			total += len(o.Y.Float32s()) + len(o.packed.data)
+		case *weightGradRun:
+			total += len(o.DW.Raw)/4 + len(o.DB.Raw)/4 + len(o.dz) + len(o.packed)
+		case *normRun:
+			total += len(o.Y.Float32s()) + len(o.statistics)
+		case *normGradRun:
+			total += len(o.DScale.Raw)/4 + len(o.DBias.Raw)/4 + len(o.dz)
+		case outputRun:
+			total += len(o.Value.Raw) / 4
+		case convertRun:
+			total += len(o.Y.Float32s())
+		case lossGradientRun:
+			total += len(o.Value.Float32s())
+		case sumRun:
+			total += len(o.Sum.Float32s())
+		}
+	}
+	return 4 * int64(total)
+}
+
+// Nothing of the caller's may be kept after a call.
+func TestGradientReleasesMemory(t *testing.T) {
+	for _, s := range []nn.Spec{nntest.SmallMLP(), nntest.TwoMLPs(), nntest.WithNorm(nntest.OneCNN(), "layer_all")} {
+		l, p := mustLearner(t, s, 4, nntest.LossOf(s)).(*learner), nntest.Init(t, s, 1)
+		if err := l.Gradient(p, nntest.RandomBatch(s, nntest.LossOf(s), rng.New(1, "test", 0), 4), make([]float32, len(p.Host())), &nn.Report{}); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range l.machine.values {
+			n := l.machine.nodes[i]
+			if d, ok := v.(interface{ Uint8s() []uint8 }); ok && n.Op() == nil && len(d.Uint8s()) != 0 {
+				t.Errorf("leaf %v still has memory", n)
+			}
+		}
+		for i, g := range l.graph.Grads {
+			if len(g.Raw) != 0 {
+				t.Errorf("gradient %d still has memory", i)
+			}
+		}
+	}
+}
+
+func TestGradientDoesNotAllocate(t *testing.T) {
+	for _, s := range append(nntest.Norms(nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()), nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()) {
+		loss := nntest.LossOf(s)
+		l := mustLearner(t, s, 4, loss)
+		// Parameter sets and batches change from call to call.
+		p := []*nn.Params{nntest.Init(t, s, 1), nntest.Init(t, s, 2)}
+		b := []nn.Batch{nntest.RandomBatch(s, loss, rng.New(1, "test", 0), 4), nntest.RandomBatch(s, loss, rng.New(2, "test", 0), 4)}
+		grad := make([]float32, len(p[0].Host()))
+		var r nn.Report
+		i := 0
+		if n := testing.AllocsPerRun(10, func() {
+			if err := l.Gradient(p[i%2], b[i%2], grad, &r); err != nil {
+				t.Fatal(err)
+			}
+			i++
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", nntest.Name(s), n)
+		}
+	}
+}
+
+// BenchmarkUpdateNature is one whole update: target pass, forward, backward,
+// gradient norm and the optimiser step, batch 32. It allocates nothing.
+func BenchmarkUpdateNature(b *testing.B) {
+	for _, precision := range precisions {
+		for _, n := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/threads=%d", precision, n), func(b *testing.B) {
+				s := nntest.Atari()
+				s.Precision = precision
+				update := newUpdate(b, s, 32, n)
+				update()
+				b.ReportAllocs()
+				for b.Loop() {
+					update()
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package cpu
+
+import (
+	"errors"
+
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/nn"
+)
+
+// layer is an nn.Layer as the kernels have it.
+type layer struct {
+	*nn.Layer
+	conv  *kernel.Conv  // nil: another kind
+	norm  *kernel.Norm  // nil: another kind
+	dense *kernel.Dense // nil: another kind
+}
+
+// layersOf returns the kernels' form of a network's layers.
+func layersOf(s *nn.Spec, list []nn.Layer) ([]layer, error) {
+	precision, portable := kernel.FP32, s.ISA == "portable"
+	if s.Precision == nn.BF16 {
+		precision = kernel.BF16
+	}
+	if portable && !kernel.HasPortable() {
+		return nil, errors.New("isa: portable, which this build has not: it was made without a C compiler")
+	}
+	layers := make([]layer, len(list))
+	for i := range list {
+		l := &list[i]
+		layers[i].Layer = l
+		relu := l.Activation == nn.ReLU
+		switch c, n := l.Conv, l.Norm; {
+		case c != nil:
+			layers[i].conv = &kernel.Conv{InC: c.InC, InH: c.InH, InW: c.InW, OutC: c.OutC, Kernel: c.Kernel, Stride: c.Stride,
+				// Observations are planar, and so is the input of the dense layer after the last
+				// convolution: its weights are in that order.
+				PlanarIn: l.From < 0, PlanarOut: true, Precision: precision, Portable: portable, Linear: !relu}
+			if from := below(list, i); from >= 0 {
+				layers[from].conv.PlanarOut = false
+			}
+		case n != nil:
+			layers[i].norm = &kernel.Norm{Channels: n.Channels, Positions: n.Positions, All: n.All, Eps: n.Eps, ReLU: relu}
+		default:
+			layers[i].dense = &kernel.Dense{In: l.In, Out: l.Out, ReLU: relu, Precision: precision, Portable: portable}
+		}
+	}
+	for i := range layers {
+		if n := layers[i].norm; n != nil {
+			c := layers[layers[i].From].conv
+			n.Planar = c != nil && c.PlanarOut
+		}
+	}
+	return layers, nil
+}
+
+// below returns the convolution whose output convolution i reads, with or without a normalisation
+// in between; -1: it reads the observation.
+func below(list []nn.Layer, i int) int {
+	from := list[i].From
+	if from >= 0 && list[from].Norm != nil {
+		from = list[from].From
+	}
+	return from
+}
+
+// planar reports whether the positions of a unit lie side by side in the layer's output.
+func (l *layer) planar() bool {
+	return l.conv != nil && l.conv.PlanarOut || l.norm != nil && l.norm.Planar
+}
+
+// workspace returns the floats of scratch for a pass over some rows.
+func (l *layer) workspace(rows int, team *kernel.Team) int {
+	switch {
+	case l.conv != nil:
+		return l.conv.Workspace(rows, team)
+	case l.norm != nil:
+		return l.norm.Workspace(rows, team)
+	}
+	return l.dense.Workspace(rows, team)
+}
+
+// packs reports whether the kernels have a packed form of a dense layer's weights: those of bf16
+// are half the size, and rounded once for many passes.
+func (l *layer) packs() bool { return l.dense != nil && l.dense.Precision == kernel.BF16 }
+
+// checkLayers returns the layers of a spec in the kernels' form.
+func checkLayers(s *nn.Spec) ([]layer, error) {
+	list, err := s.Layers()
+	if err != nil {
+		return nil, err
+	}
+	return layersOf(s, list)
+}
+
+// ForwardFlop returns the floating-point operations of a forward pass: as the textbook counts them,
+// and those of the products that the kernels do (fewer in convolutions). Normalisations are not
+// counted. s is a network that Layout accepts.
+func ForwardFlop(s nn.Spec, rows int) (textbook, done float64) { return flop(&s, rows, 1, 1) }
+
+// GradientFlop returns those of a gradient: a forward pass, and two products backward for every
+// layer but those that read the observation, which needs no gradient.
+func GradientFlop(s nn.Spec, rows int) (textbook, done float64) { return flop(&s, rows, 2, 3) }
+
+func flop(s *nn.Spec, rows, passesFirst, passes int) (textbook, done float64) {
+	layers, _ := checkLayers(s)
+	for i := range layers {
+		l := &layers[i]
+		if l.norm != nil {
+			continue
+		}
+		t := 2 * float64(l.In*l.Out)
+		d := t
+		if l.conv != nil {
+			t, d = l.conv.Flop()
+		}
+		n := passes
+		if l.From < 0 {
+			n = passesFirst
+		}
+		textbook += float64(rows*n) * t
+		done += float64(rows*n) * d
+	}
+	return textbook, done
+}

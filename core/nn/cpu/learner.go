@@ -1,0 +1,99 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/graph"
+)
+
+// learner is an nn.Learner.
+type learner struct {
+	graph   *graph.Learner
+	machine *machine
+	forward *machine    // the part of it that computes the heads
+	outputs [][]float32 // of the heads
+	kept    kept
+}
+
+func (d *device) Learner(s nn.Spec, rows int, loss nn.Loss) (nn.Learner, error) {
+	return d.learner(s, rows, loss)
+}
+
+func (d *device) learner(s nn.Spec, rows int, loss nn.Loss) (*learner, error) {
+	g, err := graph.NewLearner(s, rows, loss)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMachine(&g.Graph, d.team)
+	if err != nil {
+		return nil, err
+	}
+	m.parts = make([]float64, g.Parts)
+	return &learner{graph: g, machine: m, forward: m.part(g.Forward), outputs: heads(&g.Graph)}, nil
+}
+
+func (l *learner) Layout() *nn.Layout { return l.graph.Layout }
+
+func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Report) error {
+	g, m := l.graph, l.machine
+	if err := g.CheckBatch(p, &b, l.kept.rows); err != nil {
+		return err
+	}
+	if len(grad) != g.Layout.Size {
+		return fmt.Errorf("grad: %d floats, must be %d", len(grad), g.Layout.Size)
+	}
+	m.bind(&g.Graph, p, l.observations(&b))
+	g.Actions.Raw, m.masks = graph.BytesOf(b.Actions), b.Masks
+	for i, c := range b.Columns {
+		g.Columns[i].Raw = graph.BytesOf(c)
+	}
+	for i, part := range g.Layout.Params {
+		g.Grads[i].Raw = graph.BytesOf(grad[part.Offset : part.Offset+part.Size])
+	}
+	defer l.release()
+	if err := m.RunAll(); err != nil {
+		return err
+	}
+	r.Loss, r.Norm = graph.Scalar(m.values[g.Cost]), 0
+	r.Parts = append(r.Parts[:0], m.parts...)
+	return nil
+}
+
+func (l *learner) Outputs(p *nn.Params, b nn.Batch) (nn.Outputs, error) {
+	if err := l.graph.CheckInputs(p, &b, l.kept.rows); err != nil {
+		return nn.Outputs{}, err
+	}
+	l.forward.bind(&l.graph.Graph, p, l.observations(&b))
+	defer release(&l.graph.Graph)
+	if err := l.forward.RunAll(); err != nil {
+		return nn.Outputs{}, err
+	}
+	return nn.Outputs{Rows: l.graph.Rows, Values: l.outputs}, nil
+}
+
+// release lets go of what a Gradient pointed the graph's leaves at.
+func (l *learner) release() {
+	release(&l.graph.Graph)
+	l.graph.Actions.Raw, l.machine.masks = nil, nil
+	for _, t := range l.graph.Columns {
+		t.Raw = nil
+	}
+	for _, t := range l.graph.Grads {
+		t.Raw = nil
+	}
+}
+
+func (l *learner) Look(a *nn.Activity) {
+	k := 0
+	for _, h := range l.graph.Hidden {
+		if h.Layer.Activation == nn.ReLU {
+			graph.Look(a.Layers[k].Alive, h.Layer, h.Y.Float32s(), l.graph.Rows, l.machine.layers[h.Layer].planar())
+			k++
+		}
+	}
+	a.Flat = true
+	for i, values := range l.outputs {
+		a.Flat = a.Flat && graph.Constant(values, l.graph.Spec.Heads[i].Out)
+	}
+}

@@ -1,0 +1,144 @@
+package cpu
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/graph"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// tdRun computes the loss of Q-learning and the gradient of q.
+type tdRun struct {
+	*graph.TDOp
+	out *G.F32
+}
+
+func (o *tdRun) Do(in ...G.Value) (G.Value, error) {
+	actions := in[1].(*tensor.Dense).Int32s()
+	if err := graph.CheckActions(actions, o.Width); err != nil {
+		return nil, err
+	}
+	var weights []float32
+	if o.Loss.Weighted {
+		weights = floats(in[3])
+	}
+	*o.out = G.F32(kernel.TDLoss(o.DQ.Float32s(), floats(in[0]), actions, floats(in[2]), weights, o.Width, o.Loss.Kind == "squared", weight(o.Loss, len(actions), weights)))
+	return o.out, nil
+}
+
+// weight returns the factor of each row by the loss's Reduction and Scale. weights are those of the
+// rows; nil: 1 each.
+func weight(l nn.TD, rows int, weights []float32) float32 {
+	scale := cmp.Or(l.Scale, 1)
+	if l.Reduction != "mean" {
+		return float32(scale)
+	}
+	total := float64(rows)
+	if weights != nil {
+		total = 0
+		for _, w := range weights {
+			total += float64(w)
+		}
+	}
+	if total == 0 {
+		return 0
+	}
+	return float32(scale) / float32(total)
+}
+
+// tdTargets overwrites targets with the column of nn.TD: rewards[i] + discounts[i] * the largest of
+// row i of next, the outputs of the target network's head "q" at the next observations, in float32,
+// rounded twice. A discount is gamma, or 0 where the transition terminated; the values must be
+// finite even then: 0 times NaN is NaN. All slices have as many rows as rewards.
+func tdTargets(targets, next, rewards, discounts []float32) error {
+	n := len(rewards)
+	if n == 0 || len(targets) != n || len(discounts) != n || len(next) == 0 || len(next)%n != 0 {
+		return fmt.Errorf("targets: %d, of %d values, %d rewards and %d discounts, must be a row each", len(targets), len(next), n, len(discounts))
+	}
+	kernel.TDTargets(targets, next, rewards, discounts, len(next)/n)
+	return nil
+}
+
+// tdTargetsAt is tdTargets with the value of row i's action actions[i] in the place of the largest.
+func tdTargetsAt(targets, next []float32, actions []int32, rewards, discounts []float32) error {
+	n := len(rewards)
+	if n == 0 || len(targets) != n || len(discounts) != n || len(actions) != n || len(next) == 0 || len(next)%n != 0 {
+		return fmt.Errorf("targets: %d, of %d values, %d actions, %d rewards and %d discounts, must be a row each", len(targets), len(next), len(actions), n, len(discounts))
+	}
+	width := len(next) / n
+	if err := graph.CheckActions(actions, width); err != nil {
+		return err
+	}
+	for i, a := range actions {
+		targets[i] = rewards[i] + float32(discounts[i]*next[i*width+int(a)])
+	}
+	return nil
+}
+
+// actorCriticRun computes the loss of actor-critic or PPO and the gradients of logits and values.
+type actorCriticRun struct {
+	*graph.ActorCriticOp
+	on    *state
+	batch kernel.ActorCriticBatch
+	out   *G.F32
+}
+
+func newActorCriticRun(op *graph.ActorCriticOp, s *state) *actorCriticRun {
+	o := &actorCriticRun{ActorCriticOp: op, on: s, out: G.NewF32(0)}
+	o.batch.Width = op.Width
+	if op.Clipped != nil {
+		o.batch.Clip = &kernel.ClipBatch{Largest: op.Clipped.Largest}
+	}
+	return o
+}
+
+func (o *actorCriticRun) Do(in ...G.Value) (G.Value, error) {
+	b := &o.batch
+	b.Logits, b.Values, b.Actions, b.Masks = floats(in[0]), floats(in[1]), in[2].(*tensor.Dense).Int32s(), o.on.masks
+	b.Advantages, b.Returns, b.Weights = floats(in[3]), floats(in[4]), floats(in[5])
+	if c := b.Clip; c != nil {
+		c.LogProbs, c.Ranges, c.Values, c.ValueRanges = floats(in[6]), floats(in[7]), floats(in[8]), floats(in[9])
+	}
+	defer o.release()
+	if err := graph.CheckActions(b.Actions, b.Width); err != nil {
+		return nil, err
+	}
+	if err := graph.CheckMasks(b.Masks, b.Actions, b.Weights, b.Width); err != nil {
+		return nil, err
+	}
+	entropyCoef, valueCoef := o.Loss.EntropyCoef, o.Loss.ValueCoef
+	p := kernel.ActorCritic(o.DLogits.Float32s(), o.DValues.Float32s(), b, float32(entropyCoef), float32(valueCoef))
+	copy(o.on.parts, []float64{p.Policy, p.Value, p.Entropy, p.Divergence, p.Outside}) // as many as the loss has
+	*o.out = G.F32(p.Policy - float64(entropyCoef*p.Entropy) + float64(valueCoef*p.Value))
+	return o.out, nil
+}
+
+// release lets go of the caller's memory.
+func (o *actorCriticRun) release() {
+	b := &o.batch
+	b.Actions, b.Masks, b.Advantages, b.Returns, b.Weights = nil, nil, nil, nil, nil
+	if c := b.Clip; c != nil {
+		c.LogProbs, c.Ranges, c.Values, c.ValueRanges = nil, nil, nil, nil
+	}
+}
+
+// lossGradientRun returns the gradient that the loss's op has written, times that of the loss.
+type lossGradientRun struct{ *graph.LossGradient }
+
+func newLossGradientRun(op *graph.LossGradient) lossGradientRun {
+	allocate(op.Value)
+	return lossGradientRun{op}
+}
+
+func (o lossGradientRun) Do(in ...G.Value) (G.Value, error) {
+	if by := float32(graph.Scalar(in[1])); by != 1 { // it is 1 where the scalar is the loss itself
+		for i, gradient := 0, o.Value.Float32s(); i < len(gradient); i++ {
+			gradient[i] *= by
+		}
+	}
+	return o.Value, nil
+}

@@ -1,0 +1,160 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/graph"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// machine runs the ops of a graph one after the other on the calling goroutine.
+//
+// Gorgonia's own tape machine runs ops on a goroutine of its own, where a panic ends the process,
+// gives its buffers back between runs and spends tens of microseconds and allocations on a handful
+// of ops. Here a run is a loop over the sorted ops: a leaf's value is read from its node in every
+// run, and the output of an op is kept for the ops after it. That is right for an op whose Do is
+// pure or that owns its output; statements (G.Read, G.Set) have no Do and fail.
+type machine struct {
+	*state
+	steps  []step
+	nodes  []*G.Node
+	values []G.Value // of nodes[i]
+	leaves []int
+}
+
+// step is one op.
+type step struct {
+	op     runner
+	in     []int     // places in nodes of its inputs
+	out    int       // place in nodes of its output
+	inputs []G.Value // the arguments of Do
+}
+
+// runner computes an op.
+type runner interface {
+	Do(in ...G.Value) (G.Value, error)
+	String() string
+}
+
+// state is what the runners of a graph share.
+type state struct {
+	spec    *nn.Spec
+	learns  bool                 // the parameters change from run to run
+	rows    int                  // rows that a run computes
+	most    int                  // rows that the graph is built for
+	team    *kernel.Team         // nil: the calling goroutine alone
+	layers  map[*nn.Layer]*layer // in the kernels' form
+	scratch []float32            // for the kernel call of the op that runs
+	version nn.Version           // of the parameters of a run
+	masks   []byte               // of the batch
+	parts   []float64            // of the loss, written by a run
+
+	statistics map[*graph.NormOp][]float32 // that a gradient reads
+}
+
+// needScratch makes scratch at least n floats long. Pages that no thread writes take no memory.
+func (s *state) needScratch(n int) {
+	if n > len(s.scratch) {
+		s.scratch = make([]float32, n)
+	}
+}
+
+// newMachine returns the machine of a graph, and allocates what its ops own.
+func newMachine(g *graph.Graph, team *kernel.Team) (*machine, error) {
+	layers, err := layersOf(&g.Spec, g.Layers)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{spec: &g.Spec, learns: g.Learns, rows: g.Rows, most: g.Rows, team: team, layers: map[*nn.Layer]*layer{}, statistics: map[*graph.NormOp][]float32{}}
+	for i := range layers {
+		s.layers[layers[i].Layer] = &layers[i]
+	}
+	return s.machine(g.Order), nil
+}
+
+// machine returns a machine whose ops share s.
+func (s *state) machine(o *graph.Order) *machine {
+	m := &machine{state: s, nodes: o.Nodes, values: make([]G.Value, len(o.Nodes)), leaves: o.Leaves}
+	for _, of := range o.Steps {
+		m.steps = append(m.steps, step{op: s.runner(of.Op), in: of.In, out: of.Out, inputs: make([]G.Value, len(of.In))})
+	}
+	return m
+}
+
+// runner returns what computes an op. Its memory is allocated.
+func (s *state) runner(op G.Op) runner {
+	switch o := op.(type) {
+	case *graph.LayerOp:
+		return newLayerRun(o, s)
+	case *graph.WeightGradOp:
+		return newWeightGradRun(o, s)
+	case *graph.NormOp:
+		return newNormRun(o, s)
+	case *graph.NormGradOp:
+		return newNormGradRun(o, s)
+	case *graph.OutputOf:
+		return newOutputRun(o)
+	case *graph.SumOp:
+		return newSumRun(o)
+	case *graph.ConvertOp:
+		return newConvertRun(o, s)
+	case *graph.TDOp:
+		return &tdRun{TDOp: o, out: G.NewF32(0)}
+	case *graph.ActorCriticOp:
+		return newActorCriticRun(o, s)
+	case *graph.LossGradient:
+		return newLossGradientRun(o)
+	}
+	return op // Gorgonia's own
+}
+
+// part returns the machine that computes an order's steps, which are some of m's.
+func (m *machine) part(of *graph.Order) *machine {
+	outs := map[int]bool{}
+	for _, s := range of.Steps {
+		outs[s.Out] = true
+	}
+	p := *m
+	p.steps = nil
+	for _, s := range m.steps {
+		if outs[s.out] {
+			p.steps = append(p.steps, s)
+		}
+	}
+	return &p
+}
+
+// RunAll computes every node. If an op fails or panics, RunAll returns an error, and the next run
+// may follow.
+func (m *machine) RunAll() (err error) {
+	var running runner
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("nn: %v: %w", running, fault.Caught(r))
+		}
+	}()
+	for _, i := range m.leaves {
+		m.values[i] = m.nodes[i].Value()
+	}
+	for i := range m.steps {
+		s := &m.steps[i]
+		running = s.op
+		for k, j := range s.in {
+			s.inputs[k] = m.values[j]
+		}
+		if m.values[s.out], err = s.op.Do(s.inputs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allocate gives a tensor memory of its own.
+func allocate(t *tensor.Dense) { t.Raw = graph.BytesOf(make([]float32, t.Shape().TotalSize())) }
+
+// floats returns the elements of an op's input or output.
+func floats(v G.Value) []float32 { return v.(*tensor.Dense).Float32s() }

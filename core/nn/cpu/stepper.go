@@ -1,0 +1,127 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/graph"
+)
+
+// stepper is an nn.Stepper.
+type stepper struct {
+	*learner
+	optimizer nn.Optimizer
+	maxNorm   float64 // +Inf: never clipped
+	grad      []float32
+}
+
+func (d *device) Stepper(c nn.StepperConfig) (nn.Stepper, error) { return d.stepper(c) }
+
+func (d *device) stepper(c nn.StepperConfig) (*stepper, error) {
+	if err := graph.CheckStepper(&c); err != nil {
+		return nil, err
+	}
+	l, err := d.learner(c.Net, c.Rows, c.Loss)
+	if err != nil {
+		return nil, err
+	}
+	size := l.Layout().Size
+	o, err := d.Optimizer(c.Optimizer, size)
+	if err != nil {
+		return nil, err
+	}
+	s := &stepper{learner: l, optimizer: o, maxNorm: c.MaxGradNorm, grad: make([]float32, size)}
+	if s.maxNorm == 0 {
+		s.maxNorm = math.Inf(1)
+	}
+	return s, nil
+}
+
+func (s *stepper) Learn(p *nn.Params, b nn.Batch, r *nn.Report) error {
+	return s.Gradient(p, b, s.grad, r)
+}
+
+func (s *stepper) Optimizer() nn.Optimizer { return s.optimizer }
+
+func (s *stepper) Step(p *nn.Params, lr float64, r *nn.Report) error {
+	if !finite(r.Loss) {
+		return &nn.NotFinite{What: "loss", Value: r.Loss}
+	}
+	norm, factor := s.optimizer.ClipGradNorm(s.grad, s.maxNorm)
+	if r.Norm = norm; !finite(norm) {
+		return &nn.NotFinite{What: "gradient norm", Value: norm}
+	}
+	return s.optimizer.Apply(p, s.grad, factor, lr)
+}
+
+func (s *stepper) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
+	if err := s.Learn(p, b, r); err != nil {
+		return err
+	}
+	return s.Step(p, lr, r)
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// qStepper is an nn.QStepper.
+type qStepper struct {
+	*stepper
+	target nn.Network
+	online nn.Network // chooses the actions of double Q-learning; nil: the target network does
+	batch  nn.Batch
+	best   []int32 // the chosen actions
+	width  int     // actions
+}
+
+func (d *device) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) {
+	if err := graph.CheckQStepper(&c); err != nil {
+		return nil, err
+	}
+	own, err := d.stepper(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &qStepper{stepper: own, batch: nn.Batch{Columns: [][]float32{make([]float32, c.Rows)}}, best: make([]int32, c.Rows), width: c.Net.Heads[c.Net.Head("q")].Out}
+	if s.target, err = d.Network(c.Net, c.Rows); err == nil && double {
+		s.online, err = d.Network(c.Net, c.Rows)
+	}
+	return s, err
+}
+
+func (s *qStepper) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
+	if err := graph.CheckTransitions(t, len(s.best), s.width); err != nil {
+		return err
+	}
+	if err := s.targets(theta, target, t); err != nil {
+		return err
+	}
+	s.batch.Obs, s.batch.Actions = t.Obs, t.Actions
+	return s.stepper.Update(theta, s.batch, lr, r)
+}
+
+// targets computes the column of the loss.
+func (s *qStepper) targets(theta, target *nn.Params, t *experience.Transitions) error {
+	rows, targets := len(s.best), s.batch.Columns[0]
+	next, err := s.target.Forward(target, t.NextObs, rows)
+	if err != nil {
+		return err
+	}
+	choosing, width := next, len(t.NextMasks)/rows
+	switch {
+	case s.online != nil:
+		if choosing, err = s.online.Forward(theta, t.NextObs, rows); err != nil {
+			return err
+		}
+	case width == 0:
+		return tdTargets(targets, next.Values[0], t.Rewards, t.Discounts)
+	}
+	for i := range s.best {
+		var mask []byte
+		if width > 0 {
+			mask = t.NextMasks[i*width : (i+1)*width]
+		}
+		s.best[i] = nn.Argmax(choosing.Row(0, i), mask)
+	}
+	return tdTargetsAt(targets, next.Values[0], s.best, t.Rewards, t.Discounts)
+}

@@ -1,0 +1,268 @@
+package gpu
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/cuda"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/graph"
+)
+
+const stepBytes = int(unsafe.Sizeof(cuda.Step{}))
+
+// gpuStepper is a Stepper on a GPU: a gradient, a step and both are a launch each.
+type gpuStepper struct {
+	*gpuLearner
+	optimizer *gpuOptimizer
+	maxNorm   float64 // +Inf: never clipped
+}
+
+func (d *gpu) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
+	s, err := d.stepper(c, func(*gpuLearner) {})
+	return s, err
+}
+
+// stepper makes a gpuStepper, to whose minibatches more adds pieces.
+func (d *gpu) stepper(c nn.StepperConfig, more func(*gpuLearner)) (*gpuStepper, error) {
+	if err := graph.CheckStepper(&c); err != nil {
+		return nil, err
+	}
+	l := d.card.learner()
+	if err := l.make(c.Net, c.Rows, c.Loss); err != nil {
+		return nil, err
+	}
+	more(l)
+	if err := l.allocate(); err != nil {
+		return nil, err
+	}
+	o, err := d.optimizer(c.Optimizer, l.graph.Layout.Size, l.lanes)
+	if err != nil {
+		return nil, err
+	}
+	s := &gpuStepper{gpuLearner: l, optimizer: o, maxNorm: c.MaxGradNorm}
+	if s.maxNorm == 0 {
+		s.maxNorm = math.Inf(1)
+	}
+	return s, nil
+}
+
+func (s *gpuStepper) Optimizer() nn.Optimizer { return s.optimizer }
+
+func (s *gpuStepper) Learn(p *nn.Params, b nn.Batch, r *nn.Report) error {
+	return s.do(learning, p, &b, 0, r)
+}
+
+func (s *gpuStepper) Step(p *nn.Params, lr float64, r *nn.Report) error {
+	if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
+		return &nn.NotFinite{What: "loss", Value: r.Loss}
+	}
+	return s.do(stepping, p, nil, lr, r)
+}
+
+func (s *gpuStepper) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
+	return s.do(learning|stepping, p, &b, lr, r)
+}
+
+func (s *gpuStepper) do(what updatePart, p *nn.Params, b *nn.Batch, lr float64, r *nn.Report) error {
+	key := learningKey{what: what}
+	if b != nil {
+		key.masked, key.kept = b.Masks != nil, s.keptFor(b)
+		if err := s.load(p, b); err != nil {
+			return err
+		}
+	}
+	var err error
+	if key.params, err = s.card.address(p); err != nil {
+		return err
+	}
+	return s.launch(key, p, lr, r, func() error { return s.recordBatch(key) })
+}
+
+// launch runs what key says, and waits for it. gradient lists the kernels of the gradient.
+func (s *gpuStepper) launch(key learningKey, p *nn.Params, lr float64, r *nn.Report, gradient func() error) error {
+	if key.what&stepping != 0 {
+		if err := s.optimizer.prepare(lr); err != nil {
+			return err
+		}
+	}
+	if err := s.known.run(key, 1, func() error { return s.record(key, gradient) }, func() error { return s.enqueue(key) }); err != nil {
+		return err
+	}
+	if err := s.lanes.main.Synchronize(); err != nil {
+		return err
+	}
+	if key.what&learning != 0 {
+		s.report(r)
+		r.Norm = 0
+	}
+	if key.what&stepping == 0 {
+		return nil
+	}
+	return s.optimizer.stepped(p, r)
+}
+
+func (s *gpuStepper) record(key learningKey, gradient func() error) error {
+	s.on.list = nil
+	if key.what&learning != 0 {
+		if err := gradient(); err != nil {
+			return err
+		}
+	}
+	if key.what&stepping == 0 {
+		return nil
+	}
+	return s.optimizer.record(s.on, stepOf{params: key.params, grad: s.grad, loss: s.loss.at(), rates: s.optimizer.rate.at(), maxNorm: s.maxNorm})
+}
+
+func (s *gpuStepper) enqueue(key learningKey) error {
+	switch key.what {
+	case learning:
+		return s.gpuLearner.enqueue(key)
+	case stepping:
+		return s.optimizer.enqueue(&s.lanes, s.on.list)
+	}
+	if err := s.fetch(key); err != nil {
+		return err
+	}
+	if err := s.optimizer.enqueue(&s.lanes, s.on.list); err != nil {
+		return err
+	}
+	return s.losses.download(s.lanes.main)
+}
+
+// gpuQStepper is a QStepper on a GPU: an update is one launch, in which the pass of the target
+// network runs beside the forward pass.
+type gpuQStepper struct {
+	*gpuStepper
+	target, online *gpuPass // online: for the choice of actions; nil: not double
+	next           piece
+	rewards        piece
+	discounts      piece
+	best           uint64
+	window         *gpuWindow
+}
+
+// gpuPass is a forward pass inside an update.
+type gpuPass struct{ graph *graph.Graph }
+
+func (d *gpu) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) {
+	if err := graph.CheckQStepper(&c); err != nil {
+		return nil, err
+	}
+	q := &gpuQStepper{}
+	var err error
+	q.gpuStepper, err = d.stepper(c, func(l *gpuLearner) {
+		// From the actions on they are what a window has of each minibatch (gpu_window.go).
+		q.rewards, q.discounts = l.batch.add(4*c.Rows), l.batch.add(4*c.Rows)
+		l.masks = l.batch.add(c.Rows * c.Net.Heads[c.Net.Head("q")].Out)
+		q.next = l.batch.add(c.Rows * c.Net.Obs.Bytes())
+	})
+	if err != nil {
+		return nil, err
+	}
+	if q.best, err = d.card.memory(int64(4 * c.Rows)); err != nil {
+		return nil, err
+	}
+	if q.target, err = q.pass(c); err == nil && double {
+		q.online, err = q.pass(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q, q.newWindow(c.Window)
+}
+
+func (q *gpuQStepper) pass(c nn.StepperConfig) (*gpuPass, error) {
+	g, _, err := q.card.build(c.Net, c.Rows)
+	if err != nil {
+		return nil, err
+	}
+	q.on.at[g.Obs] = q.next.at()
+	return &gpuPass{g}, nil
+}
+
+// record lists the kernels of a pass at params, and returns where the Q-values are.
+func (p *gpuPass) record(r *recorder, params uint64) (uint64, error) {
+	r.put(p.graph, params)
+	if err := r.walk(p.graph.Order, p.graph, p.graph.Rows); err != nil {
+		return 0, err
+	}
+	return r.address(p.graph.Heads[0])
+}
+
+func (q *gpuQStepper) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
+	if err := q.loadTransitions(theta, target, t); err != nil {
+		return err
+	}
+	at, err := q.card.address(theta)
+	if err != nil {
+		return err
+	}
+	key := learningKey{what: learning | stepping, params: at, masked: len(t.NextMasks) > 0}
+	if key.target, err = q.card.address(target); err != nil {
+		return err
+	}
+	return q.launch(key, theta, lr, r, func() error { return q.gradient(key) })
+}
+
+// gradient lists the targets beside the forward pass, and the gradient behind both.
+func (q *gpuQStepper) gradient(key learningKey) error {
+	if err := q.on.aside(func() error { return q.targets(key) }); err != nil {
+		return err
+	}
+	return q.gpuLearner.record(key.params, false)
+}
+
+// targets lists what makes the column of the loss.
+func (q *gpuQStepper) targets(key learningKey) error {
+	rows, width := q.graph.Rows, q.graph.Spec.Heads[q.graph.Spec.Head("q")].Out
+	next, err := q.target.record(q.on, key.target)
+	if err != nil {
+		return err
+	}
+	args := cuda.TDTargetsArgs{Rows: int32(rows), Width: int32(width), Next: next, Rewards: q.rewards.at(), Discounts: q.discounts.at(), Targets: q.columns[0].at()}
+	if q.online != nil || key.masked {
+		choice := cuda.ArgmaxArgs{Rows: args.Rows, Width: args.Width, Values: next, Actions: q.best}
+		if q.online != nil {
+			if choice.Values, err = q.online.record(q.on, key.params); err != nil {
+				return err
+			}
+		}
+		if key.masked {
+			choice.Masks = q.masks.at()
+		}
+		if err := enqueue(q.on, "argmax", cuda.Loss(rows), choice); err != nil {
+			return err
+		}
+		args.Actions = q.best
+	}
+	return enqueue(q.on, "td_targets", cuda.Loss(rows), args)
+}
+
+// loadTransitions checks a minibatch and copies it to where the GPU fetches it.
+func (q *gpuQStepper) loadTransitions(theta, target *nn.Params, t *experience.Transitions) error {
+	own := nn.Batch{Obs: t.Obs, Actions: t.Actions, Columns: [][]float32{t.Rewards}}
+	if err := q.load(theta, &own); err != nil { // the column is another, computed there
+		return err
+	}
+	if err := q.graph.Layout.CheckParams("target", target); err != nil {
+		return err
+	}
+	rows := q.graph.Rows
+	if err := graph.CheckObs(&q.graph.Spec, "next_obs", t.NextObs, rows); err != nil {
+		return err
+	}
+	if err := graph.CheckTransitions(t, rows, q.masks.bytes/rows); err != nil {
+		return err
+	}
+	if own := q.next.host(); &own[0] == &t.NextObs[0] { // all of it is: OwnTransitions
+		return nil
+	}
+	copy(q.next.host(), t.NextObs)
+	copy(q.rewards.host(), graph.BytesOf(t.Rewards))
+	copy(q.discounts.host(), graph.BytesOf(t.Discounts))
+	copy(q.masks.host(), t.NextMasks)
+	return nil
+}

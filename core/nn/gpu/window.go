@@ -1,0 +1,286 @@
+package gpu
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/cuda"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
+)
+
+// gpuWindow is what a gpuQStepper has as a StackStepper: frames in the GPU's memory, and what
+// says of many minibatches which frames they are of. An update of a window is the same graph as
+// one of Update, but for its beginning, where the minibatch is gathered there: the kernels count
+// the updates in a cuda.Step, and take the minibatch and the learning rate of that number.
+type gpuWindow struct {
+	frames        *cuda.Memory // nil: none
+	width         int          // of a frame, in bytes
+	all           *block       // stacks, and the other numbers of the minibatches, one behind the other
+	obs, next     piece        // cuda.Stack
+	numbers       piece
+	stride        int // bytes of a minibatch's numbers
+	rates         piece
+	records       *block
+	record        piece // doubles: loss and norm of each update
+	minibatches   []experience.Transitions
+	reports       []nn.Report
+	theta         *nn.Params
+	done          *cuda.Event // sleeping, as a window takes a while
+	uploaded      *cuda.Event
+	first         int // minibatch of the updates in progress
+	updates, rows int
+	known         programs[windowKey]
+
+	// Of the updates in progress, key says what they are, and left are not enqueued yet. marks are events
+	// after the latest batches of them, used in turn: turn is the next, pending are recorded and not known to be over.
+	key           windowKey
+	left          int
+	marks         [2]*cuda.Event
+	turn, pending int
+}
+
+// aheadOnce is how many updates are enqueued at a time, and two such batches at most are ahead of the GPU. CUDA's
+// queues for launches are shared by all streams: a launch into a full one waits, and acting would. A batch lasts
+// some milliseconds, longer than it takes a thread that sleeps to enqueue the next.
+const aheadOnce = 32
+
+// The kernels read a Stack as a cuda.Stack: the conversion compiles while both have the same fields.
+var _ = cuda.Stack(experience.Stack{})
+
+type windowKey struct {
+	learningKey
+	frames uint64
+	width  int
+}
+
+// Of a window are so many minibatches where nobody says how many, and no more than fit in so
+// many bytes of the host's memory and as many of the GPU's; but a few at least.
+const (
+	usualMinibatches  = 1024
+	fewestMinibatches = 64
+	windowBytes       = 32 << 20
+)
+
+// newWindow makes the window of q, of n minibatches where they fit.
+func (q *gpuQStepper) newWindow(n int) (err error) {
+	rows := q.graph.Rows
+	w := &gpuWindow{all: &block{}, records: &block{}, rows: rows, stride: q.masks.from + (q.masks.bytes+15)&^15 - q.actions.from}
+	stacks := rows * int(unsafe.Sizeof(experience.Stack{}))
+	if n == 0 {
+		n = usualMinibatches
+	}
+	n = min(n, max(fewestMinibatches, windowBytes/(2*stacks+w.stride)))
+	w.obs, w.next = w.all.add(n*stacks), w.all.add(n*stacks)
+	w.numbers, w.rates = w.all.add(n*w.stride), w.all.add(4*n)
+	w.record = w.records.add(16 * n)
+	if err := w.all.allocate(q.card); err != nil {
+		return err
+	}
+	if err := w.records.allocate(q.card); err != nil {
+		return err
+	}
+	width := q.masks.bytes / rows
+	for k := range n {
+		part := func(p piece, bytes int) piece {
+			return piece{w.all, w.numbers.from + k*w.stride + p.from - q.actions.from, bytes}
+		}
+		w.minibatches = append(w.minibatches, experience.Transitions{
+			Stacks: view[experience.Stack](w.obs)[k*rows : (k+1)*rows], NextStacks: view[experience.Stack](w.next)[k*rows : (k+1)*rows],
+			Actions: view[int32](part(q.actions, 4*rows)), Rewards: view[float32](part(q.rewards, 4*rows)),
+			Discounts: view[float32](part(q.discounts, 4*rows)), NextMasks: part(q.masks, rows*width).host(),
+		})
+	}
+	for _, e := range []**cuda.Event{&w.done, &w.uploaded, &w.marks[0], &w.marks[1]} {
+		if *e, err = q.card.event(true); err != nil {
+			return err
+		}
+	}
+	w.reports = make([]nn.Report, n)
+	w.known = newPrograms[windowKey](q.card, q.lanes.main)
+	q.window = w
+	return nil
+}
+
+func (q *gpuQStepper) Resize(slots, width int) error {
+	if q.graph.Spec.Obs.Bytes()%width != 0 {
+		return fmt.Errorf("frames: %d bytes, must divide the %d of an observation", width, q.graph.Spec.Obs.Bytes())
+	}
+	w := q.window
+	if w.frames != nil {
+		w.frames.Free()
+		w.frames = nil
+	}
+	frames, err := q.card.Alloc(int64(slots) * int64(width))
+	if err != nil {
+		return fmt.Errorf("replay_device: %w", err)
+	}
+	q.card.own(frames.Free)
+	w.frames, w.width = frames, width
+	return nil
+}
+
+func (q *gpuQStepper) Free() (int64, error) {
+	free, _, err := q.card.Free()
+	return free, err
+}
+
+func (q *gpuQStepper) Put(slot int, frames []byte) error {
+	w := q.window
+	return q.lanes.main.Upload(w.frames.Ptr+uint64(slot)*uint64(w.width), frames)
+}
+
+func (q *gpuQStepper) Minibatches() []experience.Transitions { return q.window.minibatches }
+
+func (q *gpuQStepper) Upload(first, n int) error {
+	w := q.window
+	for _, p := range []piece{w.obs, w.next, w.numbers} {
+		each := p.bytes / len(w.minibatches)
+		if err := q.lanes.main.Upload(p.at()+uint64(first*each), p.host()[first*each:(first+n)*each]); err != nil {
+			return err
+		}
+	}
+	if err := q.lanes.main.Record(w.uploaded); err != nil {
+		return err
+	}
+	return q.feed(false)
+}
+
+func (q *gpuQStepper) Uploaded() error { return q.window.uploaded.Wait() }
+
+func (q *gpuQStepper) Register(memory []byte) (release func(), err error) {
+	p, err := q.card.Register(memory)
+	if err != nil {
+		return nil, err
+	}
+	q.card.own(p.Free)
+	return func() {
+		q.lanes.main.Synchronize() // an error here is one of the next call, too
+		p.Free()
+	}, nil
+}
+
+func (q *gpuQStepper) Start(theta, target *nn.Params, first int, rates []float64, masked bool) error {
+	w, n := q.window, len(rates)
+	at, err := q.card.address(theta)
+	if err != nil {
+		return err
+	}
+	key := windowKey{learningKey{what: learning | stepping, params: at, masked: masked}, w.frames.Ptr, w.width}
+	if key.target, err = q.card.address(target); err != nil {
+		return err
+	}
+	o := q.optimizer
+	if err := o.prepare(0); err != nil {
+		return err
+	}
+	for k, r := range rates {
+		view[float32](w.rates)[first+k] = float32(r)
+	}
+	s, own := q.lanes.main, piece{w.all, w.rates.from + 4*first, 4 * n}
+	if err := s.Upload(own.at(), own.host()); err != nil {
+		return err
+	}
+	// The kernels count updates from here, and take the minibatch of that number.
+	view[cuda.Step](o.at)[0].Update = int64(first)
+	if err := o.clock.upload(s); err != nil {
+		return err
+	}
+	w.theta, w.first, w.updates = theta, first, n
+	w.key, w.left, w.turn, w.pending = key, n, 0, 0
+	return q.feed(false)
+}
+
+// feed enqueues updates in progress, as many as may be ahead of the GPU, and after the last of them what
+// Finish waits for. With wait it waits until all are enqueued.
+func (q *gpuQStepper) feed(wait bool) error {
+	w, s := q.window, q.lanes.main
+	if w.left == 0 {
+		return nil
+	}
+	for w.left > 0 {
+		if w.pending == len(w.marks) {
+			oldest := w.marks[w.turn]
+			if over, err := oldest.Done(); err != nil || !over && !wait {
+				return err
+			}
+			if err := oldest.Wait(); err != nil {
+				return err
+			}
+			w.pending--
+		}
+		n, key := min(w.left, aheadOnce), w.key
+		if err := w.known.run(key, n, func() error { return q.recordWindow(key) }, func() error { return q.lanes.play(q.on.list) }); err != nil {
+			return err
+		}
+		if w.left -= n; w.left > 0 {
+			if err := s.Record(w.marks[w.turn]); err != nil {
+				return err
+			}
+			w.turn = 1 - w.turn
+			w.pending++
+		}
+	}
+	if err := q.optimizer.clock.download(s); err != nil {
+		return err
+	}
+	if err := s.Download(w.record.host()[16*w.first:16*(w.first+w.updates)], w.record.at()+uint64(16*w.first)); err != nil {
+		return err
+	}
+	return s.Record(w.done)
+}
+
+// recordWindow lists the kernels of an update of a window.
+func (q *gpuQStepper) recordWindow(key windowKey) error {
+	w, r := q.window, q.on
+	r.list = nil
+	update := q.optimizer.at.at() // of the cuda.Step, whose first number it is
+	words := w.stride / 4
+	if err := enqueue(r, "select", cuda.Elements(words), cuda.SelectArgs{Words: int64(words), Update: update, From: w.numbers.at(), To: q.actions.at()}); err != nil {
+		return err
+	}
+	frames := q.graph.Spec.Obs.Bytes() / w.width
+	gather := func(stacks, to piece) error {
+		return enqueue(r, "gather", cuda.Gather(w.rows, frames), cuda.GatherArgs{Rows: int32(w.rows), Frames: int32(frames), Width: int32(w.width),
+			Arena: w.frames.Ptr, Stacks: stacks.at(), Update: update, To: to.at()})
+	}
+	err := r.aside(func() error {
+		if err := gather(w.next, q.next); err != nil {
+			return err
+		}
+		return q.targets(key.learningKey)
+	})
+	if err != nil {
+		return err
+	}
+	if err := gather(w.obs, q.obs); err != nil {
+		return err
+	}
+	if err := q.gpuLearner.record(key.params, false); err != nil {
+		return err
+	}
+	return q.optimizer.record(r, stepOf{params: key.params, grad: q.grad, loss: q.loss.at(), rates: w.rates.at(), record: w.record.at(), maxNorm: q.maxNorm})
+}
+
+func (q *gpuQStepper) Finish() ([]nn.Report, error) {
+	w := q.window
+	if err := q.feed(true); err != nil {
+		return nil, err
+	}
+	if err := w.done.Wait(); err != nil {
+		return nil, err
+	}
+	step := &view[cuda.Step](q.optimizer.at)[0]
+	step.Update -= int64(w.first)
+	reports := w.reports[:min(int(step.Update)+1, w.updates)]
+	for k := range reports {
+		numbers := view[float64](w.record)[2*(w.first+k):]
+		reports[k] = nn.Report{Loss: numbers[0], Parts: reports[k].Parts[:0], Norm: numbers[1]}
+	}
+	return reports, q.optimizer.stepped(w.theta, &reports[len(reports)-1])
+}
+
+func (q *gpuQStepper) OwnTransitions() *experience.Transitions {
+	return &experience.Transitions{Obs: q.obs.host(), NextObs: q.next.host(), Actions: view[int32](q.actions), Rewards: view[float32](q.rewards),
+		Discounts: view[float32](q.discounts), NextMasks: q.masks.host()}
+}

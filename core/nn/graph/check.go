@@ -1,0 +1,165 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
+)
+
+// CheckForward checks a call of Network.Forward.
+func (g *Graph) CheckForward(p *nn.Params, obs []byte, rows int) error {
+	if rows < 1 || rows > g.Rows {
+		return fmt.Errorf("rows: %d, must be 1 to %d", rows, g.Rows)
+	}
+	if err := CheckObs(&g.Spec, "obs", obs, rows); err != nil {
+		return err
+	}
+	if err := g.Layout.CheckParams("parameters", p); err != nil {
+		return err
+	}
+	g.Layout = p.Layout // an equal one: the next call's check compares pointers
+	return nil
+}
+
+// CheckInputs checks what the outputs of a batch depend on. kept is the number of rows of the latest
+// Keep, 0 before the first.
+func (l *Learner) CheckInputs(p *nn.Params, b *nn.Batch, kept int) error {
+	if err := l.Layout.CheckParams("parameters", p); err != nil {
+		return err
+	}
+	switch {
+	case b.Rows == nil:
+		return CheckObs(&l.Spec, "batch.obs", b.Obs, l.Rows)
+	case b.Obs != nil:
+		return fmt.Errorf("batch.obs: %d bytes, must be nil with batch.rows", len(b.Obs))
+	case len(b.Rows) != l.Rows:
+		return fmt.Errorf("batch.rows: %d, must be %d", len(b.Rows), l.Rows)
+	case kept == 0:
+		return fmt.Errorf("batch.rows: %d, must be nil: nothing was given to Keep", len(b.Rows))
+	}
+	for i, row := range b.Rows {
+		if row < -1 || int(row) >= kept {
+			return fmt.Errorf("batch.rows[%d]: %d, must be -1 or a row that was given to Keep: 0 to %d", i, row, kept-1)
+		}
+	}
+	return nil
+}
+
+// CheckBatch checks a batch: CheckInputs, and the sizes of everything else. CheckActions and
+// CheckMasks check the values.
+func (l *Learner) CheckBatch(p *nn.Params, b *nn.Batch, kept int) error {
+	if err := l.CheckInputs(p, b, kept); err != nil {
+		return err
+	}
+	if len(b.Actions) != l.Rows {
+		return fmt.Errorf("batch.actions: %d, must be %d", len(b.Actions), l.Rows)
+	}
+	if len(b.Columns) != len(l.Columns) {
+		return fmt.Errorf("batch.columns: %d, must be %d: %v", len(b.Columns), len(l.Columns), l.columns)
+	}
+	for i, c := range b.Columns {
+		if len(c) != l.Rows {
+			return fmt.Errorf("batch.columns[%d] (%s): %d numbers, must be %d", i, l.columns[i], len(c), l.Rows)
+		}
+	}
+	if b.Masks != nil {
+		i := l.Spec.Head("pi")
+		if i < 0 {
+			return errors.New("batch.masks: set, must be nil for a loss without a head \"pi\"")
+		}
+		if want := l.Rows * l.Spec.Heads[i].Out; len(b.Masks) != want {
+			return fmt.Errorf("batch.masks: %d bytes, must be %d", len(b.Masks), want)
+		}
+	}
+	return nil
+}
+
+// CheckKeep checks a call of Learner.Keep and returns the number of rows.
+func (l *Learner) CheckKeep(obs []byte) (rows int, err error) {
+	size, most := l.Spec.Obs.Bytes(), 1<<31-2
+	if len(obs) == 0 || len(obs)%size != 0 || len(obs)/size > most {
+		return 0, fmt.Errorf("keep: %d bytes, must be 1 to %d rows of %d bytes", len(obs), most, size)
+	}
+	if l.Spec.Obs.DType == env.Float32 && uintptr(unsafe.Pointer(&obs[0]))%4 != 0 {
+		return 0, fmt.Errorf("keep: address %p, must be a multiple of 4", &obs[0])
+	}
+	return len(obs) / size, nil
+}
+
+// CheckRefresh checks a call of Learner.Refresh after a Keep of kept rows.
+func CheckRefresh(kept, first, rows int) error {
+	switch {
+	case kept == 0:
+		return fmt.Errorf("refresh: %d rows, must follow a Keep", rows)
+	case first < 0 || first >= kept:
+		return fmt.Errorf("refresh: first row %d, must be 0 to %d", first, kept-1)
+	case rows < 1 || rows > kept:
+		return fmt.Errorf("refresh: %d rows, must be 1 to %d", rows, kept)
+	}
+	return nil
+}
+
+// CheckActions checks the actions of a batch.
+func CheckActions(actions []int32, width int) error {
+	for i, a := range actions {
+		if a < 0 || int(a) >= width {
+			return fmt.Errorf("batch.actions[%d]: %d, must be 0 to %d", i, a, width-1)
+		}
+	}
+	return nil
+}
+
+// CheckMasks checks the masks of a batch: each row with a weight allows its action.
+func CheckMasks(masks []byte, actions []int32, weights []float32, width int) error {
+	if masks == nil {
+		return nil
+	}
+	for i, a := range actions {
+		if weights[i] != 0 && masks[i*width+int(a)] == 0 {
+			return fmt.Errorf("batch.masks[%d]: forbids action %d, which was taken, must allow it", i, a)
+		}
+	}
+	return nil
+}
+
+// CheckTransitions checks the sizes of a minibatch that its observations and actions do not show.
+func CheckTransitions(t *experience.Transitions, rows, width int) error {
+	if len(t.Rewards) != rows || len(t.Discounts) != rows {
+		return fmt.Errorf("transitions: %d rewards and %d discounts, must be %d each", len(t.Rewards), len(t.Discounts), rows)
+	}
+	if n := len(t.NextMasks); n != 0 && n != rows*width {
+		return fmt.Errorf("transitions.next_masks: %d bytes, must be none or %d", n, rows*width)
+	}
+	return nil
+}
+
+// CheckStepper checks what a Stepper needs of its configuration beside the network and the loss.
+func CheckStepper(c *nn.StepperConfig) error {
+	if !(c.MaxGradNorm >= 0) {
+		return fmt.Errorf("max_grad_norm: %v, must be at least 0", c.MaxGradNorm)
+	}
+	return nil
+}
+
+// CheckQStepper checks what a QStepper needs of its loss.
+func CheckQStepper(c *nn.StepperConfig) error {
+	if l, ok := c.Loss.(nn.TD); !ok || l.Weighted {
+		return fmt.Errorf("loss: %#v, must be a TD that is not weighted", c.Loss)
+	}
+	return nil
+}
+
+// CheckObs checks the observations of one call. The error begins with name.
+func CheckObs(s *nn.Spec, name string, obs []byte, rows int) error {
+	if want := rows * s.Obs.Bytes(); len(obs) != want {
+		return fmt.Errorf("%s: %d bytes, must be %d for %d rows of %v %v", name, len(obs), want, rows, s.Obs.DType, s.Obs.Shape)
+	}
+	if s.Obs.DType == env.Float32 && uintptr(unsafe.Pointer(&obs[0]))%4 != 0 {
+		return fmt.Errorf("%s: address %p, must be a multiple of 4", name, &obs[0])
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package graph
+
+import (
+	"sync"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// building serialises the construction of graphs: Gorgonia's constant nodes are shared by all
+// graphs of the process. Running graphs shares nothing.
+var building sync.Mutex
+
+// Graph is a network for a number of rows.
+type Graph struct {
+	Spec   nn.Spec
+	Layout *nn.Layout
+	Rows   int
+	Learns bool // it has a loss: the parameters change from run to run
+	Layers []nn.Layer
+	Params []*tensor.Dense // in layout order
+	Obs    *tensor.Dense
+	Heads  []*tensor.Dense // [Rows, Out] each, in the order of Spec.Heads
+	Hidden []Hidden        // the layers below the heads, in layout order
+	Order  *Order
+
+	exprs  *G.ExprGraph
+	params []*G.Node
+	heads  []*G.Node
+}
+
+// Hidden is a layer that is no head, with its output.
+type Hidden struct {
+	Layer *nn.Layer
+	Y     *tensor.Dense
+}
+
+// New returns the graph of a network.
+func New(s nn.Spec, rows int) (*Graph, error) {
+	building.Lock()
+	defer building.Unlock()
+	g, err := build(s, rows)
+	if err != nil {
+		return nil, err
+	}
+	g.Order, err = Sorted(g.exprs)
+	return g, err
+}
+
+func build(s nn.Spec, rows int) (g *Graph, err error) {
+	if err := nn.CheckRows(rows); err != nil {
+		return nil, err
+	}
+	g = &Graph{Spec: s, Rows: rows, exprs: G.NewGraph()}
+	if g.Layout, err = s.Layout(); err != nil {
+		return nil, err
+	}
+	for _, p := range g.Layout.Params {
+		n, t := g.leaf(p.Name, tensor.Float32, p.Shape...)
+		g.params, g.Params = append(g.params, n), append(g.Params, t)
+	}
+	dt := tensor.Float32
+	if s.Obs.DType == env.Uint8 {
+		dt = tensor.Uint8
+	}
+	obs, t := g.leaf("obs", dt, append([]int{rows}, s.Obs.Shape...)...)
+	g.Obs = t
+	var converted *G.Node    // obs as floats, for dense layers; convolutions read bytes
+	g.Layers, _ = s.Layers() // Layout has accepted them
+	outputs := make([]*G.Node, len(g.Layers))
+	for i := range g.Layers {
+		l, x := &g.Layers[i], obs
+		switch {
+		case l.From >= 0:
+			x = outputs[l.From]
+		case l.Conv == nil && dt == tensor.Uint8:
+			if converted == nil {
+				if converted, err = g.convert("convert", obs, s.ObsScale()); err != nil {
+					return nil, err
+				}
+			}
+			x = converted
+		}
+		var y *tensor.Dense
+		if outputs[i], y, err = g.add(l, x, g.params[2*i], g.params[2*i+1]); err != nil {
+			return nil, err
+		}
+		if l.Head {
+			g.heads, g.Heads = append(g.heads, outputs[i]), append(g.Heads, y)
+		} else {
+			g.Hidden = append(g.Hidden, Hidden{l, y})
+		}
+	}
+	return g, nil
+}
+
+// add adds a layer with its parameters.
+func (g *Graph) add(l *nn.Layer, x, w, b *G.Node) (*G.Node, *tensor.Dense, error) {
+	if l.Norm != nil {
+		return g.norm(l, x, w, b)
+	}
+	return g.layer(l, x, w, b)
+}
+
+// leaf adds an input and the tensor that is its value. The tensor has no memory until a run points
+// it at the caller's.
+func (g *Graph) leaf(name string, dt tensor.Dtype, shape ...int) (*G.Node, *tensor.Dense) {
+	t := tensor.New(tensor.Of(dt), tensor.WithShape(shape...))
+	n := G.NewTensor(g.exprs, dt, len(shape), G.WithShape(shape...), G.WithName(name), G.WithValue(t))
+	t.Raw = nil
+	return n, t
+}

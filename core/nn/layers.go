@@ -1,0 +1,223 @@
+package nn
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/env"
+)
+
+// Activation is the function that a layer applies to its output.
+type Activation int
+
+const (
+	Linear Activation = iota
+	ReLU
+	Tanh
+)
+
+// Layer is one convolution, dense layer or normalisation with its activation. It has two
+// parameters, a weight (a normalisation: the scale) and a bias. A convolution's activation is ReLU;
+// where a normalisation follows, the activation is the normalisation's.
+type Layer struct {
+	Name       string // prefix of the names of both parameters
+	In, Out    int    // floats a row
+	Conv       *Conv  // nil: another kind
+	Norm       *Norm  // nil: another kind. A layer without Conv and Norm is dense
+	Activation Activation
+	Gain       float64 // of initial weights
+	From       int     // index of the layer whose output it reads; -1: it reads the observation
+	Head       bool
+}
+
+// Conv is the shape of a convolution. Rows and columns that do not fill a kernel are dropped.
+type Conv struct{ InC, InH, InW, OutC, Kernel, Stride int }
+
+// OutH returns the height of the output.
+func (c *Conv) OutH() int { return (c.InH-c.Kernel)/c.Stride + 1 }
+
+// OutW returns the width of the output.
+func (c *Conv) OutW() int { return (c.InW-c.Kernel)/c.Stride + 1 }
+
+// Norm is the shape of a layer normalisation.
+type Norm struct {
+	Channels, Positions int   // of the layer that it normalises; a dense layer has one position
+	All                 bool  // over channels and positions; false: over the channels at each position
+	Shape               []int // of its parameters
+	Eps                 float32
+}
+
+// Values of Trunk.Norm.
+const (
+	normChannels = "layer_channels"
+	normAll      = "layer_all"
+)
+
+// WeightShape returns the shape of the first parameter.
+func (l *Layer) WeightShape() []int {
+	switch {
+	case l.Conv != nil:
+		return []int{l.Conv.OutC, l.Conv.InC, l.Conv.Kernel, l.Conv.Kernel}
+	case l.Norm != nil:
+		return l.Norm.Shape
+	}
+	return []int{l.Out, l.In}
+}
+
+// BiasShape returns the shape of the second parameter.
+func (l *Layer) BiasShape() []int {
+	if l.Norm != nil {
+		return l.Norm.Shape
+	}
+	return []int{l.Units()}
+}
+
+// Units returns the number of channels of a convolution, of outputs of a dense layer, and of the
+// units that a normalisation normalises.
+func (l *Layer) Units() int {
+	switch {
+	case l.Conv != nil:
+		return l.Conv.OutC
+	case l.Norm != nil:
+		return l.Norm.Channels
+	}
+	return l.Out
+}
+
+// FanIn returns the inputs of one output.
+func (l *Layer) FanIn() int {
+	if c := l.Conv; c != nil {
+		return c.InC * c.Kernel * c.Kernel
+	}
+	return l.In
+}
+
+// Layers checks the spec and returns its layers in the order of the layout: trunk by trunk from the
+// observation on, then the heads.
+func (s *Spec) Layers() (list []Layer, err error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	inputs := 1
+	for _, d := range s.Obs.Shape {
+		if d < 1 || d > maxParams/inputs {
+			return nil, fmt.Errorf("obs.shape: %v, axes must be at least 1 and the product at most %d", s.Obs.Shape, maxParams)
+		}
+		inputs *= d
+	}
+	if len(s.Obs.Shape) == 0 {
+		return nil, fmt.Errorf("obs.shape: [], must have at least one axis")
+	}
+	last := make([]int, len(s.Trunks)) // index of each trunk's last layer; -1: it has none
+	for i := range s.Trunks {
+		trunk, err := s.trunk(i, inputs)
+		if err != nil {
+			return nil, err
+		}
+		last[i] = -1
+		list = slices.Grow(list, 2*len(trunk)+len(s.Heads))
+		add := func(l Layer) {
+			l.From, last[i] = last[i], len(list)
+			list = append(list, l)
+		}
+		for _, l := range trunk {
+			if s.Trunks[i].Norm == "" {
+				add(l)
+				continue
+			}
+			plain, norm := s.Trunks[i].normalised(l)
+			add(plain)
+			add(norm)
+		}
+	}
+	for i, h := range s.Heads {
+		l := Layer{Name: s.headName(i), In: inputs, Out: h.Out, Gain: h.Gain, From: last[h.Trunk], Head: true}
+		if l.From >= 0 {
+			l.In = list[l.From].Out
+		}
+		list = append(list, l)
+	}
+	for i := range list {
+		list[i].Gain = cmp.Or(list[i].Gain, math.Sqrt2)
+	}
+	return list, nil
+}
+
+// trunk returns the layers of a trunk, without normalisations.
+func (s *Spec) trunk(i, inputs int) ([]Layer, error) {
+	switch t := &s.Trunks[i]; t.Arch {
+	case "nature_cnn":
+		return s.cnn(i, 36, 512, []Conv{{OutC: 32, Kernel: 8, Stride: 4}, {OutC: 64, Kernel: 4, Stride: 2}, {OutC: 64, Kernel: 3, Stride: 1}})
+	case "small_cnn":
+		return s.cnn(i, 20, 256, []Conv{{OutC: 16, Kernel: 8, Stride: 4}, {OutC: 32, Kernel: 4, Stride: 2}})
+	case "cule_cnn":
+		return s.cnn(i, 36, 512, []Conv{{OutC: 32, Kernel: 8, Stride: 4}, {OutC: 64, Kernel: 4, Stride: 2}, {OutC: 32, Kernel: 3, Stride: 1}})
+	case "mlp":
+		return s.mlp(i, inputs)
+	default:
+		return nil, fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\", \"cule_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
+	}
+}
+
+// normalised splits a layer of the trunk into the layer without its activation and the
+// normalisation after it, with that activation.
+func (t *Trunk) normalised(l Layer) (plain, norm Layer) {
+	eps := 1e-6
+	if t.Norm == normAll {
+		eps = 1e-5
+	}
+	n := &Norm{Channels: l.Out, Positions: 1, All: t.Norm == normAll, Shape: []int{l.Units()}, Eps: float32(cmp.Or(t.NormEps, eps))}
+	if c := l.Conv; c != nil {
+		n.Channels, n.Positions = c.OutC, c.OutH()*c.OutW()
+		if n.All {
+			n.Shape = []int{c.OutC, c.OutH(), c.OutW()}
+		}
+	}
+	norm = Layer{Name: normName(l.Name), Norm: n, In: l.Out, Out: l.Out, Activation: l.Activation}
+	l.Activation = Linear
+	return l, norm
+}
+
+// cnn returns the layers of a trunk of convolutions and one dense layer. least is the smallest side
+// of an image for which every layer has an output.
+func (s *Spec) cnn(i, least, dense int, convs []Conv) ([]Layer, error) {
+	arch := s.Trunks[i].Arch
+	if hidden := s.Trunks[i].Hidden; len(hidden) > 0 {
+		return nil, fmt.Errorf("%shidden: %v, must be empty for %s", s.prefix(i), hidden, arch)
+	}
+	if s.Obs.DType != env.Uint8 {
+		return nil, fmt.Errorf("obs.dtype: %v, must be uint8 for %s", s.Obs.DType, arch)
+	}
+	if sh := s.Obs.Shape; len(sh) != 3 || sh[1] < least || sh[2] < least {
+		return nil, fmt.Errorf("obs.shape: %v, must be [channels, height, width] of at least %dx%d for %s", sh, least, least, arch)
+	}
+	var trunk []Layer
+	c, h, w := s.Obs.Shape[0], s.Obs.Shape[1], s.Obs.Shape[2]
+	for k := range convs {
+		conv := &convs[k]
+		conv.InC, conv.InH, conv.InW = c, h, w
+		in := c * h * w
+		c, h, w = conv.OutC, conv.OutH(), conv.OutW()
+		trunk = append(trunk, Layer{Name: s.convName(i, k), Conv: conv, In: in, Out: c * h * w, Activation: ReLU})
+	}
+	return append(trunk, Layer{Name: s.featuresName(i), In: c * h * w, Out: dense, Activation: ReLU}), nil
+}
+
+func (s *Spec) mlp(i, inputs int) ([]Layer, error) {
+	act := ReLU
+	if s.Trunks[i].Activation == "tanh" {
+		act = Tanh
+	}
+	hidden := s.Trunks[i].hidden()
+	trunk := make([]Layer, 0, len(hidden))
+	for k, width := range hidden {
+		if width < 1 || width > maxParams/inputs {
+			return nil, fmt.Errorf("%shidden[%d]: %d, must be 1 to %d behind a layer of %d", s.prefix(i), k, width, maxParams/inputs, inputs)
+		}
+		trunk = append(trunk, Layer{Name: s.hiddenName(i, k), In: inputs, Out: width, Activation: act})
+		inputs = width
+	}
+	return trunk, nil
+}

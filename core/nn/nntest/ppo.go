@@ -1,0 +1,124 @@
+package nntest
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// movedBatch is a batch of actor-critic with PPO's columns: log probabilities and values as
+// the network at p gives them, and ranges in which everything lies.
+func (on *suite) movedBatch(t *testing.T, s nn.Spec, p *nn.Params, rows int) (b, clipped nn.Batch) {
+	t.Helper()
+	b = RandomBatch(s, nn.ActorCritic{}, rng.New(6, "test", 0), rows)
+	out, err := on.network(t, s, rows).Forward(p, b.Obs, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	width := s.Heads[0].Out
+	logs := make([]float32, rows*width)
+	kernel.LogSoftmax(logs, out.Values[0], width)
+	columns := slices.Clone(b.Columns)
+	for range 4 {
+		columns = append(columns, make([]float32, rows))
+	}
+	for i, a := range b.Actions {
+		columns[3][i], columns[4][i], columns[5][i], columns[6][i] = logs[i*width+int(a)], .2, out.Values[1][i], .2
+	}
+	return b, nn.Batch{Obs: b.Obs, Actions: b.Actions, Columns: columns}
+}
+
+// acted gives a batch of PPO log probabilities and values of acting that lie around those of
+// the network at p: half of the ratios, and of the values, are within their ranges.
+func acted(s nn.Spec, p *nn.Params, b *nn.Batch, r *rng.Stream) {
+	outputs := naiveOutputs(s, p, b.Obs, len(b.Actions))
+	width := s.Heads[0].Out
+	for i, a := range b.Actions {
+		b.Columns[3][i] = float32(logPi(outputs[0][i*width : (i+1)*width])[a] + r.Uniform(-0.4, 0.4))
+		b.Columns[5][i] = float32(outputs[1][i] + r.Uniform(-0.6, 0.6))
+		b.Columns[4][i], b.Columns[6][i] = 0.2, 0.3
+	}
+}
+
+// As long as nothing has moved, PPO's gradient is that of actor-critic.
+func (on *suite) testPPOOfTheActingPolicyIsActorCritic(t *testing.T) {
+	const rows = 12
+	s := TwoMLPs()
+	p := Init(t, s, 1)
+	plain, clipped := on.movedBatch(t, s, p, rows)
+	run := func(loss nn.Loss, b nn.Batch) (grad []float32, r nn.Report) {
+		grad = make([]float32, len(p.Host()))
+		if err := on.learner(t, s, rows, loss).Gradient(p, b, grad, &r); err != nil {
+			t.Fatal(err)
+		}
+		return grad, r
+	}
+	want, wantReport := run(nn.ActorCritic{EntropyCoef: 0.01, ValueCoef: 0.5}, plain)
+	for _, largest := range []bool{false, true} {
+		got, r := run(nn.PPO{EntropyCoef: 0.01, ValueCoef: 0.5, Largest: largest}, clipped)
+		if !slices.Equal(got, want) {
+			t.Error("the gradients differ")
+		}
+		if len(r.Parts) != len((nn.PPO{}).Parts()) || !slices.Equal(r.Parts[1:3], wantReport.Parts[1:3]) || r.Parts[3] != 0 || r.Parts[4] != 0 {
+			t.Errorf("parts %v, of actor-critic %v", r.Parts, wantReport.Parts)
+		}
+	}
+	// Far out of all ranges nothing is left of the policy's and the value's gradient.
+	for i, a := range plain.Columns[0] {
+		clipped.Columns[3][i] -= float32(math.Copysign(1, float64(a)))
+		clipped.Columns[5][i] += 1
+	}
+	if got, r := run(nn.PPO{EntropyCoef: 0, ValueCoef: 0.5, Largest: false}, clipped); slices.ContainsFunc(got, func(g float32) bool { return g != 0 }) || r.Parts[4] != 1 {
+		t.Errorf("out of all ranges: gradient %v, share %v", got, r.Parts[4])
+	}
+}
+
+// Masks that allow everything change no bit; one that forbids an action that was taken,
+// or is of another size, is refused.
+func (on *suite) testMasksOfABatch(t *testing.T) {
+	const rows = 12
+	s := TwoMLPs()
+	width := s.Heads[0].Out
+	p := Init(t, s, 1)
+	b, _ := on.movedBatch(t, s, p, rows)
+	l := on.learner(t, s, rows, nn.ActorCritic{EntropyCoef: 0.01, ValueCoef: 0.5})
+	gradient := func() []float32 {
+		grad := make([]float32, len(p.Host()))
+		if err := l.Gradient(p, b, grad, &nn.Report{}); err != nil {
+			t.Fatal(err)
+		}
+		return grad
+	}
+	free := gradient()
+	b.Masks = slices.Repeat([]byte{1}, rows*width)
+	if !slices.Equal(gradient(), free) {
+		t.Error("masks of ones change the gradient")
+	}
+	row := slices.Index(b.Columns[2], 1)
+	b.Masks[row*width+(int(b.Actions[row])+1)%width] = 0
+	if slices.Equal(gradient(), free) {
+		t.Error("a forbidden action changes nothing")
+	}
+	b.Masks[row*width+int(b.Actions[row])] = 0
+	for _, c := range []struct {
+		want  string
+		masks []byte
+	}{{"which was taken, must allow it", b.Masks}, {"batch.masks: 3 bytes, must be", b.Masks[:3]}} {
+		b.Masks = c.masks
+		if err := l.Gradient(p, b, make([]float32, len(p.Host())), &nn.Report{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+	q := SmallMLP()
+	other := RandomBatch(q, nn.TD{Kind: "huber", Reduction: "mean"}, rng.New(1, "test", 0), 2)
+	other.Masks = make([]byte, 6)
+	qp := Init(t, q, 1)
+	if err := on.learner(t, q, 2, nn.TD{Kind: "huber", Reduction: "mean"}).Gradient(qp, other, make([]float32, len(qp.Host())), &nn.Report{}); err == nil || !strings.Contains(err.Error(), `without a head "pi"`) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,218 @@
+package nntest
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// copied is a batch by rows with observations of its own.
+func copied(s nn.Spec, b nn.Batch, kept []byte) nn.Batch {
+	size := s.Obs.Bytes()
+	for _, row := range b.Rows {
+		if row < 0 {
+			b.Obs = append(b.Obs, make([]byte, size)...)
+		} else {
+			b.Obs = append(b.Obs, kept[int(row)*size:][:size]...)
+		}
+	}
+	b.Rows = nil
+	return b
+}
+
+// A batch that names rows of those that were kept has the gradients, steps and reports of one
+// with copies of them, to the bit, and -1 is a row of zeros; another Keep replaces them, also by
+// more or by fewer. Batches of both kinds may follow each other.
+func (on *suite) testRowsAreCopies(t *testing.T) {
+	const rows = 6
+	for _, s := range []nn.Spec{TwoMLPs(), OneCNN(), OddBytes(), SmallMLP()} {
+		loss, d := LossOf(s), on.device(t, 2)
+		c := nn.StepperConfig{Net: s, Rows: rows, Loss: loss, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 0.5}
+		byRows, byCopies := Must(d.Stepper(c))(t), Must(d.Stepper(c))(t)
+		learner := Must(d.Learner(s, rows, loss))(t)
+		p, q := Init(t, s, 1), Init(t, s, 1)
+		var have, want nn.Report
+		for k, many := range []int{9, 4, 21, 21, 9} {
+			r := rng.New(1, "test", k)
+			all := RandomObs(s, r, many)
+			Check(t, byRows.Keep(all))
+			Check(t, learner.Keep(all))
+			for range 2 {
+				b := RandomBatch(s, loss, r, rows)
+				b.Obs, b.Rows = nil, make([]int32, rows)
+				for i := range b.Rows {
+					b.Rows[i] = int32(r.Intn(many+1)) - 1
+				}
+				b.Rows[1], b.Rows[2], b.Rows[3] = -1, int32(many-1), int32(many-1)
+				whole := copied(s, b, all)
+				gradients := [2][]float32{make([]float32, len(p.Host())), make([]float32, len(p.Host()))}
+				Check(t, learner.Gradient(p, b, gradients[0], &have))
+				Check(t, learner.Gradient(p, whole, gradients[1], &want))
+				if !slices.Equal(gradients[0], gradients[1]) || !reflect.DeepEqual(have, want) {
+					t.Fatalf("%s: Keep %d: the gradient of the rows is not that of their copies: %+v, want %+v", Name(s), k, have, want)
+				}
+				Check(t, byRows.Update(p, b, 1e-2, &have))
+				Check(t, byCopies.Update(q, whole, 1e-2, &want))
+				if !slices.Equal(p.Host(), q.Host()) || !reflect.DeepEqual(have, want) {
+					t.Fatalf("%s: Keep %d: the update by rows is not that by their copies: %+v, want %+v", Name(s), k, have, want)
+				}
+				Check(t, byRows.Learn(p, whole, &have)) // a copy may come between
+				Check(t, byCopies.Learn(q, whole, &want))
+				Check(t, byRows.Step(p, 1e-2, &have))
+				Check(t, byCopies.Step(q, 1e-2, &want))
+			}
+		}
+		if !slices.Equal(p.Host(), q.Host()) {
+			t.Errorf("%s: the parameters differ", Name(s))
+		}
+	}
+}
+
+// Rows that there are not, and what is not rows, are refused in a sentence.
+func (on *suite) testRowsRefused(t *testing.T) {
+	const rows = 3
+	s := TwoMLPs()
+	st := Must(on.device(t, 1).Stepper(nn.StepperConfig{Net: s, Rows: rows, Loss: LossOf(s), Optimizer: nn.OptimizerConfig{Name: "adam"}}))(t)
+	p := Init(t, s, 1)
+	before := p.Clone()
+	refused := func(want string, edit func(*nn.Batch)) {
+		t.Helper()
+		b := RandomBatch(s, LossOf(s), rng.New(1, "test", 0), rows)
+		b.Obs, b.Rows = nil, []int32{0, 1, -1}
+		edit(&b)
+		if err := st.Update(p, b, 1, &nn.Report{}); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	refused("batch.rows: 3, must be nil: nothing was given to Keep", func(*nn.Batch) {})
+	obs := RandomObs(s, rng.New(2, "test", 0), 5)
+	for want, obs := range map[string][]byte{"keep: 0 bytes, must be": nil, "keep: 99 bytes, must be 1 to 2147483646 rows of 20 bytes": obs[:99], "must be a multiple of 4": obs[1:81]} {
+		if err := st.Keep(obs); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	Check(t, st.Keep(obs))
+	refused("batch.rows[1]: 5, must be -1 or a row that was given to Keep: 0 to 4", func(b *nn.Batch) { b.Rows[1] = 5 })
+	refused("batch.rows[2]: -2, must be -1 or a row that was given to Keep: 0 to 4", func(b *nn.Batch) { b.Rows[2] = -2 })
+	refused("batch.rows: 2, must be 3", func(b *nn.Batch) { b.Rows = b.Rows[:2] })
+	refused("batch.obs: 60 bytes, must be nil with batch.rows", func(b *nn.Batch) { b.Obs = obs[:60] })
+	Check(t, st.Keep(obs[:40]))
+	refused("batch.rows[0]: 2, must be -1 or a row that was given to Keep: 0 to 1", func(b *nn.Batch) { b.Rows[0] = 2 })
+	if !slices.Equal(p.Host(), before.Host()) {
+		t.Error("the parameters have changed")
+	}
+}
+
+// Outputs, of rows or of copies, have the bits of a Network's, and leave the gradient that Step is
+// to take. Rows that a Refresh names are what they have become, also where they go on at row 0.
+func (on *suite) testOutputsOfRows(t *testing.T) {
+	const rows, many = 6, 9
+	rounded := TwoMLPs()
+	rounded.Precision = nn.BF16
+	for _, s := range append(Norms(OneCNN(), SmallMLP()), TwoMLPs(), OneCNN(), OddBytes(), SmallMLP(), rounded) {
+		loss, size := LossOf(s), s.Obs.Bytes()
+		d := on.device(t, 2)
+		net := Must(d.Network(s, 4))(t)
+		c := nn.StepperConfig{Net: s, Rows: rows, Loss: loss, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 0.5}
+		st, twin := Must(d.Stepper(c))(t), Must(d.Stepper(c))(t)
+		p, q, r := Init(t, s, 1), Init(t, s, 1), rng.New(1, "test", 0)
+		all, b := RandomObs(s, r, many), RandomBatch(s, loss, r, rows)
+		b.Obs, b.Rows = nil, []int32{8, 0, -1, 3, 8, 5}
+		same := func(b nn.Batch) {
+			t.Helper()
+			have := Must(st.Outputs(p, nn.Batch{Obs: b.Obs, Rows: b.Rows}))(t)
+			obs := copied(s, b, all).Obs
+			for first := 0; first < rows; first += 3 {
+				want := Must(net.Forward(p, obs[first*size:(first+3)*size], 3))(t)
+				for h := range s.Heads {
+					for i := range 3 {
+						if have.Rows != rows || !slices.Equal(have.Row(h, first+i), want.Row(h, i)) {
+							t.Fatalf("%s: row %d of head %d is %v, want %v", Name(s), first+i, h, have.Row(h, first+i), want.Row(h, i))
+						}
+					}
+				}
+			}
+		}
+		Check(t, st.Keep(all))
+		for _, span := range [][2]int{{0, 1}, {7, 4}, {3, 3}, {8, 9}, {0, 9}} {
+			for k := range span[1] {
+				copy(all[(span[0]+k)%many*size:][:size], RandomObs(s, r, 1))
+			}
+			Check(t, st.Refresh(span[0], span[1]))
+			var have, want nn.Report
+			Check(t, st.Learn(p, b, &have))
+			Check(t, twin.Learn(q, copied(s, b, all), &want))
+			same(b)
+			same(copied(s, b, all))
+			same(b)
+			Check(t, st.Step(p, 1e-2, &have))
+			Check(t, twin.Step(q, 1e-2, &want))
+			same(b)
+			if !slices.Equal(p.Host(), q.Host()) || !reflect.DeepEqual(have, want) {
+				t.Fatalf("%s: outputs change the step: %+v, want %+v", Name(s), have, want)
+			}
+		}
+	}
+}
+
+// What has no outputs, and rows that cannot be brought again, are refused in a sentence.
+func (on *suite) testOutputsRefused(t *testing.T) {
+	const rows = 3
+	s := TwoMLPs()
+	st := Must(on.device(t, 1).Stepper(nn.StepperConfig{Net: s, Rows: rows, Loss: LossOf(s), Optimizer: nn.OptimizerConfig{Name: "adam"}}))(t)
+	p, obs := Init(t, s, 1), RandomObs(s, rng.New(2, "test", 0), 5)
+	refused := func(err error, want string) {
+		t.Helper()
+		if err == nil || err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	outputs := func(p *nn.Params, b nn.Batch) error {
+		_, err := st.Outputs(p, b)
+		return err
+	}
+	index := []int32{0, 1, -1}
+	refused(st.Refresh(0, 1), "refresh: 1 rows, must follow a Keep")
+	refused(outputs(p, nn.Batch{Rows: index}), "batch.rows: 3, must be nil: nothing was given to Keep")
+	Check(t, st.Keep(obs))
+	refused(st.Refresh(-1, 1), "refresh: first row -1, must be 0 to 4")
+	refused(st.Refresh(5, 1), "refresh: first row 5, must be 0 to 4")
+	refused(st.Refresh(1, 0), "refresh: 0 rows, must be 1 to 5")
+	refused(st.Refresh(1, 6), "refresh: 6 rows, must be 1 to 5")
+	refused(outputs(p, nn.Batch{}), "batch.obs: 0 bytes, must be 60 for 3 rows of float32 [5]")
+	refused(outputs(p, nn.Batch{Obs: obs[:40]}), "batch.obs: 40 bytes, must be 60 for 3 rows of float32 [5]")
+	refused(outputs(p, nn.Batch{Rows: index[:2]}), "batch.rows: 2, must be 3")
+	refused(outputs(p, nn.Batch{Rows: index, Obs: obs[:60]}), "batch.obs: 60 bytes, must be nil with batch.rows")
+	refused(outputs(p, nn.Batch{Rows: []int32{0, 5, 1}}), "batch.rows[1]: 5, must be -1 or a row that was given to Keep: 0 to 4")
+	if err := outputs(Init(t, OddBytes(), 1), nn.Batch{Rows: index}); err == nil || !strings.Contains(err.Error(), "parameters: ") || !strings.Contains(err.Error(), "must be") {
+		t.Error(err)
+	}
+	Check(t, outputs(p, nn.Batch{Rows: index}))
+}
+
+// Neither another Keep of as many rows, nor a Refresh, outputs or an update allocate.
+func (on *suite) testRowsAllocateNothing(t *testing.T) {
+	const rows = 4
+	s := OneCNN()
+	st := Must(on.device(t, 2).Stepper(nn.StepperConfig{Net: s, Rows: rows, Loss: LossOf(s), Optimizer: nn.OptimizerConfig{Name: "adam"}}))(t)
+	p, b, all := Init(t, s, 1), RandomBatch(s, LossOf(s), rng.New(1, "test", 0), rows), RandomObs(s, rng.New(2, "test", 0), 9)
+	b.Obs, b.Rows = nil, []int32{8, -1, 0, 3}
+	var r nn.Report
+	update := func() {
+		Check(t, st.Keep(all))
+		for range 2 {
+			Check(t, st.Refresh(7, 3))
+			if _, err := st.Outputs(p, b); err != nil {
+				t.Fatal(err)
+			}
+			Check(t, st.Update(p, b, 1e-3, &r))
+		}
+	}
+	if allocs := testing.AllocsPerRun(5, update); allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}

@@ -1,0 +1,67 @@
+package nntest
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+func (on *suite) testImpossibleSpecs(t *testing.T) {
+	f32 := func(shape ...int) env.ObsSpec { return env.ObsSpec{DType: env.Float32, Shape: shape} }
+	u8 := func(shape ...int) env.ObsSpec { return env.ObsSpec{Shape: shape} }
+	for _, c := range []struct {
+		spec nn.Spec
+		want string
+	}{
+		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn", "cule_cnn" or "mlp"`},
+		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer"}), `norm: "layer", must be "", "layer_channels" or "layer_all"`},
+		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer_all", NormEps: -1e-5}), "norm_eps: -1e-05, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
+		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer_all", NormEps: math.NaN()}), "norm_eps: NaN, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
+		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer_all", NormEps: 1e-60}), "norm_eps: 1e-60, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
+		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", NormEps: 1e-5}), "norm_eps: 1e-05, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
+		{QSpec(f32(4), 0, nn.Trunk{Arch: "mlp"}), "heads[0].out: 0, must be 1 to 65536"},
+		{QSpec(f32(4), 65537, nn.Trunk{Arch: "mlp"}), "heads[0].out: 65537, must be 1 to 65536"},
+		{QSpec(f32(), 1, nn.Trunk{Arch: "mlp"}), "obs.shape: [], must have at least one axis"},
+		{QSpec(f32(4, 0), 1, nn.Trunk{Arch: "mlp"}), "obs.shape: [4 0], axes must be at least 1 and the product at most 268435456"},
+		{QSpec(f32(1<<20, 1<<20, 1<<40), 1, nn.Trunk{Arch: "mlp"}), "obs.shape: [1048576 1048576 1099511627776], axes must be"},
+		{QSpec(f32(1<<27), 1, nn.Trunk{Arch: "mlp"}), "hidden[0]: 64, must be 1 to 2 behind a layer of 134217728"},
+		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Hidden: []int{8, 0}}), "hidden[1]: 0, must be 1 to "},
+		{ActorCritic(f32(4), 1, nn.Trunk{Arch: "mlp"}, nn.Trunk{Arch: "mlp", Hidden: []int{8, 0}}), "trunks[1].hidden[1]: 0, must be 1 to "},
+		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Hidden: []int{1 << 14, 1 << 14, 1 << 14}}), "hidden: [16384 16384 16384]: more than 268435456 parameters"},
+		{QSpec(f32(4, 84, 84), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.dtype: float32, must be uint8 for nature_cnn"},
+		{QSpec(u8(84, 84), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [84 84], must be [channels, height, width] of at least 36x36 for nature_cnn"},
+		{QSpec(u8(1, 36, 35), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [1 36 35], must be [channels, height, width] of at least 36x36 for nature_cnn"},
+		{QSpec(u8(1, 20, 19), 1, nn.Trunk{Arch: "small_cnn"}), "obs.shape: [1 20 19], must be [channels, height, width] of at least 20x20 for small_cnn"},
+		{QSpec(u8(84, 84, 4), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [84 84 4], must be [channels, height, width] of at least 36x36 for nature_cnn"},
+		{QSpec(u8(4, 1<<13, 1<<13), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [4 8192 8192]: more than 268435456 parameters"},
+		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "nature_cnn", Hidden: []int{64}}), "hidden: [64], must be empty for nature_cnn"},
+		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "small_cnn", Activation: "tanh"}), `activation: "tanh", must be "relu", or "tanh" for mlp`},
+		{ActorCritic(f32(4), 1, nn.Trunk{Arch: "mlp"}, nn.Trunk{Arch: "mlp", Activation: "elu"}), `trunks[1].activation: "elu", must be`},
+		{nn.Spec{Obs: f32(4)}, "network: 0 trunks and 0 heads, must be at least one each"},
+		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 2), Heads: []nn.Head{{Name: "q", Out: 1, Trunk: 1}}}, "trunks[0]: no head is on it"},
+		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "q", Out: 1}, {Name: "q", Out: 1}}}, `heads[1].name: "q", must not be empty and not that of another head`},
+		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "q", Out: 1}, {Name: "v", Out: 1, Trunk: 1}}}, "heads[1].trunk: 1, must be 0 to 0"},
+		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "q", Out: 1, Gain: -1}}}, "heads[0].gain: -1, must be 0 to 1e6"},
+		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: make([]nn.Head, 1), Init: "zeros"}, `init: "zeros", must be "uniform", "orthogonal" or "he_normal"`},
+		{nn.Spec{Precision: "fp64"}, `precision: "fp64", must be "fp32", "bf16" or "tf32"`},
+	} {
+		_, layoutErr := c.spec.Layout()
+		_, initErr := c.spec.InitialParams(rng.New(1, "weights", 0))
+		_, netErr := on.device(t, 1).Network(c.spec, 1)
+		_, learnErr := on.device(t, 1).Learner(c.spec, 1, nn.TD{Kind: "huber", Reduction: "mean"})
+		for _, err := range []error{layoutErr, initErr, netErr, learnErr} {
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		}
+	}
+	for _, smallest := range []nn.Spec{QSpec(u8(1, 36, 36), 1, nn.Trunk{Arch: "nature_cnn"}), QSpec(u8(1, 20, 20), 1, nn.Trunk{Arch: "small_cnn"})} {
+		if _, err := smallest.Layout(); err != nil {
+			t.Error(err)
+		}
+	}
+}
