@@ -48,6 +48,7 @@ PACKAGES = ("paceline", "torch", "stable-baselines3", "envpool", "ale-py", "gymn
 def measure(names: list[str], folder: Path, quick: bool) -> None:
     """Runs benchmarks, one after the other, and writes their records."""
     head = commit()  # before a record changes the checkout
+    peak = peak_gflops()
     for name in names:
         command, short = COMMANDS[name]
         command = f"{command} {short}" if quick else command
@@ -59,7 +60,8 @@ def measure(names: list[str], folder: Path, quick: bool) -> None:
             raise SystemExit(f"{command}: status {done.returncode}")
         report = json.loads(done.stdout) if "bench" in words else report_tables.read_learn(done.stdout)
         record = {
-            "name": name, "command": command, "machine": machine(), "date": datetime.date.today().isoformat(), "commit": head,
+            "name": name, "command": command, "machine": machine(), "peak_gflops": peak,
+            "date": datetime.date.today().isoformat(), "commit": head,
             "packages": packages(), "report": report,
         }  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,6 +75,14 @@ def machine() -> str:
     flags = re.search(r"^flags\s*: (.+)$", text, re.M)
     vector = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flags and flag in flags[1].split()]
     return f"{len(os.sched_getaffinity(0))} cores of {model[1] if model else 'an unknown processor'} ({', '.join(vector)})"
+
+
+def peak_gflops() -> float:
+    """What a core computes at most, in fp32; `paceline bench update` measures it beside its products."""
+    words = [sys.executable, "-m", "paceline", "bench", "update", "--rounds", "1", "--no-torch", "--json"]
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    alone = [r for r in json.loads(done.stdout)["ours"] if r["threads"] == 1 and r["precision"] == "fp32"]
+    return next(r["peak_gflops"] for r in alone if "peak_gflops" in r)
 
 
 def commit() -> str:
@@ -115,9 +125,10 @@ def rendered(folder: Path = RECORDS) -> dict[Path, str]:
 def source(record: dict[str, Any]) -> str:
     """Where the figures are from, as a sentence."""
     recorded = f" Recorded from {record['recorded']}." if "recorded" in record else ""
+    peak = f", {record['peak_gflops']:.0f} GFLOP/s a core in fp32" if "peak_gflops" in record else ""
     versions = ", ".join(f"{name} {version}" for name, version in record.get("packages", {}).items() if name != "paceline")
     return (
-        f"*`{record['command']}` on {record['machine']}, {record['date']}, commit {record['commit']}"
+        f"*`{record['command']}` on {record['machine']}{peak}, {record['date']}, commit {record['commit']}"
         + (f", {versions}" if versions else "")
         + f".{recorded}*"
     )

@@ -28,6 +28,8 @@ def ratios(record: dict[str, Any]) -> dict[str, float]:
     if "ratio" in record:
         return dict(record["ratio"])
     found = dict(record["report"]["ratio"])
+    if record["name"] == "emulator":
+        found["hmean_vs_ale"] = record["report"]["hmean"]["every_vs_ale"]
     if record["name"] == "envs":
         means = report_tables.mean_rates(record["report"]["results"])
         for n, rates in means.items():

@@ -21,8 +21,7 @@ int main(void) {
   CHECK(strstr(paceline_last_error(), "injected by a test") != NULL);
   CHECK(strstr(paceline_last_error(), "environment") != NULL);
   int panics = 1; /* each environment panics once */
-  for (; (status = paceline_trainer_run(NULL, a, 5000, 0)) == PACELINE_EPANIC; panics++)
-    CHECK(panics < 100);
+  for (; (status = paceline_trainer_run(NULL, a, 5000, 0)) == PACELINE_EPANIC; panics++) CHECK(panics < 100);
   CHECK(status == PACELINE_OK);
   OK(paceline_trainer_run(NULL, b, 500, 0));
   paceline_trainer_free(a);
@@ -42,8 +41,7 @@ int main(void) {
     CHECK(strstr(paceline_last_error(), "environment ") != NULL);
     status = paceline_vec_reset(v, NULL, NULL, all_of(&r));
     CHECK(asynchronous ? status != PACELINE_EPANIC : status == PACELINE_OK);
-    if (!asynchronous)
-      OK(paceline_vec_step(v, r.actions, all_of(&r)));
+    if (!asynchronous) OK(paceline_vec_step(v, r.actions, all_of(&r)));
     paceline_vec_free(v);
     arrays_free(&r);
   }

@@ -171,9 +171,7 @@ def test_a_lost_gpu_s_kernel_is_named(runner, machine, steps):
 @pytest.mark.slow
 def test_parts_end_in_time_and_say_why_they_are_left_out(runner, machine, steps, monkeypatch):
     monkeypatch.setattr(runner, "LIMIT", 5.0)
-    slow = runner.Part(
-        lambda m: [sh(steps, "echo first")._replace(name="a"), sh(steps, "sleep 60")._replace(name="b"), sh(steps, "")]
-    )
+    slow = runner.Part(lambda m: [sh(steps, "echo first")._replace(name="a"), sh(steps, "sleep 60")._replace(name="b"), sh(steps, "")])
     report = runner.do(machine, "slow", slow)
     assert report["status"] == "TIMED OUT"
     written = json.loads((machine.out / "slow.json").read_text())

@@ -203,6 +203,9 @@ def test_every_block_says_its_language_and_few_are_not_run():
 
 def test_tables_of_benchmarks_are_those_of_their_files():
     execute([sys.executable, ROOT / "docs" / "report.py", "check"], ROOT)
+    chart = (DOCS / "assets" / "speed.svg").read_text()
+    labels = re.findall(r'^    \("(.*?)", "\w+", "', (ROOT / "docs" / "report_chart.py").read_text(), re.M)
+    assert len(labels) == 8 and all(f">{label}<" in chart for label in labels)
 
 
 def test_variables_of_the_header_are_on_their_page():
