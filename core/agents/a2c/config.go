@@ -28,9 +28,9 @@ var defaults = onpolicy.ActorCritic{LearningRate: 7e-4, NSteps: 5, GAELambda: 1,
 var Settings = settings.New[Config]("a2c", append(
 	train.CommonSettings(func(c *Config) *train.Common { return &c.Common }),
 	append(onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
-		settings.Bool("vtrace", false, "learn from a window of the latest n_steps rounds, one group of environments at a time, with V-trace (Espeholt et al. 2018), as Dalton et al. 2020 do", func(c *Config) *bool { return &c.VTrace }),
+		settings.Bool("vtrace", false, "learn from a window of the latest n_steps rounds, one group of environments at a time, with V-trace (Espeholt et al. 2018), as in Dalton et al. 2020", func(c *Config) *bool { return &c.VTrace }),
 		settings.Int("vtrace_groups", 1, 1, 65536, "groups of environments; must divide num_envs", func(c *Config) *int { return &c.VTraceGroups }),
-		settings.Int("vtrace_steps", 1, 1, nn.MaxRows, "rounds between two updates, each of one group; vtrace_groups * vtrace_steps must divide n_steps: every step is learnt from as often as it goes into it", func(c *Config) *int { return &c.VTraceSteps }),
+		settings.Int("vtrace_steps", 1, 1, nn.MaxRows, "rounds between two updates, each of one group; vtrace_groups * vtrace_steps must divide n_steps, and the quotient is the number of updates that learn from a step", func(c *Config) *int { return &c.VTraceSteps }),
 		settings.Float("vtrace_rho", 1, 0, 1e6, "limit of the ratios of probabilities in temporal differences", func(c *Config) *float64 { return &c.VTraceRho }),
 		settings.Float("vtrace_c", 1, 0, 1e6, "limit of the ratios of probabilities in the trace", func(c *Config) *float64 { return &c.VTraceC }),
 	)...), presets)

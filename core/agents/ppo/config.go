@@ -39,15 +39,15 @@ var defaults = onpolicy.ActorCritic{LearningRate: 3e-4, NSteps: 2048, GAELambda:
 var Settings = settings.New[Config]("ppo", append(append(
 	train.CommonSettings(func(c *Config) *train.Common { return &c.Common }),
 	onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic })...),
-	settings.Int("batch_size", 64, 1, nn.MaxRows, "steps of a minibatch; where they do not divide the n_steps * num_envs of a rollout, an epoch's last minibatch is smaller", func(c *Config) *int { return &c.BatchSize }),
+	settings.Int("batch_size", 64, 1, nn.MaxRows, "steps of a minibatch; if it does not divide the n_steps * num_envs steps of a rollout, an epoch's last minibatch is smaller", func(c *Config) *int { return &c.BatchSize }),
 	settings.Int("n_epochs", 10, 1, 1000, "passes over a rollout", func(c *Config) *int { return &c.NEpochs }),
-	settings.Float(clipRange, 0.2, 0, 1e6, "how far from 1 the ratio of an action's probabilities, now and when it was taken, counts", func(c *Config) *float64 { return &c.ClipRange }),
+	settings.Float(clipRange, 0.2, 0, 1e6, "largest distance from 1 at which the ratio of an action's probabilities, now and when it was chosen, counts", func(c *Config) *float64 { return &c.ClipRange }),
 	train.CurveOf(clipRange, 1e6, "clip_range all along", func(c *Config) *train.Curve { return &c.ClipRangeCurve }),
-	settings.OptionalFloat(clipRangeVf, 0, 1e6, "empty: none. Else how far from what it was the value counts in its squared error", func(c *Config) *float64 { return &c.ClipRangeVf }),
+	settings.OptionalFloat(clipRangeVf, 0, 1e6, "empty: none. Else largest distance from the recorded value at which the value counts in its squared error", func(c *Config) *float64 { return &c.ClipRangeVf }),
 	train.CurveOf(clipRangeVf, 1e6, "clip_range_vf all along", func(c *Config) *train.Curve { return &c.ClipRangeVfCurve }),
-	settings.Bool("clip_range_vf_largest", false, "the larger of the squared errors of the value and of the value kept within clip_range_vf (OpenAI Baselines, CleanRL); false: the latter (Stable-Baselines3)", func(c *Config) *bool { return &c.ClipRangeVfLargest }),
-	settings.OptionalFloat("target_kl", 0, 1e6, "empty: none. Else an update ends early where the policy has moved further than this, in estimated Kullback-Leibler divergence", func(c *Config) *float64 { return &c.TargetKL }),
-	settings.Text("target_kl_check", minibatch, "where target_kl is checked: minibatch (before each step, against 1.5 times of it: Stable-Baselines3) or epoch (after each epoch, of its last minibatch: CleanRL)", []string{minibatch, epoch}, func(c *Config) *string { return &c.TargetKLCheck }),
+	settings.Bool("clip_range_vf_largest", false, "the larger of the squared errors of the value and of the value clamped by clip_range_vf (OpenAI Baselines, CleanRL); false: the latter (Stable-Baselines3)", func(c *Config) *bool { return &c.ClipRangeVfLargest }),
+	settings.OptionalFloat("target_kl", 0, 1e6, "empty: none. Else an update ends early if the estimated Kullback-Leibler divergence of the policy exceeds this", func(c *Config) *float64 { return &c.TargetKL }),
+	settings.Text("target_kl_check", minibatch, "where target_kl is checked: minibatch (before each step, against 1.5 target_kl: Stable-Baselines3) or epoch (after each epoch, for its last minibatch: CleanRL)", []string{minibatch, epoch}, func(c *Config) *string { return &c.TargetKLCheck }),
 ), presets)
 
 // Resolve checks every setting and how they go together.

@@ -51,28 +51,6 @@ func newUpdates(r *Run, s *train.Setup) (up *Updates, err error) {
 	return up, up.gpu.init(&up.minibatch, up.device, s.Cores)
 }
 
-// Wrap puts wrappers around the steppers, for tests: stepper around that of single updates, and
-// frames, unless it is nil, around that of updates on a GPU that has the frames of the replay
-// memory.
-func (up *Updates) Wrap(stepper func(nn.QStepper) nn.QStepper, frames func(nn.StackStepper) nn.StackStepper) {
-	up.mu.Lock()
-	defer up.mu.Unlock()
-	for up.running {
-		up.changed.Wait()
-	}
-	up.minibatch.stepper = stepper(up.minibatch.stepper)
-	if g := &up.gpu; g.frames != nil && frames != nil {
-		g.frames = frames(g.frames)
-		g.prefetch.frames = g.frames
-	}
-}
-
-// LimitPrefetch makes at most n minibatches be drawn ahead of their updates. It is for tests.
-func (up *Updates) LimitPrefetch(n int) {
-	f := &up.gpu.prefetch
-	f.after = f.after[:min(n, len(f.after))]
-}
-
 // OnGPU reports whether a GPU has the frames of the replay memory.
 func (up *Updates) OnGPU() bool { return up.gpu.frames != nil }
 

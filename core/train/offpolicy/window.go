@@ -2,37 +2,6 @@ package offpolicy
 
 import "github.com/paceline-rl/paceline/core/train"
 
-// Order runs the concurrent schedule on one thread, for tests: the updates of a window come before
-// its steps or after them. Both give the bits of the trainer thread.
-type Order int
-
-const (
-	Concurrently Order = iota // by the trainer thread
-	UpdatesFirst
-	UpdatesLast
-)
-
-// Emulate ends the trainer thread and does updates in an order.
-func (r *Run) Emulate(o Order) {
-	r.Updates.end()
-	r.Updates.threaded = false
-	r.order = o
-}
-
-// WindowEvent is what Run.Watch is told.
-type WindowEvent int
-
-const (
-	WindowBegins WindowEvent = iota
-	WindowEnds
-)
-
-func (r *Run) tell(e WindowEvent) {
-	if r.Watch != nil {
-		r.Watch(e)
-	}
-}
-
 // WindowIsOver reports whether the window in progress has no further step.
 func (r *Run) WindowIsOver() bool { return r.Clock.T >= r.Clock.Due && r.turn == 0 }
 

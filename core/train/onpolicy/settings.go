@@ -69,34 +69,34 @@ func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setti
 	type ac = ActorCritic
 	return settings.Within(part, []settings.Setting{
 		settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256), or cule (Dalton et al. 2020: nature with 32 in the place of the last 64)", []string{"nature", "small", "cule"}, func(c *ac) *string { return &c.CNN }),
-		settings.Ints("net_arch_pi", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the policy's head; none: the head reads the observation", func(c *ac) *[]int { return &c.NetArchPi }),
-		settings.Ints("net_arch_vf", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the value's head; none: the head reads the observation", func(c *ac) *[]int { return &c.NetArchVf }),
-		settings.Text("trunk", TrunkAuto, "layers below the two heads: shared (one trunk), separate (one for each), or auto: shared for CnnPolicy, separate for MlpPolicy", []string{TrunkAuto, TrunkShared, TrunkSeparate}, func(c *ac) *string { return &c.Trunk }),
+		settings.Ints("net_arch_pi", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the policy head; none: the head reads the observation", func(c *ac) *[]int { return &c.NetArchPi }),
+		settings.Ints("net_arch_vf", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the value head; none: the head reads the observation", func(c *ac) *[]int { return &c.NetArchVf }),
+		settings.Text("trunk", TrunkAuto, "trunks of the two heads: shared (one trunk), separate (one trunk each), or auto: shared for CnnPolicy, separate for MlpPolicy", []string{TrunkAuto, TrunkShared, TrunkSeparate}, func(c *ac) *string { return &c.Trunk }),
 		train.Activation("tanh", func(c *ac) *string { return &c.ActivationFn }),
 		settings.Bool("ortho_init", true, "orthogonal initial weights (gain sqrt 2, policy head 0.01, value head 1) and biases 0; else uniform by the number of inputs", func(c *ac) *bool { return &c.OrthoInit }),
 		settings.Float("learning_rate", d.LearningRate, 0, 1e3, "step size of the optimiser", func(c *ac) *float64 { return &c.LearningRate }),
-		settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate falls (or rises) to this on a straight line from step 0 to the end of the run", func(c *ac) *float64 { return &c.LearningRateFinal }),
+		settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate goes to this value on a straight line from step 0 to the end of the run", func(c *ac) *float64 { return &c.LearningRateFinal }),
 		train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *ac) *train.Curve { return &c.LearningRateCurve }),
 		settings.Int("n_steps", d.NSteps, 1, nn.MaxRows, "rounds before an update, which learns from n_steps * num_envs steps", func(c *ac) *int { return &c.NSteps }),
 		MidBatchReset(func(c *ac) *bool { return &c.MidBatchReset }),
 		settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *ac) *float64 { return &c.Gamma }),
 		settings.Float("gae_lambda", d.GAELambda, 0, 1, "lambda of generalised advantage estimation; 1: n-step returns", func(c *ac) *float64 { return &c.GAELambda }),
 		settings.Float("ent_coef", 0, 0, 1e3, "weight of the entropy bonus in the loss", func(c *ac) *float64 { return &c.EntCoef }),
-		settings.Float("vf_coef", 0.5, 0, 1e3, "weight of the value's squared error (without 1/2) in the loss", func(c *ac) *float64 { return &c.VfCoef }),
+		settings.Float("vf_coef", 0.5, 0, 1e3, "weight of the value's squared error (without a factor 1/2) in the loss", func(c *ac) *float64 { return &c.VfCoef }),
 		settings.Float("max_grad_norm", 0.5, 0, math.MaxFloat64, "gradients of a larger Euclidean norm are scaled down to it; 0: never", func(c *ac) *float64 { return &c.MaxGradNorm }),
-		settings.Bool("normalize_advantage", d.NormalizeAdvantage, "shift and scale the advantages of a minibatch to mean 0 and deviation 1", func(c *ac) *bool { return &c.NormalizeAdvantage }),
+		settings.Bool("normalize_advantage", d.NormalizeAdvantage, "shift and scale the advantages of a minibatch to mean 0 and standard deviation 1", func(c *ac) *bool { return &c.NormalizeAdvantage }),
 		settings.Bool("use_rms_prop", d.UseRMSProp, "RMSProp; false: Adam", func(c *ac) *bool { return &c.UseRMSProp }),
 		settings.Float("rms_prop_alpha", 0.99, 0.001, 0.999999, "RMSProp's decay of the average of squared gradients", func(c *ac) *float64 { return &c.RMSPropAlpha }),
 		settings.Float("rms_prop_eps", 1e-5, 1e-20, 1e3, "RMSProp's small constant", func(c *ac) *float64 { return &c.RMSPropEps }),
-		settings.Bool("rms_prop_eps_inside", false, "whether that constant stands inside the root (TensorFlow, Lasagne) or is added to it (PyTorch)", func(c *ac) *bool { return &c.RMSPropEpsInside }),
-		settings.Int("rms_prop_first", 0, 0, 1, "RMSProp's average before the first update: 0 (PyTorch) or 1 (TensorFlow)", func(c *ac) *int { return &c.RMSPropFirst }),
+		settings.Bool("rms_prop_eps_inside", false, "whether rms_prop_eps is inside the root (TensorFlow, Lasagne) or is added to it (PyTorch)", func(c *ac) *bool { return &c.RMSPropEpsInside }),
+		settings.Int("rms_prop_first", 0, 0, 1, "RMSProp's average of squared gradients before the first update: 0 (PyTorch) or 1 (TensorFlow)", func(c *ac) *int { return &c.RMSPropFirst }),
 		settings.Float("adam_eps", 1e-5, 1e-20, 1e3, "Adam's small constant", func(c *ac) *float64 { return &c.AdamEps }),
 	})
 }
 
 // MidBatchReset is the setting mid_batch_reset of Stooke & Abbeel 2018, section 4.1.
 func MidBatchReset[C any](field func(*C) *bool) settings.Setting {
-	return settings.Bool("mid_batch_reset", true, "whether an episode's end is followed by a reset at once; false: the environment rests until the rollout is full and is reset beside the update, so that resets that take long hold up no step", field)
+	return settings.Bool("mid_batch_reset", true, "whether an environment is reset at once after an episode's end; false: it waits until the rollout is full and is reset during the update, so that slow resets delay no step", field)
 }
 
 // Shape names the settings in which a checkpoint and the trainer that loads it must agree.

@@ -1,0 +1,58 @@
+package offpolicy
+
+import "github.com/paceline-rl/paceline/core/nn"
+
+// This file is for the tests of methods.
+
+// Order runs the concurrent schedule on one thread, for tests: the updates of a window come before
+// its steps or after them. Both give the bits of the trainer thread.
+type Order int
+
+const (
+	Concurrently Order = iota // by the trainer thread
+	UpdatesFirst
+	UpdatesLast
+)
+
+// Emulate ends the trainer thread and does updates in an order.
+func (r *Run) Emulate(o Order) {
+	r.Updates.end()
+	r.Updates.threaded = false
+	r.order = o
+}
+
+// WindowEvent is what Run.Watch is told.
+type WindowEvent int
+
+const (
+	WindowBegins WindowEvent = iota
+	WindowEnds
+)
+
+func (r *Run) tell(e WindowEvent) {
+	if r.Watch != nil {
+		r.Watch(e)
+	}
+}
+
+// Wrap puts wrappers around the steppers, for tests: stepper around that of single updates, and
+// frames, unless it is nil, around that of updates on a GPU that has the frames of the replay
+// memory.
+func (up *Updates) Wrap(stepper func(nn.QStepper) nn.QStepper, frames func(nn.StackStepper) nn.StackStepper) {
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	for up.running {
+		up.changed.Wait()
+	}
+	up.minibatch.stepper = stepper(up.minibatch.stepper)
+	if g := &up.gpu; g.frames != nil && frames != nil {
+		g.frames = frames(g.frames)
+		g.prefetch.frames = g.frames
+	}
+}
+
+// LimitPrefetch makes at most n minibatches be drawn ahead of their updates. It is for tests.
+func (up *Updates) LimitPrefetch(n int) {
+	f := &up.gpu.prefetch
+	f.after = f.after[:min(n, len(f.after))]
+}
