@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from envs import MODES, SMALL, Counter, vector
 from paceline import A2C, DQN, PPO, Policy
 from paceline.errors import ConfigError, SpaceError
-from paceline.vector import adapt
+from paceline.envs.vector import adapt
 
 MASKS = {"action_masks": True}
 

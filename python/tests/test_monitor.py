@@ -14,7 +14,7 @@ from paceline import A2C, DQN
 from paceline.callbacks import BaseCallback
 from paceline.errors import ConfigError
 from paceline.logger import configure
-from paceline.vector import adapt
+from paceline.envs.vector import adapt
 
 
 def hundredth(env):

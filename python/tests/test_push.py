@@ -10,7 +10,7 @@ from paceline import DQN
 from paceline._ffi import TERMINATED, TRUNCATED
 from paceline.errors import ConfigError, NotFiniteError, PacelineWarning, SpaceError
 from paceline.spaces import ObsLayout
-from paceline.vector import adapt
+from paceline.envs.vector import adapt
 
 PIXELS = {k: v for k, v in SMALL.items() if k != "policy_kwargs"}
 
