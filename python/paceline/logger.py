@@ -14,13 +14,12 @@ import re
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterable, Mapping
 from functools import partialmethod
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from .errors import ConfigError, PacelineWarning
+from .errors import ConfigError, notice
 
 FORMATS = ("stdout", "log", "json", "csv", "tensorboard")
 
@@ -75,10 +74,8 @@ class Logger:
         kind = type(value).__name__
         if kind not in self._dropped:
             self._dropped.add(kind)
-            warnings.warn(
-                f"logger: {key} is a {kind}, and numbers and texts are written only; stable-baselines3's Logger (set_logger) writes others",
-                PacelineWarning,
-                stacklevel=4,
+            notice(
+                f"logger: {key} is a {kind}, and numbers and texts are written only; stable-baselines3's Logger (set_logger) writes others"
             )
         return False
 

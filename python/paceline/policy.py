@@ -167,7 +167,7 @@ class Policy:
         actions; False draws them from the distribution that the network gives. The same
         arguments give the same result where the environment allows it.
         """
-        env, made, env_kwargs = _ids.resolved(env, None, env_kwargs, stacklevel=3)
+        env, made, env_kwargs = _ids.resolved(env, None, env_kwargs)
         if not isinstance(env, str):
             try:
                 return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic)

@@ -53,6 +53,8 @@ const (
 	ActorSnapshot = offpolicy.ActorSnapshot
 )
 
+const mostGradientSteps = 1 << 20
+
 // Settings is the table of all settings, in the order in which they are worth reading.
 var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
 	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers; none: a linear network", func(c *Config) *[]int { return &c.NetArch }),
@@ -71,7 +73,7 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),
 	settings.Bool("double_q", false, "Double Q-learning (van Hasselt et al. 2016): theta chooses the action whose value under theta-minus a target has; false: the largest value under theta-minus", func(c *Config) *bool { return &c.DoubleQ }),
 	settings.Int("train_freq", 4, 1, 1<<40, "steps (of all environments together) between two bursts of gradient_steps updates", func(c *Config) *int { return &c.TrainFreq }),
-	settings.Int("gradient_steps", 1, 1, 1<<20, "updates at every multiple of train_freq; a concurrent window spreads them over its steps", func(c *Config) *int { return &c.GradientSteps }),
+	settings.Int("gradient_steps", 1, -1, mostGradientSteps, "updates at every multiple of train_freq, 1 or more; -1: as many as train_freq; a concurrent window spreads them over its steps", func(c *Config) *int { return &c.GradientSteps }),
 	settings.Int("target_update_interval", 10000, 1, 1<<40, "C: steps between two updates of theta-minus; see tau", func(c *Config) *int { return &c.TargetUpdateInterval }),
 	settings.Float("tau", 1, 1e-6, 1, "share of theta that theta-minus takes at each multiple of target_update_interval: theta-minus <- tau theta + (1 - tau) theta-minus; 1: a copy. where concurrent, those of a window are taken at its end", func(c *Config) *float64 { return &c.Tau }),
 	settings.Float("exploration_fraction", 0.1, 0, 1, "share of the steps up to the end of the run over which epsilon falls; ignored if exploration_steps is set", func(c *Config) *float64 { return &c.ExplorationFraction }),
@@ -90,6 +92,14 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil { // fields may have been set without Set
 		return nil, err
+	}
+	switch {
+	case c.GradientSteps == 0:
+		return nil, fmt.Errorf("gradient_steps: 0, must be 1 to %d, or -1 for as many as train_freq", mostGradientSteps)
+	case c.GradientSteps == -1 && c.TrainFreq > mostGradientSteps:
+		return nil, fmt.Errorf("gradient_steps: -1, stands for train_freq (%d), must be 1 to %d", c.TrainFreq, mostGradientSteps)
+	case c.GradientSteps == -1:
+		c.GradientSteps = c.TrainFreq
 	}
 	if c.Concurrent == settings.Auto {
 		why := c.whyNotConcurrent()

@@ -63,6 +63,7 @@ func TestResolve(t *testing.T) {
 		{func(c *Config) { c.LearningRate, c.Concurrent = 1e-3, settings.Off }, ActorOnline, 1000},
 		{func(c *Config) { c.LearningRateCurve = train.Curve{{Share: 0, Value: 1e-4}, {Share: 1, Value: 1e-3}} }, ActorSnapshot, 400},
 		{func(c *Config) { c.LearningRate = 0 }, ActorSnapshot, 1000},
+		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 4e-3, 8, -1 }, ActorSnapshot, 25},
 		{func(c *Config) { c.NumEnvs = 4096; c.BatchSize = 32; c.BufferSize = 1e6 }, ActorSnapshot, 4096},
 	} {
 		c := DefaultConfig()
@@ -110,6 +111,9 @@ func TestConcurrentAuto(t *testing.T) {
 		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 4e-3, 16, 8 }, settings.On, ""},
 		{func(c *Config) { c.LearningRate = 0.5 }, settings.On, ""},
 		{func(c *Config) { c.Concurrent, c.Tau = settings.On, 0.005 }, settings.On, ""},
+		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 6.3e-4, 4, -1 }, settings.On, ""},
+		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 1e-3, 101, -1 }, settings.Off,
+			"gradient_steps: 101 with a learning_rate of 0.001 makes concurrent default to False: "},
 	} {
 		c := DefaultConfig()
 		c.LearningStarts = c.BatchSize

@@ -29,7 +29,6 @@ that has ended begins again with the next action, which is not played. What diff
 from __future__ import annotations
 
 import collections
-import warnings
 from typing import Any, NoReturn
 
 import gymnasium
@@ -39,7 +38,7 @@ from gymnasium import spaces
 from .._arguments import autoreset_metadata, reset_mask, seed_numbers, whole
 from ..envs import registration
 from ..envs.vec import make_vec
-from ..errors import ConfigError, PacelineWarning
+from ..errors import ConfigError, notice
 from ..spaces import Array
 
 __all__ = ["EnvPool", "EnvSpec", "list_all_envs", "make", "make_dm", "make_gym", "make_gymnasium", "make_spec"]
@@ -59,6 +58,7 @@ _OURS = {"frame_skip": "frameskip", "reward_clip": "reward_clipping", "gray_scal
 _NOT_OURS = ("noop_max", "zero_discount_on_life_loss", "use_inter_area_resize")
 _TYPES = ("gymnasium", "gym")
 _MOST_ENVS = 65536
+_SEED_IGNORED = "seed: ignored, as in EnvPool: it is an argument of make"
 # What the next row of an environment is: the first of a game that this module begins or that
 # the library begins, the first after a life, or a step of the game.
 _BEGIN, _AGAIN, _LIFE, _STEP = range(4)
@@ -204,7 +204,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         way when all are reset is forgotten. seed is not looked at: make has taken one.
         """
         if seed is not None:
-            warnings.warn("seed: ignored, as in EnvPool: it is an argument of make", PacelineWarning, stacklevel=2)
+            notice(_SEED_IGNORED)
         if options and env_id is None:
             env_id = np.flatnonzero(reset_mask(options, self.num_envs))
         ids = self._ids(env_id, self.all_env_ids)
@@ -327,7 +327,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
 
     def seed(self, seed: Any = None) -> None:
         """Not looked at, as in EnvPool: make has taken one."""
-        warnings.warn("seed: ignored, as in EnvPool: it is an argument of make", PacelineWarning, stacklevel=2)
+        notice(_SEED_IGNORED)
 
     def xla(self) -> None:
         """Refused."""
