@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw
 from paceline.atari import ALEInterface, roms
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "python" / "benchmarks"))
-from emulator import GAMES_49  # noqa: E402
+from emulator import GAMES_49
 
 FRAMES = 600
 COLUMNS, WIDTH, HEIGHT, CAPTION, GAP = 7, 320, 210, 16, 8

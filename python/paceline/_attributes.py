@@ -68,7 +68,7 @@ class Attributes:
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuses what would be read back and have no effect; other names are the user's."""
-        why = _read_only(type(self)).get(name)
+        why = _read_only(type(self)).get(name)  # type: ignore[arg-type] # classes are hashable
         if why is not None:
             raise AttributeError(f"{name}: read-only{why}")
         object.__setattr__(self, name, value)

@@ -64,7 +64,10 @@ class Environments:
 
     def stepped(self) -> Values:
         """The settings that say who steps them."""
-        return {"env": self.name or ""} | ({} if self.source is None else {"autoreset": self.source.autoreset})
+        out: Values = {"env": self.name or ""}
+        if self.source is not None:
+            out["autoreset"] = self.source.autoreset
+        return out
 
     def made_for(self) -> tuple[str, dict[str, Any]] | None:
         """What the library's trainer is made with where Python steps: the mode, and the layouts, which files keep."""

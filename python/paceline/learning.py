@@ -26,8 +26,8 @@ from ._replay_buffer import ReplayBuffer
 from ._threads import busy
 from .callbacks import as_callback, check_evaluations, goes_on
 from .envs._episodes import Recent
-from .envs._layers import reports
 from .envs._infos import truth
+from .envs._layers import reports
 from .envs._rows import Block, Column
 from .envs.vector import SAME_STEP, Source, label
 from .errors import BusyError, ConfigError, StoppedError

@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("ale_py", reason="ale-py is not installed")
 
 import emulator as bench_emulator
-
 from paceline import PacelineError
 
 

@@ -2,8 +2,9 @@
 
 import json
 
-import modes
 import pytest
+
+import modes
 
 
 @pytest.mark.slow

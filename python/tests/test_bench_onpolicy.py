@@ -7,10 +7,10 @@ import types
 from pathlib import Path
 
 import numpy as np
-import onpolicy
 import pytest
-from _contenders import Contender
 
+import onpolicy
+from _contenders import Contender
 from paceline import bench
 from paceline.envs import vec
 

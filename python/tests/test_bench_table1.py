@@ -3,8 +3,8 @@
 import json
 
 import pytest
-import table1
 
+import table1
 from paceline import DQN, PacelineError
 
 TINY = ("--env", "Catch-v0", "--steps", "64", "--warm-up", "40", "--trials", "1")

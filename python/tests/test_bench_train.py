@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import train as bench_train
 
+import train as bench_train
 from paceline import PacelineError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"

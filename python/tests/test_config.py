@@ -157,7 +157,8 @@ def concurrent(**keywords):
 def test_long_bursts_are_not_concurrent_by_default(rate):
     """RL Zoo's CartPole keywords: beside such bursts 40 seeds had a mean of 341, without 382, stable-baselines3's 20 had 410."""
     bursts = {"train_freq": 256, "gradient_steps": 128, "learning_rate": rate}
-    with pytest.warns(PacelineWarning, match="gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False") as caught:
+    says = "gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False"
+    with pytest.warns(PacelineWarning, match=says) as caught:
         assert concurrent(**bursts) is False and concurrent(**bursts, concurrent=None) is False
     assert {warning.filename for warning in caught} == {__file__}
     with warnings.catch_warnings():

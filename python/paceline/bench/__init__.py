@@ -39,7 +39,8 @@ def refuse_moved(arguments: Sequence[str]) -> None:
     """Raises where the arguments of the command line ask for a benchmark that the package does not have."""
     if arguments[:1] == ["bench"] and len(arguments) > 1 and arguments[1] in _IN_CHECKOUT:
         name = arguments[1]
-        raise PacelineError(f"bench {name}: not in the package, must be run in a checkout of the repository: python python/benchmarks/{name}.py")
+        program = f"python/benchmarks/{name}.py"
+        raise PacelineError(f"bench {name}: not in the package, must be run in a checkout of the repository: python {program}")
 
 
 def run(name: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
