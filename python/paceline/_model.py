@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class Model(Attributes):
         cls: type[Self],
         path: File,
         env: Any = None,
-        device: Any = "auto",
+        device: object = "auto",
         custom_objects: Mapping[str, Any] | None = None,
         print_system_info: bool = False,
         force_reset: bool = True,
@@ -212,8 +212,7 @@ class Model(Attributes):
 
     def _env_options(self) -> dict[str, Any]:
         """What the library's environments are made with."""
-        options: dict[str, Any] = json.loads(self.setting("env_options") or "{}")
-        return options
+        return dict(json.loads(self.setting("env_options") or "{}"))
 
     def _change(self, now: Environments) -> None:
         """Goes on in other environments; on an error nothing has changed."""
@@ -264,7 +263,7 @@ class Model(Attributes):
     # ------------------------------------------------------------------ acting
 
     def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False, action_masks: Any = None
+        self, observation: object, state: Any = None, episode_start: object = None, deterministic: bool = False, action_masks: object = None
     ) -> tuple[Array, Any]:
         """(actions, state) for one observation or a batch.
 
@@ -347,7 +346,7 @@ class Model(Attributes):
         own.write(_weights.given(parameters, own.layout, self.sets, exact_match), exact_match)
         self._acting_key = ()
 
-    def save(self, path: File, exclude: Any = None, include: Any = None, *, replay: bool = False) -> None:
+    def save(self, path: File, exclude: object = None, include: object = None, *, replay: bool = False) -> None:
         """Writes a checkpoint for load (and Policy.load).
 
         path: of a file; "x" becomes "x.zip", and folders are made. A file object is written to.
@@ -405,7 +404,7 @@ class Model(Attributes):
 
     _exit = __del__
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         name = type(self).__name__
         raise TypeError(
             f"a {name} cannot be pickled or copied: it has threads and environments of this process; "

@@ -119,7 +119,7 @@ class Trainer(Model):
         if (policy := self._evaluating) is not None:
             policy.stop()
 
-    def begin(self, total_timesteps: int, obs: Any, reset_num_timesteps: bool = True, *, action_masks: Any = None) -> None:
+    def begin(self, total_timesteps: int, obs: object, reset_num_timesteps: bool = True, *, action_masks: object = None) -> None:
         """Begins a run of so many further steps in a loop of the caller's own.
 
             obs, _ = envs.reset()
@@ -153,8 +153,8 @@ class Trainer(Model):
         return actions
 
     def observe(
-        self, obs: Any, rewards: Any, terminated: Any, truncated: Any, final_obs: Any = None,
-        *, action_masks: Any = None, final_action_masks: Any = None,
+        self, obs: object, rewards: object, terminated: object, truncated: object, final_obs: Any = None,
+        *, action_masks: object = None, final_action_masks: object = None,
     ) -> None:  # fmt: skip
         """What the environments answered to the actions.
 

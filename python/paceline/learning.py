@@ -33,7 +33,7 @@ from .envs.vector import SAME_STEP, Source, label
 from .errors import BusyError, ConfigError, StoppedError
 from .logger import make_logger
 from .progress import ProgressLine
-from .spaces import Array
+from .spaces import Array, Infos
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
@@ -53,7 +53,7 @@ class Round:
             self._block = Block(n, self._layout, columns, final=True)
             self._actions: Array = np.zeros(n, np.int32)
 
-    def read(self, episodes: int) -> dict[str, Any]:
+    def read(self, episodes: int) -> Infos:
         """The latest round; episodes: how many have ended by now."""
         source = self._source
         if source is None:
@@ -85,7 +85,7 @@ class Round:
             "infos": infos,
         }
 
-    def _native_infos(self, rows: Block) -> list[dict[str, Any]]:
+    def _native_infos(self, rows: Block) -> list[Infos]:
         """Of an environment whose episode ended those of its last step."""
         ended = rows.terminated | rows.truncated
         columns = [np.where(ended.reshape(-1, *[1] * (now.ndim - 1)), last, now) for now, last in zip(rows.infos, rows.final_infos)]
@@ -360,7 +360,7 @@ class Loop:
             self.log()
 
     @property
-    def _returned(self) -> Any:
+    def _returned(self) -> _ffi.Stats | Recent:
         """What has the mean_return and mean_length of the latest episodes."""
         recent = None if self.source is None else self.source.recent
         return self.stats if recent is None else recent
