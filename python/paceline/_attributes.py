@@ -74,7 +74,7 @@ class Attributes:
         object.__setattr__(self, name, value)
 
     def setting(self, name: str) -> str:
-        """A setting of the library as it acts ("auto" replaced by what it stands for), as text; `paceline options` lists them."""
+        """A setting of the library as it acts, as text: "auto" is replaced. `paceline options` lists the settings."""
         return self._native.config.get(name)
 
     @classmethod
@@ -208,7 +208,8 @@ class Attributes:
         rms = has("use_rms_prop") or str(has("optimizer")).startswith("rmsprop")
         eps = has("optimizer_eps") or has("radam_eps") or has("rms_prop_eps" if rms else "adam_eps")
         if rms:
-            group |= {"alpha": has("rms_prop_alpha") or 0.99, "momentum": 0, "centered": has("optimizer") not in (None, "rmsprop")}
+            centered = has("optimizer") not in (None, "rmsprop")
+            group |= {"alpha": has("rms_prop_alpha") or 0.99, "momentum": 0, "centered": centered}
         else:
             group |= {"betas": (0.9, 0.999), "amsgrad": False}
         names = [name for name in self._native.parameters.layout if not name.startswith("q_net_target.")]

@@ -68,8 +68,8 @@ def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
     if cls.METHOD == "pqn":
         raise ConfigError("a file of stable-baselines3's, which has no PQN: must be one that PQN.save wrote")
     if saved.q_learning != (cls.METHOD == "dqn"):
-        kinds = "Q-values", "a policy and values"
-        raise ConfigError(f"a network with {kinds[not saved.q_learning]}, must have {kinds[cls.METHOD != 'dqn']} for {cls.__name__}.load")
+        has, must = ("Q-values", "a policy and values") if saved.q_learning else ("a policy and values", "Q-values")
+        raise ConfigError(f"a network with {has}, must have {must} for {cls.__name__}.load")
     if env is None:
         env = SpacesSource(*saved.spaces(), saved.num_envs)
     make: Any = cls  # each method has keywords of its own

@@ -41,8 +41,8 @@ class Environments:
         self.number = self.source.num_envs
         if replays and normalizers(self.env):
             raise ConfigError(
-                "env: in a VecNormalize, must not be: what the replay memory holds would have been normalised by what was known "
-                "earlier; gymnasium.wrappers.NormalizeObservation with update_running_mean=False has fixed numbers"
+                "env: in a VecNormalize, must not be: what the replay memory holds would have been normalised by what was "
+                "known earlier; gymnasium.wrappers.NormalizeObservation with update_running_mean=False has fixed numbers"
             )
         if isinstance(self.source, SpacesSource):
             self.env = None
@@ -54,7 +54,8 @@ class Environments:
             raise ConfigError(f"num_envs: {num_envs}, the environment given has {self.number}")
         options = self.options
         if kept is not None and self._kwargs and kept.get("env") == self.name:
-            options = json.loads(kept.get("env_options") or "{}") | self._kwargs  # a preset's recipe stays where only its steps are given
+            # A preset's recipe stays where env_kwargs say something else.
+            options = json.loads(kept.get("env_options") or "{}") | self._kwargs
         out = self.stepped()
         if options or self.source is not None or kept is None:
             out["env_options"] = encode_options(options)

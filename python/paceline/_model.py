@@ -188,7 +188,8 @@ class Model(Attributes):
         self._step_in(environments)
         self._copies: Copies | None = None  # of the networks, for policy
         self._show()
-        self.ep_success_buffer: deque[float] = deque(maxlen=int(self.setting("stats_window_size")))  # infos["is_success"] of episodes
+        most = int(self.setting("stats_window_size"))
+        self.ep_success_buffer: deque[float] = deque(maxlen=most)  # infos["is_success"] of episodes
 
     def _step_in(self, environments: Environments) -> None:
         self._environments, source = environments, environments.source
@@ -263,7 +264,12 @@ class Model(Attributes):
     # ------------------------------------------------------------------ acting
 
     def predict(
-        self, observation: object, state: Any = None, episode_start: object = None, deterministic: bool = False, action_masks: object = None
+        self,
+        observation: object,
+        state: Any = None,
+        episode_start: object = None,
+        deterministic: bool = False,
+        action_masks: object = None,
     ) -> tuple[Array, Any]:
         """(actions, state) for one observation or a batch.
 
@@ -276,8 +282,8 @@ class Model(Attributes):
         if deterministic:
             return policy.act(observation, action_masks=action_masks), state
         self._predictions += 1
-        drawn = policy.act(observation, seed=self.seed, counter=self._predictions, action_masks=action_masks, **self._exploring())
-        return drawn, state
+        drawn: Mapping[str, Any] = {"seed": self.seed, "counter": self._predictions, **self._exploring()}
+        return policy.act(observation, action_masks=action_masks, **drawn), state
 
     def policy_snapshot(self) -> Policy:
         """A frozen copy of the network as it is at this step; close it after use."""
@@ -369,7 +375,8 @@ class Model(Attributes):
         """Replaces the experience by that of a file of save_replay_buffer, or of save with replay. The episodes in
         progress are cut (truncated); truncate_last_traj must be True."""
         if not truncate_last_traj:
-            raise ConfigError("truncate_last_traj: False, must be True: the environments are elsewhere than when the file was written")
+            why = "the environments are elsewhere than when the file was written"
+            raise ConfigError(f"truncate_last_traj: False, must be True: {why}")
         with reading(path, "pkl") as name:
             _sb3_file.refuse_model(name, "this file has no experience: load_replay_buffer reads files of save_replay_buffer")
             _sb3_file.refuse_pickle(name, "load_replay_buffer")

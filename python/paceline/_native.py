@@ -38,7 +38,8 @@ class Native:
             self.handle = _lib.new_handle("paceline_trainer_free", lib.paceline_trainer_new, config.handle.value)
         else:
             obs, action = map(ctypes.byref, spec)
-            self.handle = _lib.new_handle("paceline_trainer_free", lib.paceline_trainer_new_push, config.handle.value, obs, action)
+            new = lib.paceline_trainer_new_push
+            self.handle = _lib.new_handle("paceline_trainer_free", new, config.handle.value, obs, action)
         self.stopped = False  # since the latest begin
         self.config = Config(handle=_lib.new_handle("paceline_config_free", lib.paceline_trainer_config, self.value))
         self.described: dict[str, Any] = _lib.take_json(lib.paceline_trainer_describe, self.value)

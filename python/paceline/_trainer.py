@@ -91,7 +91,10 @@ class Trainer(Model):
         """
         self._check_open()
         every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
-        learn(self, total_timesteps, callback, every, tb_log_name, reset_num_timesteps, progress_bar, eval_freq, n_eval_episodes, eval_env)
+        learn(
+            self, total_timesteps, callback, every, tb_log_name, reset_num_timesteps, progress_bar,
+            eval_freq, n_eval_episodes, eval_env,
+        )  # fmt: skip
         return self
 
     def dump_logs(self, iteration: int = 0) -> None:
@@ -114,12 +117,17 @@ class Trainer(Model):
         self._logger, self._own_logger = logger, False
 
     def stop(self) -> None:
-        """Makes the learn in progress return after the current round, without the evaluation in progress. Any thread may call it."""
+        """Makes the learn in progress return after the current round, without the evaluation in progress.
+
+        Any thread may call it.
+        """
         self._native.stop()
         if (policy := self._evaluating) is not None:
             policy.stop()
 
-    def begin(self, total_timesteps: int, obs: object, reset_num_timesteps: bool = True, *, action_masks: object = None) -> None:
+    def begin(
+        self, total_timesteps: int, obs: object, reset_num_timesteps: bool = True, *, action_masks: object = None
+    ) -> None:  # fmt: skip
         """Begins a run of so many further steps in a loop of the caller's own.
 
             obs, _ = envs.reset()
@@ -177,8 +185,8 @@ class Trainer(Model):
             raise BusyError(f"{call}: learn is in progress, must be called before or after it")
         if self._source is None:
             raise ConfigError(
-                f"{call}: this model steps the built-in {self.env_name} itself; make it with a Gymnasium environment, or with a pair "
-                "(observation_space, action_space)"
+                f"{call}: this model steps the built-in {self.env_name} itself; make it with a Gymnasium environment, or with "
+                "a pair (observation_space, action_space)"
             )
         return self._source
 

@@ -228,7 +228,8 @@ class DQN(Trainer):
     ) -> None: ...
 
     def _print_made(self) -> None:
-        print(f"replay memory: {self.setting('buffer_size')} transitions in {self.stats['replay_bytes'] / 1e6:,.1f} MB", flush=True)
+        megabytes = self._native.metric("replay_bytes") / 1e6
+        print(f"replay memory: {self.setting('buffer_size')} transitions in {megabytes:,.1f} MB", flush=True)
 
     def _periods(self) -> Periods:
         return Periods(rollout=int(self.setting("train_freq")), counted=False)
@@ -249,7 +250,8 @@ class DQN(Trainer):
     def exploration_schedule(self) -> Callable[[float], float]:
         """Epsilon by the remaining progress, 1 down to 0."""
         first, last = (float(self.setting(f"exploration_{end}_eps")) for end in ("initial", "final"))
-        share = int(self.setting("exploration_steps")) / max(self._total_timesteps, 1) or float(self.setting("exploration_fraction"))
+        steps, fraction = int(self.setting("exploration_steps")), float(self.setting("exploration_fraction"))
+        share = steps / max(self._total_timesteps, 1) or fraction
         return lambda progress_remaining: float(np.interp(1 - progress_remaining, (0, share), (first, last)))
 
     @property
