@@ -58,14 +58,16 @@ class Environments:
             options = json.loads(kept.get("env_options") or "{}") | self._kwargs
         out = self.stepped()
         if options or self.source is not None or kept is None:
-            out["env_options"] = encode_options(options)
+            out["env_options"] = _text(options)
+        else:
+            del out["env_options"]
         if self.number or num_envs is not None or kept is None:
             out["num_envs"] = self.number or (1 if num_envs is None else num_envs)
         return out
 
     def stepped(self) -> Values:
         """The settings that say who steps them."""
-        out: Values = {"env": self.name or ""}
+        out: Values = {"env": self.name or "", "env_options": _text(self.options)}
         if self.source is not None:
             out["autoreset"] = self.source.autoreset
         return out
@@ -107,3 +109,7 @@ class Environments:
         """Closes what was made here; the environment given is not closed."""
         if self._made is not None:
             self._made.close()
+
+
+def _text(options: dict[str, Any]) -> str:
+    return (encode_options(options) or b"").decode()

@@ -22,7 +22,7 @@ from ._environments import Environments
 from ._files import File, reading, writing
 from ._native import Native
 from .compat import _sb3_file
-from .config import Config, Values, check_keywords, check_layers, encode_options
+from .config import Config, Values, check_keywords, check_layers
 from .envs.vector import Source, built_in, label
 from .errors import ConfigError, notice
 from .policy import Policy
@@ -237,7 +237,7 @@ class Model(Attributes):
             path = os.path.join(folder, "model.zip")
             self.save(path, replay=True)
             config = Config.load(path)
-            config.update(now.stepped() | {"env_options": encode_options(now.options)})
+            config.update(now.stepped())
             native = self._made(config, source)
             try:
                 native.load(path)
