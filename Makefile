@@ -19,7 +19,7 @@ export GPU
 SOURCES := $(shell find core capi include python/paceline -type f \
 	\( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.cu' -o -name '*.cuh' -o -name '*.hpp' -o -name '*.py' -o -name 'py.typed' \) \
 	-not -name '*_test.go' -not -path 'python/paceline/include/*' -not -path '*/testdata/*' -not -path 'capi/ctest/*') \
-	examples/python/torch_dqn.py examples/python/torch_ppo.py examples/python/torch_pqn.py capi/build.sh capi/install.sh $(wildcard core/cuda/*.sh core/cuda/*.py) $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
+	capi/build.sh capi/install.sh $(wildcard core/cuda/*.sh core/cuda/*.py) $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
 
 # The targets that `make` alone lists, in this order. Missing targets are skipped.
 HELP := demo test test-all check docs bench-report install wheel help-all
@@ -96,14 +96,14 @@ bench: $(VENV)/.package ## print the tables of the README: update time, calls, f
 	@$(MAKE) --no-print-directory $(VENV)/.atari
 	@$(PY) -m paceline bench update
 	@$(PY) -m paceline bench ffi
-	@$(PY) -m paceline bench modes --step-ms 0,0.5,2,5,20 --steps 600
-	@$(PY) -m paceline bench pong
+	@$(PY) python/benchmarks/modes.py --step-ms 0,0.5,2,5,20 --steps 600
+	@$(PY) python/benchmarks/pong.py
 	@$(PY) -m paceline bench envs
 
 bench-peers: $(VENV)/.package $(VENV)/peers/.made ## compare training with stable-baselines3, PyTorch and EnvPool (12 minutes; installs some gigabytes once)
 	$(VENV)/peers/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
-	@$(VENV)/peers/bin/python -m paceline bench train
-	@$(VENV)/peers/bin/python -m paceline bench onpolicy
+	@$(VENV)/peers/bin/python python/benchmarks/train.py
+	@$(VENV)/peers/bin/python python/benchmarks/onpolicy.py
 
 $(VENV)/peers/.made: $(VENV)/.made
 	$(PYTHON) -m venv $(VENV)/peers

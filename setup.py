@@ -63,10 +63,6 @@ class BuildGo(build_ext):
         out = Path(self.get_ext_fullpath(ext.name)).resolve()
         out.parent.mkdir(parents=True, exist_ok=True)
         copy_for_c(out.parents[1])
-        # Loops in PyTorch that `paceline bench` compares with.
-        (out.parents[1] / "bench").mkdir(exist_ok=True)
-        for loop in ("torch_dqn.py", "torch_ppo.py", "torch_pqn.py"):
-            shutil.copy2(ROOT / "examples" / "python" / loop, out.parents[1] / "bench")
         if prebuilt := os.environ.get("PACELINE_LIBRARY"):
             if not Path(prebuilt).is_file():
                 raise SystemExit(f"paceline: PACELINE_LIBRARY: {prebuilt!r}, must be the file of a library")

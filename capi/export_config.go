@@ -24,26 +24,12 @@ var configs = newTable[*config](kindConfig)
 
 func newConfig(cfg *train.Config, err error) (*config, error) { return &config{cfg: cfg}, err }
 
-// withConfig calls f with the settings of id.
+// withConfig calls f with the settings of id. Set and Preset change nothing where they fail.
 func withConfig(id C.uint64_t, f func(*train.Config) error) error {
 	return configs.use(uint64(id), func(c *config) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return f(c.cfg)
-	})
-}
-
-// changeConfig applies f to the settings of id. If f fails, they stay as they were.
-func changeConfig(id C.uint64_t, f func(*train.Config) error) error {
-	return configs.use(uint64(id), func(c *config) error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		next := c.cfg.Clone()
-		if err := f(next); err != nil {
-			return err
-		}
-		c.cfg = next
-		return nil
 	})
 }
 
@@ -81,7 +67,7 @@ func pacelineGoConfigMethod(out **C.char, id C.uint64_t, why *C.pl_error) C.int 
 
 //export pacelineGoConfigSet
 func pacelineGoConfigSet(id C.uint64_t, key, value *C.char, why *C.pl_error) C.int {
-	return report(changeConfig(id, func(cfg *train.Config) error {
+	return report(withConfig(id, func(cfg *train.Config) error {
 		return cfg.Set(C.GoString(key), C.GoString(value))
 	}), why)
 }
@@ -96,7 +82,7 @@ func pacelineGoConfigGet(out **C.char, id C.uint64_t, key *C.char, why *C.pl_err
 
 //export pacelineGoConfigPreset
 func pacelineGoConfigPreset(id C.uint64_t, preset, env *C.char, why *C.pl_error) C.int {
-	return report(changeConfig(id, func(cfg *train.Config) error {
+	return report(withConfig(id, func(cfg *train.Config) error {
 		return cfg.Preset(C.GoString(preset), C.GoString(env))
 	}), why)
 }

@@ -192,6 +192,17 @@ func pacelineGoTrainerMetric(out *C.paceline_metric, id C.uint64_t, i C.size_t, 
 	}), why)
 }
 
+//export pacelineGoTrainerMetricIndex
+func pacelineGoTrainerMetricIndex(out *C.size_t, id C.uint64_t, name *C.char, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		i, err := t.MetricIndex(C.GoString(name))
+		if err == nil {
+			*out = C.size_t(i)
+		}
+		return err
+	}), why)
+}
+
 //export pacelineGoTrainerNotice
 func pacelineGoTrainerNotice(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {

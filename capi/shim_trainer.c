@@ -92,6 +92,13 @@ int paceline_trainer_metric(paceline_metric *out, const paceline_trainer *t, siz
   FILL(paceline_metric, out, pacelineGoTrainerMetric(&full, id(t), i, &why));
 }
 
+int paceline_trainer_metric_index(size_t *out, const paceline_trainer *t, const char *name) {
+  ENTER;
+  NEED(out, t);
+  TEXT(name, PL_LONGEST_NAME);
+  return GO(pacelineGoTrainerMetricIndex(out, id(t), (char *)name, &why));
+}
+
 int paceline_trainer_notice(char **out, paceline_trainer *t) {
   ENTER;
   NEED(out, t);

@@ -32,12 +32,12 @@ MARKER = re.compile(r"(<!-- report: ([\w-]+) -->\n).*?(<!-- end of report -->)",
 
 # What is run, and what --quick appends: settings that show that it works.
 COMMANDS = {
-    "emulator": ("paceline bench emulator", "--games pong,breakout --seconds 0.05 --turns 1"),
+    "emulator": ("python python/benchmarks/emulator.py", "--games pong,breakout --seconds 0.05 --turns 1"),
     "envs": ("paceline bench envs", "--games pong --num-envs 1,8 --rounds 1 --no-gymnasium"),
-    "train": ("paceline bench train", "--steps 16 --rounds 1 --replay 64 --no-torch"),
-    "onpolicy": ("paceline bench onpolicy", "--rollouts 1 --rounds 1 --no-torch"),
-    "pong": ("paceline bench pong --sb3", "--steps 40"),
-    "modes": ("paceline bench modes --step-ms 0,0.5,2,5,20 --steps 1500", "--steps 40"),
+    "train": ("python python/benchmarks/train.py", "--steps 16 --rounds 1 --replay 64 --no-torch"),
+    "onpolicy": ("python python/benchmarks/onpolicy.py", "--rollouts 1 --rounds 1 --no-torch"),
+    "pong": ("python python/benchmarks/pong.py --sb3", "--steps 40"),
+    "modes": ("python python/benchmarks/modes.py --step-ms 0,0.5,2,5,20 --steps 1500", "--steps 40"),
     "update": ("paceline bench update", "--rounds 1 --no-torch"),
     "ffi": ("paceline bench ffi", "--rounds 1"),
     "learn": ("python examples/python/learn.py", ""),
@@ -55,10 +55,10 @@ def measure(names: list[str], folder: Path, quick: bool) -> None:
         print(command, flush=True)
         words = shlex.split(command)
         words = [sys.executable, *(["-m"] if words[0] == "paceline" else []), *words[words[0] == "python" :]]
-        done = subprocess.run([*words, *(["--json"] if "bench" in words else [])], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run([*words, *(["--json"] if name != "learn" else [])], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             raise SystemExit(f"{command}: status {done.returncode}")
-        report = json.loads(done.stdout) if "bench" in words else report_tables.read_learn(done.stdout)
+        report = json.loads(done.stdout) if name != "learn" else report_tables.read_learn(done.stdout)
         record = {
             "name": name, "command": command, "machine": machine(), "peak_gflops": peak,
             "date": datetime.date.today().isoformat(), "commit": head,

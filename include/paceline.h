@@ -516,6 +516,10 @@ typedef struct paceline_metric {
  * [thread-safe] */
 PACELINE_API int paceline_trainer_metric(paceline_metric *out, const paceline_trainer *t, size_t i);
 
+/* Writes the number of the metric called name, for paceline_trainer_metric; PACELINE_EINVAL if
+ * the method reports none of that name. [thread-safe] */
+PACELINE_API int paceline_trainer_metric_index(size_t *out, const paceline_trainer *t, const char *name);
+
 /* Writes the oldest unread notice, such as "target_update_interval 128 is below the window ...";
  * NULL if there is none. */
 PACELINE_API int paceline_trainer_notice(char **out, paceline_trainer *t);

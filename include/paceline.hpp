@@ -529,9 +529,11 @@ class Trainer {
     return list;
   }
   double metric(const std::string &name) const {
-    for (const Metric &m : metrics())
-      if (m.name == name) return m.value;
-    throw Error(PACELINE_EINVAL, "metric: \"" + name + "\", is not reported by this method");
+    auto m = detail::sized<paceline_metric>();
+    std::size_t i = 0;
+    check(paceline_trainer_metric_index(&i, get(), name.c_str()));
+    check(paceline_trainer_metric(&m, get(), i));
+    return m.value;
   }
   /* The settings in effect. */
   Config config() const {

@@ -16,7 +16,7 @@
   X(paceline_trainer_stats) X(paceline_trainer_hash) X(paceline_trainer_stop)        \
   X(paceline_trainer_free) X(paceline_trainer_begin) X(paceline_policy_from_trainer) \
   X(paceline_policy_evaluate) X(paceline_policy_free) X(paceline_set_callback_error) \
-  X(paceline_trainer_metric) X(paceline_string_free)
+  X(paceline_trainer_metric) X(paceline_trainer_metric_index) X(paceline_string_free)
 /* clang-format on */
 
 #define DECLARE(name) static __typeof__(name) *dl_##name;
@@ -60,6 +60,7 @@ static void *dl_load(void) {
 #define paceline_set_callback_error dl_paceline_set_callback_error
 
 #define paceline_trainer_metric dl_paceline_trainer_metric
+#define paceline_trainer_metric_index dl_paceline_trainer_metric_index
 #define paceline_string_free dl_paceline_string_free
 
 #endif

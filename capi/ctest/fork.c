@@ -21,6 +21,7 @@ static int child(paceline_config *cfg, paceline_policy *p, paceline_vec *v) {
   paceline_evaluation e = {.struct_size = sizeof e};
   float x[4] = {0};
   int32_t a;
+  size_t index;
   alarm(5); /* a hang is a failure */
   FORKED(paceline_methods(&text));
   FORKED(paceline_config_new(&c, "dqn"));
@@ -44,6 +45,7 @@ static int child(paceline_config *cfg, paceline_policy *p, paceline_vec *v) {
   FORKED(paceline_trainer_spec(&spec, &spec, t));
   FORKED(paceline_trainer_describe(&text, t));
   FORKED(paceline_trainer_metric(&m, t, 0));
+  FORKED(paceline_trainer_metric_index(&index, t, "train/loss"));
   FORKED(paceline_trainer_parameter(&par, t, "q_net", 0));
   FORKED(paceline_trainer_get_parameters(x, 4, NULL, t, "q_net"));
   FORKED(paceline_trainer_set_parameters(t, "q_net", x, 4));

@@ -20,6 +20,7 @@ int main(void) {
   paceline_evaluation e = {.struct_size = sizeof e};
   float obs[4] = {0};
   int32_t action;
+  size_t index;
 
   NIL(paceline_methods(NULL), "out");
   NIL(paceline_config_new(NULL, "dqn"), "out");
@@ -59,6 +60,9 @@ int main(void) {
   NIL(paceline_trainer_settle(NULL, 0), "t");
   NIL(paceline_trainer_metric(NULL, t, 0), "out");
   NIL(paceline_trainer_metric(&m, NULL, 0), "t");
+  NIL(paceline_trainer_metric_index(NULL, t, "train/loss"), "out");
+  NIL(paceline_trainer_metric_index(&index, NULL, "train/loss"), "t");
+  NIL(paceline_trainer_metric_index(&index, t, NULL), "name");
   NIL(paceline_trainer_config(NULL, t), "out");
   NIL(paceline_trainer_config(&c, NULL), "t");
   NIL(paceline_trainer_spec(NULL, &s, t), "obs");

@@ -82,7 +82,7 @@ static void config_functions(void) {
 /* Each metric has a name, a unit and a sentence, which never change; the metrics of DQN. */
 static void metrics(paceline_trainer *t, const paceline_stats *s) {
   paceline_metric m = {.struct_size = sizeof m}, again = m;
-  size_t n = 0;
+  size_t n = 0, index;
   for (; paceline_trainer_metric(&m, t, n) == PACELINE_OK; n++) {
     CHECK(*m.name != 0 && m.unit != NULL && strlen(m.doc) > 5);
     for (size_t k = 0; k < n; k++) {
@@ -91,9 +91,13 @@ static void metrics(paceline_trainer *t, const paceline_stats *s) {
     }
     OK(paceline_trainer_metric(&again, t, n));
     CHECK(again.name == m.name && again.unit == m.unit && again.doc == m.doc);
+    OK(paceline_trainer_metric_index(&index, t, m.name));
+    CHECK(index == n);
   }
   FAILS(paceline_trainer_metric(&again, t, n), PACELINE_EINVAL, "metric: ");
   FAILS(paceline_trainer_metric(&again, t, (size_t)-1), PACELINE_EINVAL, "metric: ");
+  FAILS(paceline_trainer_metric_index(&index, t, "train/los"), PACELINE_EINVAL,
+        "metric: \"train/los\", dqn reports none of that name; did you mean train/loss?");
   CHECK(again.name == m.name && again.value == m.value);
   CHECK(n >= 6 && metric_of(t, "train/learning_rate") == 0.001 && metric_of(t, "replay_bytes") > 1000);
   CHECK(metric_of(t, "rollout/exploration_rate") > 0 && metric_of(t, "rollout/exploration_rate") < 1 &&

@@ -113,10 +113,10 @@ static inline hashes hashes_of(paceline_trainer *t) {
 /* The metric of that name. */
 static inline double metric_of(paceline_trainer *t, const char *name) {
   paceline_metric m = {.struct_size = sizeof m};
-  for (size_t i = 0;; i++) {
-    OK(paceline_trainer_metric(&m, t, i));
-    if (strcmp(m.name, name) == 0) return m.value;
-  }
+  size_t i;
+  OK(paceline_trainer_metric_index(&i, t, name));
+  OK(paceline_trainer_metric(&m, t, i));
+  return m.value;
 }
 
 /* A paceline_eval_options for one call. */

@@ -32,8 +32,8 @@ import (
 	"strings"
 )
 
-// Setting describes one field of a struct. Int, Float, OptionalFloat, Bool, Text, Ints and Other
-// make a Setting. Within makes it a Setting of an outer struct.
+// Setting describes one field of a struct. Int, Float, OptionalFloat, Bool, AutoBool, Text, Ints
+// and Other make a Setting. Within makes it a Setting of an outer struct.
 type Setting struct {
 	Name    string
 	Type    string // "int", "float", "bool", "string", "ints", or the type that Other was given
@@ -116,6 +116,38 @@ func Bool[C any](name string, def bool, doc string, field func(*C) *bool) Settin
 			return false, fmt.Errorf("%s: %q, must be true or false", name, s)
 		}
 		return v, nil
+	}, field)
+}
+
+// Switch is a truth value, or Auto where the struct's owner chooses it by other settings.
+type Switch uint8
+
+const (
+	Auto Switch = iota
+	Off
+	On
+)
+
+// SwitchOf returns On or Off.
+func SwitchOf(on bool) Switch {
+	if on {
+		return On
+	}
+	return Off
+}
+
+// AutoBool is a Bool that may be "auto", and is by default.
+func AutoBool[C any](name, doc string, field func(*C) *Switch) Setting {
+	format := func(v Switch) string { return [...]string{"auto", "false", "true"}[v] }
+	return Other(name, "bool", "auto", ending(doc, "true, false or auto"), format, func(s string) (Switch, error) {
+		if s == "auto" {
+			return Auto, nil
+		}
+		v, err := strconv.ParseBool(s)
+		if err != nil {
+			return Auto, fmt.Errorf("%s: %q, must be true, false or auto", name, s)
+		}
+		return SwitchOf(v), nil
 	}, field)
 }
 

@@ -26,6 +26,7 @@ type toy struct {
 	Norm       float64
 	RateFinal  float64
 	Concurrent bool
+	Groups     Switch
 	Actor      string
 	NetArch    []int
 	Line       []float64
@@ -68,6 +69,7 @@ var toyTable = New[toy]("toy", slices.Concat(
 		Float("max_grad_norm", 10, 0, math.MaxFloat64, "largest norm", func(c *toy) *float64 { return &c.Norm }),
 		OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant", func(c *toy) *float64 { return &c.RateFinal }),
 		Bool("concurrent", true, "updates run concurrently with the workers", func(c *toy) *bool { return &c.Concurrent }),
+		AutoBool("groups", "two groups take turns", func(c *toy) *Switch { return &c.Groups }),
 		Text("actor", "auto", "network that acts", []string{"auto", "online", "target"}, func(c *toy) *string { return &c.Actor }),
 		Ints("net_arch", "64,64", 1, 65536, "widths", "widths of hidden layers, each 1 to 65536", func(c *toy) *[]int { return &c.NetArch }),
 		Other("line", "line", "0 1", "numbers with spaces between", lineText, line, func(c *toy) *[]float64 { return &c.Line }),
@@ -113,6 +115,12 @@ func TestSetAcceptsWhatGetReturns(t *testing.T) {
 	check(t, v.Set("env", " Catch-v0 "))
 	check(t, v.Set("learning_rate_final", "0"))
 	check(t, v.Set("concurrent", "False"))
+	for text, want := range map[string]Switch{"False": Off, "true": On, "auto": Auto} {
+		check(t, v.Set("groups", text))
+		if c.Groups != want {
+			t.Errorf("groups %s: %v", text, c.Groups)
+		}
+	}
 	if c.Window != 1_000_000 || !slices.Equal(c.NetArch, []int{128, 32}) || c.Env != "Catch-v0" || c.RateFinal != 0 || c.Concurrent {
 		t.Errorf("%+v", c)
 	}
@@ -121,7 +129,7 @@ func TestSetAcceptsWhatGetReturns(t *testing.T) {
 	if len(c.NetArch) != 0 || !math.IsNaN(c.RateFinal) {
 		t.Errorf("%+v", c)
 	}
-	if _, err := toyTable.At(13); err == nil || err.Error() != "setting: 13, must be 0 to 12" {
+	if _, err := toyTable.At(14); err == nil || err.Error() != "setting: 14, must be 0 to 13" {
 		t.Error(err)
 	}
 	if _, err := toyTable.At(-1); err == nil {
@@ -139,6 +147,7 @@ func TestDocsEndWithWhatIsAllowed(t *testing.T) {
 		"max_grad_norm":       "largest norm (at least 0)",
 		"learning_rate_final": "empty: constant (0 to 1000, or empty)",
 		"concurrent":          "updates run concurrently with the workers (true or false)",
+		"groups":              "two groups take turns (true, false or auto)",
 		"actor":               "network that acts (auto, online, target)",
 		"net_arch":            "widths of hidden layers, each 1 to 65536",
 	} {
@@ -166,6 +175,7 @@ func TestErrorsNameFieldValueAndRange(t *testing.T) {
 		{"learning_rate", "-1", "learning_rate: -1, must be 0 to 1000"},
 		{"learning_rate_final", "1001", "learning_rate_final: 1001, must be 0 to 1000"},
 		{"concurrent", "perhaps", `concurrent: "perhaps", must be true or false`},
+		{"groups", "perhaps", `groups: "perhaps", must be true, false or auto`},
 		{"actor", "critic", `actor: "critic", must be auto, online, target`},
 		{"net_arch", "64,-1", `net_arch: "64,-1", must be widths of 1 to 65536 with commas between, or none`},
 		{"net_arch", "none,64", `net_arch: "none,64", must be widths of 1 to 65536 with commas between, or none`},

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/actor"
+	"github.com/paceline-rl/paceline/core/nearest"
 )
 
 // Host receives what a method reports during its work.
@@ -175,6 +177,25 @@ func (t *Trainer) Metric(i int) (Metric, bool) {
 		return Metric{}, false
 	}
 	return h.metrics[i], true
+}
+
+// MetricIndex returns the number of the metric called name, which stays the same while the
+// Trainer lives. It may be called at any time.
+func (t *Trainer) MetricIndex(name string) (int, error) {
+	h := t.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var names []string
+	for i, m := range h.metrics {
+		if m.Name == name {
+			return i, nil
+		}
+		names = append(names, m.Name)
+	}
+	if near := nearest.Names(name, names, 3, nil); near != nil {
+		return 0, fmt.Errorf("metric: %q, %s reports none of that name; did you mean %s?", name, t.def.Name, strings.Join(near, " or "))
+	}
+	return 0, fmt.Errorf("metric: %q, %s reports none of that name", name, t.def.Name)
 }
 
 // Notice returns the next sentence that the user is told once, or "".

@@ -33,9 +33,7 @@ type savedRun struct {
 	Halted   bool      `json:"halted"`
 	Episodes int64     `json:"episodes"`
 	Recent   []Episode `json:"recent"` // n episodes; episode e of the run is in slot e mod n
-	// Window is how many episodes are listed as soon as there are so many; files from
-	// before there was a setting for it have none, and 100.
-	Window *int64 `json:"window,omitempty"`
+	Window   int64     `json:"window"` // the most episodes that Recent lists
 }
 
 // Save writes a checkpoint: parameters, optimiser, counts, random streams and schedules; with
@@ -81,15 +79,12 @@ func (t *Trainer) runPart() checkpoint.Part {
 		if int64(n) < min(h.episodes, window) { // loaded from a file with a smaller window
 			window = int64(n)
 		}
-		s.Window = &window
+		s.Window = window
 		return s, nil
 	}
 	return checkpoint.JSON("run.json", 1<<20, save, func(s savedRun) (func(), error) {
-		n, window := len(s.Recent), int64(100)
-		if s.Window != nil {
-			window = *s.Window
-		}
-		if s.End < 0 || s.End > maxEnd || s.Episodes > maxSteps || int64(n) != min(s.Episodes, window) || window < 0 || window > maxStatsWindow ||
+		n := len(s.Recent)
+		if s.End < 0 || s.End > maxEnd || s.Episodes > maxSteps || int64(n) != min(s.Episodes, s.Window) || s.Window < 0 || s.Window > maxStatsWindow ||
 			s.Begun != (s.End > 0) ||
 			slices.ContainsFunc(s.Recent, func(e Episode) bool { return e.Length < 1 || e.Length > maxSteps }) {
 			return nil, fmt.Errorf("counts that no run has: begun %v, end %d, %d episodes, %d of them listed", s.Begun, s.End, s.Episodes, n)

@@ -375,6 +375,13 @@ func TestNoticesAndMetrics(t *testing.T) {
 	if got, ok := tr.Metric(1); !ok || got.Name != "rounds" || got.Unit != "rounds" || got.Value != 2 {
 		t.Errorf("%+v", got)
 	}
+	if i, err := tr.MetricIndex("rounds"); err != nil || i != 1 {
+		t.Errorf("%d, %v, want 1", i, err)
+	}
+	_, err := tr.MetricIndex("round")
+	says(t, err, `metric: "round", counting reports none of that name; did you mean rounds?`)
+	_, err = tr.MetricIndex("loss")
+	says(t, err, `metric: "loss", counting reports none of that name`)
 	rest := 1.0
 	for k := 2; k < 6; k++ {
 		got, ok := tr.Metric(k)

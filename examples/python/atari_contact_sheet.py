@@ -9,11 +9,14 @@ so.
 
 import random
 import sys
+from pathlib import Path
 
 from PIL import Image, ImageDraw
 
 from paceline.atari import ALEInterface, roms
-from paceline.bench_emulator import GAMES_49
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "python" / "benchmarks"))
+from emulator import GAMES_49
 
 FRAMES = 600
 COLUMNS, WIDTH, HEIGHT, CAPTION, GAP = 7, 320, 210, 16, 8

@@ -18,9 +18,9 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from ale_py.vector_env import AtariVectorEnv
 
 from paceline import DQN, PacelineWarning
-from paceline.bench import atari
 
 GAMES = ("pong", "breakout", "seaquest")
 TASKS = {"CartPole-v1": (50_000, 2500, 475.0), "Catch-v0": (10_000, 1000, 0.9), "Bricks-v0": (16_000, 2000, 10.0)}
@@ -29,7 +29,7 @@ COLORS = {"fp32": "#2563eb", "bf16": "#ea580c"}
 
 def differences(game: str, steps: int, frames: int = 2000) -> tuple[np.ndarray, np.ndarray]:
     """Q-values [frames, actions] of one network in fp32 and in bf16."""
-    env = atari(game, 8)
+    env = AtariVectorEnv(game, num_envs=8)
     with DQN("CnnPolicy", env, buffer_size=20_000, learning_starts=1000, target_update_interval=1000, seed=1) as model:
         model.learn(steps, log_interval=None)
         with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ Only the games are Paceline's. A round is one step of all environments: one forw
 their actions. The updates that are due after the round share one gather from the replay memory and
 one pass of the target network. The fastest options are --channels_last (the default) and, in fp32,
 --compile, which takes a minute at the start; in bf16 --compile makes no difference.
-`paceline bench train` tries all options and compares the library's learner with the fastest.
+`python/benchmarks/train.py` tries all options and compares the library's learner with the fastest.
 
 Atari games take millions of steps. --env_id Catch-v0 --learning_starts 1000
 --exploration_steps 6000 --total_timesteps 21000 learns within minutes.

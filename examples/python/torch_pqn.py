@@ -7,7 +7,7 @@ A port of CleanRL's pqn_atari_envpool.py to current versions of EnvPool and Pyth
 environments, rollouts of 128 steps stored as float32, one forward pass for each step of all
 environments, returns computed backward through the rollout, four epochs of four minibatches, a
 network with layer normalisation. As in the original, rows of steps that only reset are used for
-learning, and a time limit counts as a termination. `paceline bench onpolicy` compares the
+learning, and a time limit counts as a termination. `python/benchmarks/onpolicy.py` compares the
 library's PQN with this loop.
 """
 

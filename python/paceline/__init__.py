@@ -32,12 +32,11 @@ if TYPE_CHECKING:
         plots as plots,
         sb3 as sb3,
         schedules as schedules,
-        single as single,
         videos as videos,
-        workers as workers,
     )  # fmt: skip
     from .a2c import A2C
     from .dqn import DQN
+    from .envs import single as single, workers as workers
     from .envs.single import make
     from .envs.vec import load_env, make_vec
     from .errors import PacelineError, PacelineWarning
@@ -60,7 +59,11 @@ _WHERE = {
     "PacelineError": "errors",
     "PacelineWarning": "errors",
 }
-_MODULES = frozenset({"bench", "callbacks", "envpool", "errors", "plots", "sb3", "schedules", "single", "videos", "workers"})
+_MODULES = {
+    **{name: name for name in ("bench", "callbacks", "envpool", "errors", "plots", "sb3", "schedules", "videos")},
+    "single": "envs.single",
+    "workers": "envs.workers",
+}
 
 __all__ = [
     "A2C",
@@ -91,5 +94,5 @@ if not TYPE_CHECKING:  # so that a type checker refuses names that there are not
         if name in _WHERE:
             return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
         if name in _MODULES:
-            return importlib.import_module(f".{name}", __name__)
+            return importlib.import_module(f".{_MODULES[name]}", __name__)
         raise AttributeError(f"module 'paceline' has no attribute {name!r}")

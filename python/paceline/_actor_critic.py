@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._trainer import Trainer
-from .config import ACTIVATION, Fixed, Rules, one_of, optimizer_kwargs, translate, widths
+from .config import ACTIVATION, Fixed, Rules, Values, one_of, optimizer_kwargs, translate, widths
 from .errors import ConfigError
 from .learning import Periods
 
@@ -18,7 +18,7 @@ _FIXED: Fixed = {
 }
 
 
-def _net_arch(value: Any) -> dict[str, Any]:
+def _net_arch(value: Any) -> Values:
     """A list for both networks, or {"pi": [...], "vf": [...]}, also in a list, as before stable-baselines3 1.8. No layers: linear."""
     if value is None:
         return {}
@@ -46,7 +46,7 @@ _POLICY: Rules = {
 }  # fmt: skip
 
 
-def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> dict[str, Any]:
+def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> Values:
     """The settings that keywords stand for; raises ConfigError for what is not built. use_rms_prop: where no keyword says."""
     out = translate(keywords, _FIXED, rules, _POLICY)
     if "optimizer_eps" in out:  # whose eps that is, the optimiser says
@@ -63,6 +63,11 @@ class Hashes(NamedTuple):
 
 class ActorCritic(Trainer):
     """A model that learns a policy and a value from rollouts of its own; see A2C and PPO."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Settings are attributes."""
 
     def _periods(self) -> Periods:
         return Periods(rollout=int(self.setting("n_steps")) * int(self.setting("num_envs")), counted=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ConfigError
-from .spaces import Array
+from .spaces import Array, Infos
 
 AUTORESET = {"next_step": "NextStep", "same_step": "SameStep", "disabled": "Disabled"}
 """Our names of Gymnasium's autoreset modes, and the values of its enumeration."""
@@ -52,7 +52,7 @@ def seed_numbers(seed: Any, n: int) -> tuple[Array, Array]:
     return seeds, given
 
 
-def reset_mask(options: dict[str, Any] | None, n: int) -> Array:
+def reset_mask(options: Infos | None, n: int) -> Array:
     """bool [n]: the environments that options["reset_mask"], the only entry there may be, names; all without it."""
     if not options:
         return np.ones(n, np.bool_)
@@ -68,7 +68,7 @@ def reset_mask(options: dict[str, Any] | None, n: int) -> Array:
     return mask.copy()
 
 
-def autoreset_name(autoreset_mode: Any, argument: str = "autoreset_mode") -> str:
+def autoreset_name(autoreset_mode: object, argument: str = "autoreset_mode") -> str:
     """Our name of a mode, for that or Gymnasium's: a member of its enumeration, or the member's value."""
     value = getattr(autoreset_mode, "value", autoreset_mode)
     for name, theirs in AUTORESET.items():

@@ -27,7 +27,7 @@ def check(model: Trainer, env: Any) -> None:
         if isinstance(env, str):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what it warns of is said when it is evaluated in
-                env, made, options = _ids.resolved(env, None, None, stacklevel=1)
+                env, made, options = _ids.resolved(env, None, None)
                 if made is None:
                     from .envs.vec import make_vec
 

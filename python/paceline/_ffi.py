@@ -160,6 +160,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_trainer_stop": (STATUS, [_handle]),
     "paceline_trainer_stats": (STATUS, [POINTER(Stats), _handle]),
     "paceline_trainer_metric": (STATUS, [POINTER(Metric), _handle, c_size_t]),
+    "paceline_trainer_metric_index": (STATUS, [POINTER(c_size_t), _handle, _text]),
     "paceline_trainer_notice": (STATUS, [_out_text, _handle]),
     "paceline_trainer_settle": (STATUS, [_handle, c_int64]),
     "paceline_trainer_parameter": (STATUS, [POINTER(Parameter), _handle, _text, c_size_t]),

@@ -19,7 +19,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from . import _ffi
 from .errors import BY_STATUS, CheckpointError, ConfigError, ForkError, HandleError, MissingFileError, PacelineError, VersionError
@@ -28,12 +28,19 @@ PACKAGE = Path(__file__).resolve().parent
 INCLUDE_DIR = PACKAGE / "include"
 Struct = TypeVar("Struct", bound=_ffi.Growable)
 
+
+class Closing(Protocol):
+    """What close_at_exit takes."""
+
+    def _exit(self) -> None: ...
+
+
 _lock = threading.Lock()
 _dll: ctypes.CDLL | None = None
 _forked = False
 # Called before the interpreter is torn down, so that no thread of the library
 # is at work in memory that Python gives back.
-_at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
+_at_exit: weakref.WeakSet[Closing] = weakref.WeakSet()
 _ending = False
 
 
@@ -118,7 +125,7 @@ def rom_folders() -> list[Path]:
     return [folder for folder in found if folder.is_dir()]
 
 
-def _raise(status: int, function: Any, arguments: Any) -> int:
+def _raise(status: int, function: object, arguments: object) -> int:
     """The errcheck of functions that return a status: that of this thread's latest call."""
     if status:
         assert _dll is not None
@@ -159,7 +166,7 @@ def refuse_closed(what: str) -> NoReturn:
     raise HandleError(f"{what}: closed")
 
 
-def close_at_exit(thing: Any) -> None:
+def close_at_exit(thing: Closing) -> None:
     """Calls thing._exit() when the interpreter ends, if thing still lives then."""
     _at_exit.add(thing)
 
@@ -172,7 +179,7 @@ def encode(text: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:
     return data
 
 
-def take_text(call: Callable[..., Any], *arguments: Any) -> str | None:
+def take_text(call: Callable[..., object], *arguments: object) -> str | None:
     """Calls a function whose first argument is a char ** that we then own."""
     out = ctypes.c_void_p()
     call(ctypes.byref(out), *arguments)
@@ -184,12 +191,12 @@ def take_text(call: Callable[..., Any], *arguments: Any) -> str | None:
         lib().paceline_string_free(out)
 
 
-def take_json(call: Callable[..., Any], *arguments: Any) -> Any:
+def take_json(call: Callable[..., object], *arguments: object) -> Any:
     """The value that such a text is in JSON."""
     return json.loads(take_text(call, *arguments) or "null")
 
 
-def take_bytes(call: Callable[..., Any], *arguments: Any) -> bytes:
+def take_bytes(call: Callable[..., object], *arguments: object) -> bytes:
     """Calls a function whose first arguments are a buffer and its size, which it is asked for before."""
     size = ctypes.c_size_t()
     call(None, ctypes.byref(size), *arguments)
@@ -198,7 +205,7 @@ def take_bytes(call: Callable[..., Any], *arguments: Any) -> bytes:
     return out.raw[: size.value]
 
 
-def each(struct: type[Struct], call: Callable[..., Any], *arguments: Any) -> Iterator[Struct]:
+def each(struct: type[Struct], call: Callable[..., object], *arguments: object) -> Iterator[Struct]:
     """What a function writes that describes number 0, 1, ... and refuses the number past the last one."""
     for i in itertools.count():
         out = struct()
@@ -219,12 +226,12 @@ class Handle:
     def __init__(self, value: int, free: str) -> None:
         # Handles are never reused, so a freed one is refused with a sentence.
         self.value = value
-        self.keeps: Any = None  # what must not die before this
+        self.keeps: object = None  # what must not die before this
         self._pid = os.getpid()
         self._finalizer = weakref.finalize(self, _free, value, free, self._pid)
         self._finalizer.atexit = False
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         # The number means another object, or none, in another process.
         raise TypeError("a handle of libpaceline cannot be pickled or copied: it belongs to its process")
 
@@ -250,7 +257,7 @@ def _free(value: int, free: str, pid: int) -> None:
         getattr(_dll, free)(value)
 
 
-def new_handle(free: str, call: Callable[..., Any], *arguments: Any) -> Handle:
+def new_handle(free: str, call: Callable[..., object], *arguments: object) -> Handle:
     """Calls a constructor whose first argument is a handle ** and owns the result."""
     out = ctypes.c_void_p()
     call(ctypes.byref(out), *arguments)

@@ -1,14 +1,13 @@
-"""The library's trainer while it runs: nothing of one method of learning, and nothing of files.
+"""The library's trainer: a handle, and the calls on it.
 
-Calls that may have to wait ask the library again every tenth of a second, so that
-Ctrl-C is heard, and call waiting() in between.
+Calls that may have to wait ask the library again every tenth of a second, so that Ctrl-C is heard, and call waiting() in
+between.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import warnings
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_double, c_int64
 from typing import Any
@@ -19,13 +18,18 @@ from . import _ffi, _lib
 from .config import Config
 from .envs._rows import Block
 from .envs.vector import Rows
-from .errors import PacelineError, PacelineWarning, StoppedError, TimeOutError
+from .errors import PacelineError, StoppedError, TimeOutError, notice
+from .parameters import Parameters
+from .spaces import ActionLayout, Array, ObsLayout
 
 POLL_MS = 100  # the longest that one call into the library takes
 
 
 class Native:
-    """Owns one paceline_trainer. One thread at a time; stop, stats and metrics from any."""
+    """Owns one paceline_trainer. One thread at a time; stop, stats and metrics from any.
+
+    config: the settings as they act. described: see paceline_trainer_describe. sets: the names of the sets of parameters.
+    """
 
     def __init__(self, config: Config, spec: tuple[_ffi.Spec, _ffi.Spec] | None = None) -> None:
         """spec: of observations and actions, where the caller steps the environments."""
@@ -34,13 +38,32 @@ class Native:
             self.handle = _lib.new_handle("paceline_trainer_free", lib.paceline_trainer_new, config.handle.value)
         else:
             obs, action = map(ctypes.byref, spec)
-            self.handle = _lib.new_handle("paceline_trainer_free", lib.paceline_trainer_new_push, config.handle.value, obs, action)
+            new = lib.paceline_trainer_new_push
+            self.handle = _lib.new_handle("paceline_trainer_free", new, config.handle.value, obs, action)
         self.stopped = False  # since the latest begin
+        self.config = Config(handle=_lib.new_handle("paceline_config_free", lib.paceline_trainer_config, self.value))
+        self.described: dict[str, Any] = _lib.take_json(lib.paceline_trainer_describe, self.value)
+        self.sets: list[str] = [set["name"] for set in self.described["sets"]]
+        self.parameters = Parameters(self.handle, self.described["sets"])
+        self._metrics: dict[str, int] = {}  # the numbers of those that were asked for
 
     @property
     def value(self) -> int:
         """The handle as the library takes it."""
         return self.handle.value
+
+    def layouts(self) -> tuple[ObsLayout, ActionLayout]:
+        """Of environments that the library steps."""
+        obs, action = _ffi.Spec(), _ffi.Spec()
+        _lib.lib().paceline_trainer_spec(ctypes.byref(obs), ctypes.byref(action), self.value)
+        return ObsLayout.of_spec(obs), ActionLayout(int(action.n))
+
+    def close(self) -> None:
+        """Ends the threads and frees the memory; closing twice is fine."""
+        self.handle.close()
+        self.config.close()
+
+    # ------------------------------------------------------ where it is
 
     def stats(self) -> _ffi.Stats:
         """The counters that every method has."""
@@ -48,19 +71,25 @@ class Native:
         _lib.lib().paceline_trainer_stats(ctypes.byref(stats), self.value)
         return stats
 
+    def metric(self, name: str) -> float:
+        """One of the method's own numbers, as it was when the latest call ended; NaN: none yet."""
+        lib, metric = _lib.lib(), _ffi.Metric()
+        if name not in self._metrics:
+            index = ctypes.c_size_t()
+            lib.paceline_trainer_metric_index(ctypes.byref(index), self.value, name.encode())
+            self._metrics[name] = index.value
+        lib.paceline_trainer_metric(ctypes.byref(metric), self.value, self._metrics[name])
+        return float(metric.value)
+
     def metrics(self) -> Iterator[tuple[str, float]]:
-        """The method's own numbers, each with its name, as they were when the latest call ended; NaN: none yet."""
+        """All of them, each with its name."""
         for metric in _lib.each(_ffi.Metric, _lib.lib().paceline_trainer_metric, self.value):
             yield metric.name.decode(), metric.value
 
-    def warn(self, stacklevel: int) -> None:
-        """Makes warnings of the library's notices. stacklevel: whose line they name, 1 for the caller's, as in warnings.warn."""
+    def say_notices(self) -> None:
+        """Makes warnings of the library's notices."""
         while (text := _lib.take_text(_lib.lib().paceline_trainer_notice, self.value)) is not None:
-            warnings.warn(text, PacelineWarning, stacklevel=stacklevel + 1)
-
-    def rows(self, block: Block, actions: Any) -> None:
-        """Copies what the latest round gave, of environments that the library steps; actions: int32 [num_envs]."""
-        _lib.lib().paceline_trainer_rows(block.pointer, actions.ctypes.data, self.value)
+            notice(text)
 
     def episodes(self, most: int) -> list[tuple[float, int]]:
         """(return, length) of the latest episodes, up to so many, oldest first."""
@@ -68,6 +97,8 @@ class Native:
         to = returns.ctypes.data_as(POINTER(c_double)), lengths.ctypes.data_as(POINTER(c_int64))
         _lib.lib().paceline_trainer_episodes(*to, ctypes.byref(n), self.value)
         return list(zip(returns[: n.value].tolist(), lengths[: n.value].tolist()))
+
+    # --------------------------------------------------------- learning
 
     def begin(self, total_timesteps: int, flags: int) -> None:
         """Begins a run; flags: RESET_TIMESTEPS, RESET_ENVS."""
@@ -77,6 +108,10 @@ class Native:
     def run(self, stats: _ffi.Stats, steps: int) -> None:
         """Takes up to so many steps, for up to a tenth of a second; stats says where it then stands."""
         _lib.lib().paceline_trainer_run(ctypes.byref(stats), self.value, steps, POLL_MS)
+
+    def rows(self, block: Block, actions: Array) -> None:
+        """Copies what the latest round gave, of environments that the library steps; actions: int32 [num_envs]."""
+        _lib.lib().paceline_trainer_rows(block.pointer, actions.ctypes.data, self.value)
 
     def act(self, rows: Rows, waiting: Callable[[], None]) -> bool:
         """Writes rows.actions; False if it was stopped before."""
@@ -98,7 +133,7 @@ class Native:
         """Returns when the updates due at this step are done. After a stop nothing is waited for."""
         self._wait(waiting, _lib.lib().paceline_trainer_settle)
 
-    def _wait(self, waiting: Callable[[], None], call: Callable[..., Any], *arguments: Any) -> None:
+    def _wait(self, waiting: Callable[[], None], call: Callable[..., object], *arguments: object) -> None:
         while True:
             try:
                 call(self.value, *arguments, POLL_MS)
@@ -116,7 +151,34 @@ class Native:
         self.stopped = True
         _lib.lib().paceline_trainer_stop(self.value)
 
+    # ------------------------------- what is read and written; each does the updates that are due
+
     def hash(self, part: str) -> str:
         """The SHA-256 of the experience ("replay") or of a set of parameters."""
         self.finish()
         return _lib.take_text(_lib.lib().paceline_trainer_hash, self.value, _lib.encode(part)) or ""
+
+    def snapshot(self) -> _lib.Handle:
+        """A paceline_policy of the network as it is."""
+        self.finish()
+        return _lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_trainer, self.value)
+
+    def save(self, path: str, experience: bool) -> None:
+        self.finish()
+        _lib.lib().paceline_trainer_save(self.value, _lib.encode(path), _ffi.SAVE_EXPERIENCE if experience else 0)
+
+    def load(self, path: str) -> None:
+        _lib.lib().paceline_trainer_load(self.value, _lib.encode(path))
+
+    def load_experience(self, path: str) -> None:
+        _lib.lib().paceline_trainer_load_experience(self.value, _lib.encode(path))
+
+    def read_transitions(self, to: _ffi.Transitions, numbers: Array) -> None:
+        """numbers: int64, one for each row."""
+        self.finish()
+        at = numbers.ctypes.data_as(POINTER(c_int64))
+        _lib.lib().paceline_trainer_read_transitions(ctypes.byref(to), self.value, at)
+
+    def add_transitions(self, rows: _ffi.Transitions) -> None:
+        self.finish()
+        _lib.lib().paceline_trainer_add_transitions(self.value, ctypes.byref(rows))

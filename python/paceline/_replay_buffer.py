@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from . import _ffi, _lib
+from . import _ffi
 from .envs._infos import of_one, truth
 from .errors import ConfigError, SpaceError
 from .spaces import Array
 
 if TYPE_CHECKING:
-    from ._trainer import Trainer
+    from ._model import Model
 
 
 class ReplayBufferSamples(NamedTuple):
@@ -35,7 +34,7 @@ class ReplayBuffer:
     Each first does the updates that are due; none of them draws from the model's random streams.
     """
 
-    def __init__(self, model: Trainer) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
         self.buffer_size = int(model.setting("buffer_size"))
         self.n_envs: int = model.n_envs
@@ -44,8 +43,8 @@ class ReplayBuffer:
 
     def size(self) -> int:
         """Transitions that are there, those among them that can be drawn only from the next window on."""
-        stats = self._model.stats
-        return min(int(stats["replay_size"] + stats["replay_pending"]), self.buffer_size)
+        metric = self._model._native.metric
+        return min(int(metric("replay_size") + metric("replay_pending")), self.buffer_size)
 
     __len__ = size
 
@@ -70,10 +69,7 @@ class ReplayBuffer:
         within one, oldest first."""
         chosen = np.ascontiguousarray(numbers, np.int64).reshape(-1)
         rows, struct = self._rows(len(chosen))
-        self._model._native.finish()
-        _lib.lib().paceline_trainer_read_transitions(
-            ctypes.byref(struct), self._model._native.value, chosen.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
-        )
+        self._model._native.read_transitions(struct, chosen)
         actions = rows["actions"].astype(np.int64)[:, None] + self._model.action_layout.start
         dones = rows["terminated"].astype(np.float32)[:, None]
         return ReplayBufferSamples(rows["obs"], actions, rows["next_obs"], dones, rows["rewards"][:, None])
@@ -99,12 +95,11 @@ class ReplayBuffer:
                 rows["terminated"][i] = 0
             if "action_mask" in info and rows["next_masks"].size:
                 rows["next_masks"][i] = np.asarray(info["action_mask"]) != 0
-        self._model._native.finish()
-        _lib.lib().paceline_trainer_add_transitions(self._model._native.value, ctypes.byref(struct))
+        self._model._native.add_transitions(struct)
 
     def _stored(self) -> int:
         self._model._native.finish()
-        return int(self._model.stats["replay_size"])
+        return int(self._model._native.metric("replay_size"))
 
     def _rows(self, n: int) -> tuple[dict[str, Array], _ffi.Transitions]:
         """Arrays of n transitions, and the struct that points to them."""

@@ -1,25 +1,42 @@
-"""Weights of checkpoints, read without making a model of them."""
+"""Arrays of weights as set_parameters takes them: a dict, or a file, of which no model is made."""
 
 from __future__ import annotations
 
 import json
+import os
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
+from ._files import File, reading
 from .compat import _sb3_file
-from .errors import CheckpointError
+from .errors import CheckpointError, ConfigError
 from .spaces import Array
 
 
-def of_file(path: str, own: dict[str, Array], sets: Iterable[str], exact: bool) -> dict[str, Array]:
-    """The arrays that a file has, by the names that get_parameters gives: of save, Policy.save or stable-baselines3.
+def given(parameters: Mapping[str, Any] | File, own: Collection[str], sets: Collection[str], exact: bool) -> Mapping[str, Any]:
+    """The arrays that set_parameters is given, own: the names of the model's arrays. sets: those of its sets."""
+    if isinstance(parameters, (str, bytes, os.PathLike)) or hasattr(parameters, "read"):
+        with reading(parameters) as path:
+            return _of_file(path, own, sets, exact)
+    if isinstance(parameters, Mapping) and parameters.keys() & set(own):
+        return parameters
+    if not isinstance(parameters, Mapping) or "policy" not in parameters:
+        raise ConfigError(
+            "parameters: must be a dict with the key 'policy', as get_parameters gives, model.policy.state_dict() or the path of a file"
+        )
+    extra = set(parameters) - {"policy", "policy.optimizer"}
+    if extra and exact:
+        raise ConfigError(f"parameters: {sorted(extra)} cannot be set; exact_match=False takes 'policy' only")
+    arrays: Mapping[str, Any] = parameters["policy"]
+    return arrays
 
-    own: the model's arrays, of which those of the same name are wanted. sets: the names of its sets. exact: a file of
-    stable-baselines3's must have them all, and no other.
-    """
+
+def _of_file(path: str, own: Collection[str], sets: Collection[str], exact: bool) -> dict[str, Array]:
+    """The arrays that a file of save, Policy.save or stable-baselines3 has. exact: a file of stable-baselines3's must have them
+    all, and no other."""
     if _sb3_file.is_one(path):
         saved = _sb3_file.read(path)
         return saved.parameters(own) if exact else {name: saved.state[name] for name in own if name in saved.state}

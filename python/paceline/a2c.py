@@ -8,11 +8,12 @@ from typing import Any
 from . import _actor_critic
 from ._actor_critic import ActorCritic, Hashes as Hashes
 from ._trainer import constructor
+from .config import Values
 from .learning import Periods
 from .schedules import Schedule
 
 
-def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
+def settings(keywords: Mapping[str, Any]) -> Values:
     """The settings that A2C's keywords stand for; raises ConfigError for what is not built."""
     return _actor_critic.settings(keywords, {}, use_rms_prop=True)
 

@@ -1,3 +1,3 @@
-"""The Atari 2600 under ale-py's names: the public name of paceline.envs.atari."""
+"""The Atari 2600 under ale-py's names: the public name of paceline.compat.atari."""
 
-from .envs.atari import *
+from .compat.atari import *

@@ -22,6 +22,8 @@ from .logger import Logger
 from .policy import Evaluation
 from .progress import ProgressLine
 
+Variables = dict[str, Any]  # of learn, by their names
+
 __all__ = [
     "BaseCallback",
     "CallbackList",
@@ -53,8 +55,8 @@ class BaseCallback:
         self.model: Any = None  # the DQN, A2C, PPO ... that learns; set by init_callback
         self.n_calls = 0
         self.num_timesteps = 0
-        self.locals: dict[str, Any] = {}
-        self.globals: dict[str, Any] = {}
+        self.locals: Variables = {}
+        self.globals: Variables = {}
         self.parent = None
 
     @property
@@ -66,10 +68,10 @@ class BaseCallback:
     def parent(self, parent: BaseCallback | None) -> None:
         self._parent: Callable[[], BaseCallback | None] = weakref.ref(parent) if parent is not None else lambda: None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Variables:
         return self.__dict__ | {"_parent": self.parent}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Variables) -> None:
         self.__dict__.update(state)
         self.parent = state["_parent"]
 
@@ -87,7 +89,7 @@ class BaseCallback:
         self.model = model
         self._init_callback()
 
-    def on_training_start(self, locals_: dict[str, Any], globals_: dict[str, Any]) -> None:
+    def on_training_start(self, locals_: Variables, globals_: Variables) -> None:
         self.locals, self.globals = locals_, globals_
         self.num_timesteps = self.model.num_timesteps
         self._on_training_start()
@@ -106,11 +108,11 @@ class BaseCallback:
     def on_training_end(self) -> None:
         self._on_training_end()
 
-    def update_locals(self, locals_: dict[str, Any]) -> None:
+    def update_locals(self, locals_: Variables) -> None:
         self.locals.update(locals_)
         self.update_child_locals(locals_)
 
-    def update_child_locals(self, locals_: dict[str, Any]) -> None:
+    def update_child_locals(self, locals_: Variables) -> None:
         pass
 
     def _on_step(self) -> bool:
@@ -152,7 +154,7 @@ class CallbackList(BaseCallback):
         for callback in self.callbacks:
             callback.on_training_end()
 
-    def update_child_locals(self, locals_: dict[str, Any]) -> None:
+    def update_child_locals(self, locals_: Variables) -> None:
         for callback in self.callbacks:
             callback.update_locals(locals_)
 
@@ -160,7 +162,7 @@ class CallbackList(BaseCallback):
 class ConvertCallback(BaseCallback):
     """A plain function (locals, globals) -> bool or None; learning ends where BaseCallback's _on_step would end it."""
 
-    def __init__(self, callback: Callable[[dict[str, Any], dict[str, Any]], Any], verbose: int = 0) -> None:
+    def __init__(self, callback: Callable[[Variables, Variables], Any], verbose: int = 0) -> None:
         super().__init__(verbose)
         self.callback = callback
 
@@ -189,7 +191,7 @@ class EventCallback(BaseCallback):
     def _on_event(self) -> bool:
         return self.callback is None or goes_on(self.callback.on_step())
 
-    def update_child_locals(self, locals_: dict[str, Any]) -> None:
+    def update_child_locals(self, locals_: Variables) -> None:
         if self.callback is not None:
             self.callback.update_locals(locals_)
 
@@ -224,7 +226,7 @@ class LogEveryNTimesteps(EveryNTimesteps):
     def _on_event(self) -> bool:
         return self._log_data(self.locals, self.globals)
 
-    def _log_data(self, _locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
+    def _log_data(self, _locals: Variables, _globals: Variables) -> bool:
         self.model.dump_logs()
         return True
 
@@ -348,7 +350,7 @@ class EvalCallback(EveryNTimesteps):
             return self._on_event()
         return super()._on_step()
 
-    def _log_success_callback(self, locals_: dict[str, Any], globals_: dict[str, Any]) -> None:
+    def _log_success_callback(self, locals_: Variables, globals_: Variables) -> None:
         """For evaluate_policy of stable-baselines3, in classes that evaluate with it."""
         success = locals_["info"].get("is_success")
         if locals_["done"] and success is not None:
@@ -367,7 +369,7 @@ class EvalCallback(EveryNTimesteps):
         self.evaluations_results.append(list(result.returns))
         self.evaluations_length.append(list(result.lengths))
         self._is_success_buffer = list(result.successes)
-        columns: dict[str, Any] = {"timesteps": self.evaluations_timesteps, "results": self.evaluations_results}
+        columns: Variables = {"timesteps": self.evaluations_timesteps, "results": self.evaluations_results}
         columns["ep_lengths"] = self.evaluations_length
         if self._is_success_buffer:
             self.evaluations_successes.append(self._is_success_buffer)
@@ -392,7 +394,7 @@ class EvalCallback(EveryNTimesteps):
                 more = goes_on(self.callback_on_new_best.on_step())
         return super()._on_event() and more
 
-    def update_child_locals(self, locals_: dict[str, Any]) -> None:
+    def update_child_locals(self, locals_: Variables) -> None:
         super().update_child_locals(locals_)
         if self.callback_on_new_best is not None:
             self.callback_on_new_best.update_locals(locals_)
@@ -463,7 +465,7 @@ class ProgressBarCallback(BaseCallback):
         self._line.close()
 
 
-def goes_on(result: Any) -> bool:
+def goes_on(result: object) -> bool:
     """Whether learning goes on after a callback has returned this; see BaseCallback."""
     return result is None or bool(result)
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import _lib
+from . import _lib, bench
 from ._files import check_writing, reading
 from ._version import __version__
 from .config import Config, Preset, describe, methods
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit status, 1 for an error of Paceline's."""
-    args = _parser().parse_args(arguments)
+    parser = _parser()
     try:
+        bench.refuse_moved(sys.argv[1:] if arguments is None else arguments)
+        args = parser.parse_args(arguments)
         return int(args.run(args) or 0)
     except PacelineError as err:
         print(f"paceline: {err}", file=sys.stderr)
@@ -91,8 +93,6 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--epsilon", type=float, default=0.0)
     sub.add_argument("--seed", type=int, default=0)
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the environment (recipe=mnih2015)")
-
-    from . import bench
 
     bench.add_commands(command("bench", lambda args: args.bench(args), "measure; prints a table"))
     return parser

@@ -23,7 +23,10 @@ from .schedules import Points, points
 # Keywords that are the Python class's own and no setting of the library.
 LOCAL = frozenset({"verbose", "tensorboard_log", "policy_kwargs"})
 
-Fixed = dict[str, tuple[tuple[Any, ...], str]]
+Values = dict[str, object]
+"""Settings with values that spell writes as the library reads them."""
+
+Fixed = dict[str, tuple[tuple[object, ...], str]]
 """Stable-Baselines3's keywords whose other values mean something that is not built: the
 values that mean what Paceline does, and why the others are refused."""
 
@@ -31,7 +34,7 @@ FIXED: Fixed = {
     "_init_setup_model": ((True,), "the network is made with the model"),
 }
 
-Rule = Callable[[Any], dict[str, Any]]
+Rule = Callable[[Any], Values]
 Rules = dict[str, Rule]
 """Keywords that are not settings of the same name and value: what turns one into settings."""
 
@@ -89,10 +92,10 @@ class Config:
         """The method's documented tables of settings."""
         return [Preset(**preset) for preset in _lib.take_json(_lib.lib().paceline_config_presets, self.handle.value)]
 
-    def set(self, name: str, value: Any) -> None:
+    def set(self, name: str, value: object) -> None:
         _lib.lib().paceline_config_set(self.handle.value, _lib.encode(name), _lib.encode(spell(value)))
 
-    def update(self, values: Mapping[str, Any]) -> None:
+    def update(self, values: Mapping[str, object]) -> None:
         for name, value in values.items():
             self.set(name, value)
 
@@ -113,7 +116,7 @@ def describe(method: str = "dqn") -> Iterator[Setting]:
     config.close()
 
 
-def spell(value: Any) -> str:
+def spell(value: object) -> str:
     """A value as the text that the library reads."""
     if value is None:
         return ""
@@ -163,7 +166,7 @@ def check_keywords(method: str, given: Iterable[str], known: Iterable[str]) -> N
         raise TypeError(f"{method}() got an unexpected keyword argument {name!r}" + (f": {more}" if more else ""))
 
 
-def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: Rules) -> dict[str, Any]:
+def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: Rules) -> Values:
     """The settings that keywords stand for; raises ConfigError for what is not built.
 
     fixed and rules: what a method has beside FIXED and RULES. A keyword that none of them
@@ -171,7 +174,7 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
     POLICY, whose settings replace those of other keywords.
     """
     fixed, rules = FIXED | fixed, RULES | rules
-    out: dict[str, Any] = {}
+    out: Values = {}
     for name, value in keywords.items():
         if name in LOCAL:
             continue
@@ -194,7 +197,7 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
     return out
 
 
-def along(name: str, value: Any) -> dict[str, Any]:
+def along(name: str, value: Any) -> Values:
     """The settings of a value that is constant or follows a schedule."""
     at = points(name, value)
     return {name: at[0][1], f"{name}_schedule": _curve(at) if len(at) > 1 else None}
@@ -204,7 +207,7 @@ def _curve(at: Points) -> str:
     return ",".join(f"{share!r}:{value:.9g}" for share, value in at)
 
 
-def _learning_rate(value: Any) -> dict[str, Any]:
+def _learning_rate(value: Any) -> Values:
     rate = points("learning_rate", value)
     return {
         "learning_rate": rate[0][1],
@@ -213,7 +216,7 @@ def _learning_rate(value: Any) -> dict[str, Any]:
     }
 
 
-def _policy(value: Any) -> dict[str, Any]:
+def _policy(value: object) -> Values:
     """A name, or one of Stable-Baselines3's own classes: DQNPolicy and ActorCriticPolicy are their MlpPolicy."""
     if isinstance(value, type) and value.__module__.startswith("stable_baselines3.") and "MultiInput" not in value.__name__:
         value = "CnnPolicy" if "Cnn" in value.__name__ else "MlpPolicy"
@@ -251,16 +254,16 @@ def encode_options(env_kwargs: dict[str, Any]) -> bytes | None:
         raise ConfigError(f"env_kwargs: {env_kwargs!r}, must be numbers, texts and truth values ({err})") from None
 
 
-def class_name(value: Any) -> str:
+def class_name(value: object) -> str:
     """The lower-case name of a class, a function or a text: torch.optim.Adam is "adam"."""
     return str(value if isinstance(value, str) else getattr(value, "__name__", value)).lower()
 
 
-def one_of(name: str, classes: Mapping[str, dict[str, Any]]) -> Rule:
+def one_of(name: str, classes: Mapping[str, Values]) -> Rule:
     """The rule of an entry of policy_kwargs that is one of these classes, each with the settings that mean the same."""
     meanings = {known.lower(): meaning for known, meaning in classes.items()}
 
-    def rule(value: Any) -> dict[str, Any]:
+    def rule(value: object) -> Values:
         if class_name(value) not in meanings:
             allowed = " or ".join(", ".join(classes).rsplit(", ", 1))
             raise ConfigError(f"policy_kwargs[{name!r}]: {value!r}, must be {allowed}")
@@ -283,7 +286,7 @@ def widths(value: Any) -> list[int]:
         raise ConfigError(f"policy_kwargs['net_arch']: {value!r}, must be a list of widths, such as [64, 64]") from None
 
 
-def check_layers(given: Any, policy: str, settings: Mapping[str, Any]) -> None:
+def check_layers(given: object, policy: str, settings: Mapping[str, object]) -> None:
     """Refuses hidden layers that a policy cannot have. given: policy_kwargs["net_arch"]; settings: what was made of it."""
     layers = [value for name, value in settings.items() if name.startswith("net_arch")]
     if policy == "CnnPolicy" and any(layers):
@@ -297,7 +300,7 @@ ACTIVATION = one_of("activation_fn", {name: {"activation_fn": name.lower()} for 
 def optimizer_kwargs(names: Mapping[str, str]) -> Rule:
     """The rule of policy_kwargs["optimizer_kwargs"]: PyTorch's names, each with the setting's."""
 
-    def rule(value: Any) -> dict[str, Any]:
+    def rule(value: Mapping[str, Any] | None) -> Values:
         given = {name: number for name, number in (value or {}).items() if (name, number) != ("weight_decay", 0)}
         unknown = sorted(set(given) - set(names))
         if unknown:

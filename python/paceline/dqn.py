@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
+
+from ._replay_buffer import ReplayBuffer
 from ._trainer import Trainer, constructor
-from .config import ACTIVATION, Fixed, Rules, class_name, optimizer_kwargs, translate, widths, zero_for_none
-from .errors import ConfigError, PacelineWarning
+from .compat._sb3_file import Saved
+from .config import ACTIVATION, Fixed, Rules, Values, class_name, optimizer_kwargs, translate, widths, zero_for_none
+from .errors import ConfigError, notice
 from .learning import Periods
 from .schedules import Schedule
 
@@ -18,7 +21,7 @@ _FIXED: Fixed = {
 }
 
 
-def _train_freq(value: Any) -> dict[str, Any]:
+def _train_freq(value: Any) -> Values:
     if isinstance(value, (tuple, list)) and len(value) == 2:
         count, unit = value
         if unit != "step":
@@ -27,28 +30,24 @@ def _train_freq(value: Any) -> dict[str, Any]:
     return {"train_freq": value}
 
 
-def _net_arch(value: Any) -> dict[str, Any]:
+def _net_arch(value: Any) -> Values:
     if isinstance(value, Mapping):
         raise ConfigError(f"policy_kwargs['net_arch']: {value!r}, must be a list of widths: DQN has one network")
     return {} if value is None else {"net_arch": widths(value)}
 
 
-def _replay_buffer_class(value: Any) -> dict[str, Any]:
+def _replay_buffer_class(value: Any) -> Values:
     if value is not None and getattr(value, "__name__", "") != "ReplayBuffer":
         raise ConfigError(f"replay_buffer_class: {value!r}, must be None: the replay memory is the library's own")
     return {}
 
 
-def _replay_buffer_kwargs(value: Any) -> dict[str, Any]:
+def _replay_buffer_kwargs(value: Any) -> Values:
     unknown = set(value or {}) - {"handle_timeout_termination"}
     if unknown:
         raise ConfigError(f"replay_buffer_kwargs: {sorted(unknown)[0]!r} not known, must be handle_timeout_termination")
     if not (value or {}).get("handle_timeout_termination", True):
-        warnings.warn(
-            "handle_timeout_termination: False acts as True: targets look past a time limit, which is not the task's end",
-            PacelineWarning,
-            stacklevel=6,  # the line that called the constructor
-        )
+        notice("handle_timeout_termination: False acts as True: targets look past a time limit, which is not the task's end")
     return {}
 
 
@@ -56,6 +55,7 @@ _RULES: Rules = {
     "replay_buffer_class": _replay_buffer_class,
     "replay_buffer_kwargs": _replay_buffer_kwargs,
     "train_freq": _train_freq,
+    "concurrent": lambda value: {"concurrent": "auto" if value is None else value},
     "window": zero_for_none("window"),
     "exploration_steps": zero_for_none("exploration_steps"),
 }
@@ -67,41 +67,19 @@ _POLICY: Rules = {
 }
 
 
-def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
+def settings(keywords: Mapping[str, Any]) -> Values:
     """The settings that DQN's keywords stand for; raises ConfigError for what is not built."""
     out = translate(keywords, _FIXED, _RULES, _POLICY)
-    if out.get("gradient_steps") == -1:
-        # Stable-Baselines3: as many updates as there were transitions.
-        if "train_freq" not in out:
-            raise ConfigError("gradient_steps: -1, must come with train_freq, whose number of steps it stands for")
-        out["gradient_steps"] = out["train_freq"]
-    if "concurrent" in out and out["concurrent"] is None:
-        reason = _why_not_concurrent(out)
-        out["concurrent"] = reason is None
-        if reason is not None:
-            warnings.warn(reason, PacelineWarning, stacklevel=4)  # the line that called the constructor
     if "exploration_fraction" in keywords and "exploration_steps" not in keywords:
         out["exploration_steps"] = 0  # a preset's number of steps would win otherwise
     return out
 
 
-def _why_not_concurrent(out: Mapping[str, Any]) -> str | None:
-    """What makes concurrent default to False: its windows would be learnt from in another way than the settings say."""
-    tau, updates, rate = out.get("tau", 1), out.get("gradient_steps", 1), out.get("learning_rate", 1e-4)
-    if out.get("learning_rate_schedule"):
-        rate = max(float(point.split(":")[1]) for point in out["learning_rate_schedule"].split(","))
-    if isinstance(tau, (int, float)) and tau < 1:
-        return (
-            f"tau: {tau} makes concurrent default to False: the target network moves at every multiple of "
-            "target_update_interval; concurrent=True moves it at the ends of windows"
-        )
-    # The shortest window has one burst. Beside it the environments would act by weights that are that far behind.
-    if isinstance(updates, int) and updates > 1 and isinstance(rate, (int, float)) and updates * rate > 0.1:
-        return (
-            f"gradient_steps: {updates} with a learning_rate of {rate:g} makes concurrent default to False: so much is learnt at a time "
-            "that actions should not wait for the end of the next window; concurrent=True overlaps them all the same"
-        )
-    return None
+class TrainFreq(NamedTuple):
+    """The steps from one burst of updates to the next."""
+
+    frequency: int
+    unit: str
 
 
 class Hashes(NamedTuple):
@@ -187,7 +165,12 @@ class DQN(Trainer):
     _translate = staticmethod(settings)
     _exploration_loaded: float | None = None  # of a file of stable-baselines3's
 
-    def _take_sb3(self, saved: Any) -> None:
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Settings are attributes."""
+
+    def _take_sb3(self, saved: Saved) -> None:
         super()._take_sb3(saved)
         rate = saved.data.get("exploration_rate")
         if isinstance(rate, (int, float)) and 0 <= rate <= 1:
@@ -245,7 +228,8 @@ class DQN(Trainer):
     ) -> None: ...
 
     def _print_made(self) -> None:
-        print(f"replay memory: {self.setting('buffer_size')} transitions in {self.stats['replay_bytes'] / 1e6:,.1f} MB", flush=True)
+        megabytes = self._native.metric("replay_bytes") / 1e6
+        print(f"replay memory: {self.setting('buffer_size')} transitions in {megabytes:,.1f} MB", flush=True)
 
     def _periods(self) -> Periods:
         return Periods(rollout=int(self.setting("train_freq")), counted=False)
@@ -260,7 +244,37 @@ class DQN(Trainer):
         loaded = self._exploration_loaded
         if loaded is not None and not self._total_timesteps:
             return loaded
-        return next(value for name, value in self._native.metrics() if name == "predict/exploration_rate")
+        return self._native.metric("predict/exploration_rate")
+
+    @property
+    def exploration_schedule(self) -> Callable[[float], float]:
+        """Epsilon by the remaining progress, 1 down to 0."""
+        first, last = (float(self.setting(f"exploration_{end}_eps")) for end in ("initial", "final"))
+        steps, fraction = int(self.setting("exploration_steps")), float(self.setting("exploration_fraction"))
+        share = steps / max(self._total_timesteps, 1) or fraction
+        return lambda progress_remaining: float(np.interp(1 - progress_remaining, (0, share), (first, last)))
+
+    @property
+    def train_freq(self) -> TrainFreq:
+        return TrainFreq(int(self.setting("train_freq")), "step")
+
+    @property
+    def replay_buffer(self) -> ReplayBuffer:
+        return ReplayBuffer(self)
+
+    @property
+    def replay_buffer_kwargs(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def q_net(self) -> Any:
+        """The online network of policy."""
+        return self.policy.q_net
+
+    @property
+    def q_net_target(self) -> Any:
+        """The target network of policy."""
+        return self.policy.q_net_target
 
     def hashes(self) -> Hashes:
         """Digests of replay and weights: equal for equal seeds and settings."""

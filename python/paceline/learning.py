@@ -18,16 +18,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ._evaluation import synchronise
+from . import _ffi
+from ._arguments import MOST_STEPS, steps, whole
+from ._evaluation import check, synchronise
 from ._native import Native
-from .callbacks import goes_on
+from ._replay_buffer import ReplayBuffer
+from ._threads import busy
+from .callbacks import as_callback, check_evaluations, goes_on
 from .envs._episodes import Recent
 from .envs._infos import truth
+from .envs._layers import reports
 from .envs._rows import Block, Column
 from .envs.vector import SAME_STEP, Source, label
-from .errors import StoppedError
+from .errors import BusyError, ConfigError, StoppedError
+from .logger import make_logger
 from .progress import ProgressLine
-from .spaces import Array
+from .spaces import Array, Infos
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
@@ -47,7 +53,7 @@ class Round:
             self._block = Block(n, self._layout, columns, final=True)
             self._actions: Array = np.zeros(n, np.int32)
 
-    def read(self, episodes: int) -> dict[str, Any]:
+    def read(self, episodes: int) -> Infos:
         """The latest round; episodes: how many have ended by now."""
         source = self._source
         if source is None:
@@ -79,7 +85,7 @@ class Round:
             "infos": infos,
         }
 
-    def _native_infos(self, rows: Block) -> list[dict[str, Any]]:
+    def _native_infos(self, rows: Block) -> list[Infos]:
         """Of an environment whose episode ended those of its last step."""
         ended = rows.terminated | rows.truncated
         columns = [np.where(ended.reshape(-1, *[1] * (now.ndim - 1)), last, now) for now, last in zip(rows.infos, rows.final_infos)]
@@ -96,7 +102,7 @@ class Locals(dict[str, Any]):
         self._callback = (lambda: None) if callback is None else weakref.ref(callback)
         self._lazy: dict[str, Callable[[], Any]] = {"env": model.get_env}
         if model.REPLAYS:
-            self._lazy["replay_buffer"] = lambda: model.replay_buffer
+            self._lazy["replay_buffer"] = lambda: ReplayBuffer(model)
 
     def __missing__(self, key: str) -> Any:
         if key == "callback":
@@ -121,6 +127,82 @@ class Periods(NamedTuple):
 
     rollout: int  # steps from one on_rollout_start to the next, where every row is a step
     counted: bool  # a rollout is what an update learns from: the library counts them, and log_interval does, not episodes
+
+
+def learn(
+    model: Trainer, total_timesteps: Any, callback: Any, log_interval: Any, tb_log_name: Any, reset_num_timesteps: bool,
+    progress_bar: bool, eval_freq: Any, n_eval_episodes: Any, eval_env: Any,
+) -> None:  # fmt: skip
+    """Trainer.learn, with its arguments."""
+    total_timesteps, eval_freq = steps("total_timesteps", total_timesteps, 1), steps("eval_freq", eval_freq, 0)
+    n_eval_episodes = whole("n_eval_episodes", n_eval_episodes, 1, 1_000_000)
+    if log_interval is not None:
+        log_interval = whole("log_interval", log_interval, 0, MOST_STEPS)
+    if not isinstance(tb_log_name, (str, type(None))):
+        raise ConfigError(f"tb_log_name: {tb_log_name!r}, must be a str or None")
+    if eval_freq and eval_env is None and model.similar_env() is None:
+        raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
+    if not model._learning.acquire(False):
+        raise busy()
+    try:
+        if model._loop is not None:
+            raise BusyError("learn: learn is in progress, must be called before or after it")
+        model._warn_of_copies()
+        # All that can be refused is refused before the run before is forgotten.
+        callback = as_callback(callback)
+        check_evaluations(model, callback)
+        if eval_freq and eval_env is not None:
+            check(model, eval_env)
+        source = model._source
+        if source is not None:
+            source.check()
+        logger, run_name = model._logger, tb_log_name or type(model).__name__
+        if model._own_logger:
+            logger = make_logger(model.verbose, model.tensorboard_log, run_name, reset_num_timesteps)
+        try:
+            _begin(model, total_timesteps, reset_num_timesteps)
+        except BaseException:
+            if model._own_logger:
+                logger.close()
+            raise
+        if model._own_logger:
+            model._logger.close()  # of the learn before: callers write to it until now
+        model._logger = logger
+        model.start_time = time.time_ns()
+        try:
+            model._loop = Loop(
+                model, model._native, source, model._periods(), total_timesteps, callback, log_interval, progress_bar,
+                eval_freq, n_eval_episodes, eval_env, run_name, reset_num_timesteps,
+            )  # fmt: skip
+            model._loop.run()
+        finally:
+            model._loop = None
+    finally:
+        model._learning.release()
+
+
+def _begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> None:
+    """Begins a run, or goes on with the one before. Where that fails, the one before stays as it is."""
+    source = model._source
+    anew = reset_num_timesteps or not model._begun
+    flags = _ffi.RESET_ENVS if model._cut or (source is not None and source.needs_reset) else 0
+    if anew:
+        flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
+    try:
+        if source is not None and flags & _ffi.RESET_ENVS:
+            source.reset(None if model._begun else model._given_seed)
+        model._native.begin(total_timesteps, flags)
+    except BaseException:
+        if source is not None and flags & _ffi.RESET_ENVS:
+            source.needs_reset = True  # the trainer knows nothing of the episodes begun
+        raise
+    if anew:
+        model._forget_run()
+        model._episodes_before = int(model._native.stats().episodes)
+        model.ep_success_buffer.clear()
+    if source is not None and (anew or source.recent is None):
+        source.recent = Recent(int(model.setting("stats_window_size"))) if reports(source.env) else None
+    model._begun, model._cut = True, False
 
 
 @dataclasses.dataclass
@@ -250,7 +332,7 @@ class Loop:
     def _rollouts(self) -> int:
         """How many have ended."""
         if self.periods.counted:
-            return next(int(value) for name, value in self.native.metrics() if name == "rollouts")
+            return int(self.native.metric("rollouts"))
         return int(self.stats.num_timesteps // self.periods.rollout)
 
     def _countable(self) -> int:
@@ -269,7 +351,7 @@ class Loop:
             self.next_eval = self._after(self.stats.num_timesteps)
             self.native.settle(self._waiting)
             self._evaluate()
-        self.native.warn(stacklevel=4)  # the line that called learn
+        self.native.say_notices()
         self._point()
         if self.progress is not None:
             self.progress.update()
@@ -278,7 +360,7 @@ class Loop:
             self.log()
 
     @property
-    def _returned(self) -> Any:
+    def _returned(self) -> _ffi.Stats | Recent:
         """What has the mean_return and mean_length of the latest episodes."""
         recent = None if self.source is None else self.source.recent
         return self.stats if recent is None else recent

@@ -14,13 +14,12 @@ import re
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterable, Mapping
 from functools import partialmethod
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from .errors import ConfigError, PacelineWarning
+from .errors import ConfigError, notice
 
 FORMATS = ("stdout", "log", "json", "csv", "tensorboard")
 
@@ -28,7 +27,7 @@ FORMATS = ("stdout", "log", "json", "csv", "tensorboard")
 class Output(Protocol):
     """Where a Logger writes; values are numbers and texts."""
 
-    def write(self, values: Mapping[str, Any], step: int) -> None: ...
+    def write(self, values: Mapping[str, object], step: int) -> None: ...
     def close(self) -> None: ...
 
 
@@ -69,20 +68,18 @@ class Logger:
             output.write({key: value for key, value in chosen.items() if self._writes(key, value)}, step)
         self.name_to_value, self._excluded, self._means = {}, {}, {}
 
-    def _writes(self, key: str, value: Any) -> bool:
+    def _writes(self, key: str, value: object) -> bool:
         if isinstance(value, (str, int, float)) or (hasattr(value, "item") and getattr(value, "size", 1) == 1):
             return True
         kind = type(value).__name__
         if kind not in self._dropped:
             self._dropped.add(kind)
-            warnings.warn(
-                f"logger: {key} is a {kind}, and numbers and texts are written only; stable-baselines3's Logger (set_logger) writes others",
-                PacelineWarning,
-                stacklevel=4,
+            notice(
+                f"logger: {key} is a {kind}, and numbers and texts are written only; stable-baselines3's Logger (set_logger) writes others"
             )
         return False
 
-    def log(self, *texts: Any, level: int = 20) -> None:
+    def log(self, *texts: object, level: int = 20) -> None:
         """Prints a message, where the table is printed."""
         if "stdout" in self._outputs and level >= self.level:
             print(*texts, flush=True)
@@ -154,7 +151,7 @@ class _Table:
     def __init__(self, to: TextIO, own: bool = False) -> None:
         self._to, self._own = to, own
 
-    def write(self, values: Mapping[str, Any], step: int) -> None:
+    def write(self, values: Mapping[str, object], step: int) -> None:
         print(_format(values), file=self._to, flush=True)
 
     def close(self) -> None:
@@ -168,7 +165,7 @@ class _JSON:
     def __init__(self, to: TextIO) -> None:
         self._to = to
 
-    def write(self, values: Mapping[str, Any], step: int) -> None:
+    def write(self, values: Mapping[str, object], step: int) -> None:
         print(json.dumps({key: _plain(value) for key, value in values.items()}), file=self._to, flush=True)
 
     def close(self) -> None:
@@ -179,10 +176,10 @@ class _CSV:
     """A row for each dump; the file is written anew where a column is new."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._names, self._rows = path, dict[str, None](), list[dict[str, Any]]()
+        self._path, self._names, self._rows = path, dict[str, None](), list[dict[str, object]]()
         path.write_text("")
 
-    def write(self, values: Mapping[str, Any], step: int) -> None:
+    def write(self, values: Mapping[str, object], step: int) -> None:
         known = len(self._names)
         self._names |= dict.fromkeys(values)
         self._rows.append({key: _plain(value) for key, value in values.items()})
@@ -238,7 +235,7 @@ class _TensorBoard:
         from stable_baselines3.common.logger import TensorBoardOutputFormat
 
         class TensorBoard(TensorBoardOutputFormat):  # type: ignore[misc,unused-ignore]
-            def write(self, key_values: Mapping[str, Any], key_excluded: Any, step: int | None = None) -> None:
+            def write(self, key_values: Mapping[str, object], key_excluded: Any, step: int | None = None) -> None:
                 if step is None:  # as an Output is called
                     key_excluded, step = dict.fromkeys(key_values, ()), key_excluded
                 super().write(dict(key_values), key_excluded, step)
@@ -253,7 +250,7 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _format(values: Mapping[str, Any]) -> str:
+def _format(values: Mapping[str, object]) -> str:
     lines: list[tuple[str, str]] = []
     group = None
     for key, value in sorted((key, _plain(value)) for key, value in values.items()):

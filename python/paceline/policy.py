@@ -87,7 +87,14 @@ class Policy:
         return _lib.take_bytes(_lib.lib().paceline_policy_to_bytes, self._handle.value)
 
     def act(
-        self, observation: Any, *, sample: bool = False, epsilon: float = 0.0, seed: int = 0, counter: int = 0, action_masks: Any = None
+        self,
+        observation: object,
+        *,
+        sample: bool = False,
+        epsilon: float = 0.0,
+        seed: int = 0,
+        counter: int = 0,
+        action_masks: object = None,
     ) -> Array:
         """The action for one observation (a 0-d array), or for each of a batch ([n]): the greedy one.
 
@@ -121,7 +128,7 @@ class Policy:
                 "predict(obs, action_masks=infos['action_mask']) keeps to them"
             )
 
-    def outputs(self, observation: Any) -> dict[str, Array]:
+    def outputs(self, observation: object) -> dict[str, Array]:
         """What the network computes for an observation, float32 [len], or for a batch, [n, len], by name.
 
         "q": the action values of DQN; "logits" and "value" of A2C and PPO.
@@ -131,14 +138,14 @@ class Policy:
         self._act(rows, None, out)
         return out if batched else {name: values[0] for name, values in out.items()}
 
-    def q_values(self, observation: Any) -> Array:
+    def q_values(self, observation: object) -> Array:
         """The Q-values of one observation, float32 [actions], or of a batch, [n, actions]."""
         if "q" not in self._outputs:
             raise ConfigError(f"q_values: this network computes {' and '.join(self._outputs)}, must have q")
         return self.outputs(observation)["q"]
 
     def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, action_masks: Any = None
+        self, observation: object, state: Any = None, episode_start: object = None, deterministic: bool = True, action_masks: object = None
     ) -> tuple[Array, Any]:
         """As Stable-Baselines3's: (actions, state). Not deterministic: drawn as act does with sample, anew at each call."""
         counter = 0 if deterministic else next(self._calls)
@@ -167,7 +174,7 @@ class Policy:
         actions; False draws them from the distribution that the network gives. The same
         arguments give the same result where the environment allows it.
         """
-        env, made, env_kwargs = _ids.resolved(env, None, env_kwargs, stacklevel=3)
+        env, made, env_kwargs = _ids.resolved(env, None, env_kwargs)
         if not isinstance(env, str):
             try:
                 return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from . import _actor_critic
 from ._actor_critic import ActorCritic, Hashes as Hashes
 from ._trainer import constructor
-from .config import Rule, Rules, along
+from .config import Rule, Rules, Values, along
 from .schedules import Schedule
 
 
@@ -20,7 +20,7 @@ def _range(name: str) -> Rule:
 _RULES: Rules = {name: _range(name) for name in ("clip_range", "clip_range_vf")}
 
 
-def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
+def settings(keywords: Mapping[str, Any]) -> Values:
     """The settings that PPO's keywords stand for; raises ConfigError for what is not built."""
     return _actor_critic.settings(keywords, _RULES, use_rms_prop=False)
 
@@ -58,6 +58,7 @@ class PPO(ActorCritic):
 
     METHOD: ClassVar[str] = "ppo"
     LOG_INTERVAL: ClassVar[int] = 1
+    UPDATES: ClassVar[str] = "epochs"
     _translate = staticmethod(settings)
 
     @constructor

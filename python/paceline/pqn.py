@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._actor_critic import Hashes as Hashes
 from ._trainer import Trainer, constructor
-from .config import ACTIVATION, Rules, optimizer_kwargs, translate, widths
+from .config import ACTIVATION, Rules, Values, optimizer_kwargs, translate, widths
 from .learning import Periods
 from .schedules import Schedule
 
@@ -18,7 +18,7 @@ _POLICY: Rules = {
 }
 
 
-def settings(keywords: Mapping[str, Any]) -> dict[str, Any]:
+def settings(keywords: Mapping[str, Any]) -> Values:
     """The settings that PQN's keywords stand for; raises ConfigError for what is not built."""
     return translate(keywords, {}, {}, _POLICY)
 
@@ -54,6 +54,11 @@ class PQN(Trainer):
     LOG_INTERVAL: ClassVar[int] = 1
     METRICS: ClassVar[Mapping[str, str]] = {"rollout/exploration_rate": "epsilon"}
     _translate = staticmethod(settings)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Settings are attributes."""
 
     @constructor
     def __init__(
@@ -103,7 +108,7 @@ class PQN(Trainer):
     @property
     def exploration_rate(self) -> float:
         """Epsilon at this step."""
-        return next(value for name, value in self._native.metrics() if name == "rollout/exploration_rate")
+        return self._native.metric("rollout/exploration_rate")
 
     def hashes(self) -> Hashes:
         """The digest of the weights: equal for equal seeds and settings."""

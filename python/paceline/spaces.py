@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 Array = npt.NDArray[Any]
+Infos = dict[str, Any]  # what an environment reports beside observations, and what it is made or reset with
 
 
 class ObsLayout:
@@ -102,7 +103,7 @@ class ObsLayout:
             return spaces.Box(0, 255, self.declared, np.uint8)
         return spaces.Box(low, high, self.declared, np.float32)
 
-    def read(self, observations: Any, rows: tuple[int, ...], what: str) -> Array:
+    def read(self, observations: object, rows: tuple[int, ...], what: str) -> Array:
         """Observations that an environment gives, [*rows, *declared], as the library's rows; may be a view. rows: (n,), or ()
         for one. Refuses those that do not keep to the space."""
         obs = self._numbers(observations, what)
@@ -111,7 +112,7 @@ class ObsLayout:
         obs = self._cast(obs, what)
         return self._arranged(obs) if rows else self._arranged(obs[None])[0]
 
-    def _numbers(self, observations: Any, what: str) -> Array:
+    def _numbers(self, observations: object, what: str) -> Array:
         """observations as an array, where NumPy can make one."""
         try:
             return np.asarray(observations)
@@ -170,7 +171,7 @@ class ObsLayout:
         np.put_along_axis(out, chosen.astype(np.int64) + np.cumsum((0, *self.counts[:-1])), 1, axis=1)
         return out
 
-    def batch(self, observation: Any) -> tuple[Array, bool]:
+    def batch(self, observation: object) -> tuple[Array, bool]:
         """(contiguous rows, whether it was a batch) of what a user hands to predict."""
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], Mapping):
             raise SpaceError("observation: a tuple (observation, info), must be the observation alone: obs, info = env.reset()")

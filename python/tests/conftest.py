@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 PROCS = Path(__file__).parent / "procs"
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 
 def slow_but(quick, values):

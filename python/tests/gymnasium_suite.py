@@ -52,7 +52,7 @@ class Plugin:
         import gymnasium
 
         import paceline
-        from paceline import registration
+        from paceline.envs import registration
 
         self.native, self.processes = 0, 0
         ids = {name: f"paceline/{name}" for name in registration.CLASSIC if name in gymnasium.registry}

@@ -1,4 +1,4 @@
-"""`paceline bench emulator`: the same frames on both sides, and figures that fit together."""
+"""python/benchmarks/emulator.py: the same frames on both sides, and figures that fit together."""
 
 import json
 import statistics
@@ -7,12 +7,12 @@ import pytest
 
 pytest.importorskip("ale_py", reason="ale-py is not installed")
 
-from paceline import PacelineError, cli
-from paceline.bench import emulator as bench_emulator
+import emulator as bench_emulator
+from paceline import PacelineError
 
 
 def test_report(capsys):
-    assert cli.main(["bench", "emulator", "--games", "pong,boxing", "--seconds", "0.1", "--turns", "2", "--json"]) == 0
+    assert bench_emulator.main(["--games", "pong,boxing", "--seconds", "0.1", "--turns", "2", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     rows = {row["game"]: row for row in report["games"]}
     assert set(rows) == {"pong", "boxing"} and report["unequal"] == []

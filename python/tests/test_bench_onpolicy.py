@@ -1,4 +1,4 @@
-"""`paceline bench onpolicy`: what it makes of turns, the command, and the returns of PyTorch's loops."""
+"""python/benchmarks/onpolicy.py: what it makes of turns, the command, and the returns of PyTorch's loops."""
 
 import importlib
 import json
@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paceline import bench, cli, vec
-from paceline.bench import onpolicy
-from paceline.bench._contenders import Contender
+import onpolicy
+from _contenders import Contender
+from paceline import bench
+from paceline.envs import vec
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
@@ -36,7 +37,7 @@ def test_command_without_torch(monkeypatch, capsys):
     monkeypatch.setattr(onpolicy, "Contender", lambda name, make, warm_up, **keywords: Contender(name, make, (), **keywords))
     run = bench.run
     monkeypatch.setattr(bench, "run", lambda name, options: run(name, options | ({"rounds": 10} if "rounds" in options else {})))
-    if cli.main(["bench", "onpolicy", "--rollouts", "1", "--rounds", "1", "--json"]):
+    if onpolicy.main(["--rollouts", "1", "--rounds", "1", "--json"]):
         assert "ROM" in capsys.readouterr().err
         pytest.skip("no ROM of Pong")
     report = json.loads(capsys.readouterr().out)
@@ -54,7 +55,7 @@ def test_command_without_torch(monkeypatch, capsys):
 
 
 def test_bad_arguments(capsys):
-    assert cli.main(["bench", "onpolicy", "--rounds", "0"]) == 1
+    assert onpolicy.main(["--rounds", "0"]) == 1
     assert capsys.readouterr().err == "paceline: --rounds: 0, must be at least 1\n"
 
 

@@ -1,13 +1,13 @@
-"""`paceline bench table1`: the paper's figures, what follows from runs, the runs themselves, and parts that are put together."""
+"""python/benchmarks/table1.py: the paper's figures, what follows from runs, the runs themselves, and parts that are put together."""
 
 import json
 
 import pytest
 
-from paceline import DQN, PacelineError, cli
-from paceline.bench import table1
+import table1
+from paceline import DQN, PacelineError
 
-TINY = ("bench", "table1", "--env", "Catch-v0", "--steps", "64", "--warm-up", "40", "--trials", "1")
+TINY = ("--env", "Catch-v0", "--steps", "64", "--warm-up", "40", "--trials", "1")
 HEAD = {
     "env": "Pong", "recipe": "r", "device": "cpu", "gpu": "", "threads": 2, "isa": "i", "version": "v", "steps": 1000, "warm_up": 50,
     "trials": 2, "one_core": 10 / 6,
@@ -98,11 +98,11 @@ def made(monkeypatch):
 def test_parts(made, tmp_path, capsys):
     folder = tmp_path / "new" / "table"
     for part in ("1/4", "2/4"):
-        assert cli.main([*TINY, "--part", part, "--out", str(folder)]) == 0
+        assert table1.main([*TINY, "--part", part, "--out", str(folder)]) == 0
     assert sorted(path.name for path in folder.iterdir()) == ["part-01-of-04.json", "part-02-of-04.json"]
     printed = capsys.readouterr()
     assert "trial 1, threads 2, both: " in printed.err and "Catch-v0, Table 1 of the paper" in printed.out
-    assert cli.main(["bench", "table1", "--from", str(folder), "--json"]) == 0
+    assert table1.main(["--from", str(folder), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     cells = list(table1.PAPER)[:7]
     assert [(r["threads"], r["mode"]) for r in report["results"]] == [(r["threads"], r["mode"]) for r in report["runs"]] == cells
@@ -125,7 +125,7 @@ def test_parts(made, tmp_path, capsys):
 
 
 def test_pong(capsys):
-    if cli.main(["bench", "table1", "--steps", "32", "--warm-up", "32", "--part", "42/42", "--json"]):
+    if table1.main(["--steps", "32", "--warm-up", "32", "--part", "42/42", "--json"]):
         assert "ROM" in capsys.readouterr().err
         pytest.skip("no ROM of Pong")
     report = json.loads(capsys.readouterr().out)
@@ -162,20 +162,20 @@ def test_parts_that_do_not_fit(tmp_path):
     ],
 )
 def test_bad_arguments(capsys, arguments, text):
-    assert cli.main([*TINY, *arguments]) == 1
+    assert table1.main([*TINY, *arguments]) == 1
     assert capsys.readouterr().err == f"paceline: {text}\n"
 
 
 @pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b", "-1/2"])
 def test_bad_parts(capsys, part):
     with pytest.raises(SystemExit):
-        cli.main([*TINY, f"--part={part}"])
+        table1.main([*TINY, f"--part={part}"])
     assert f"'{part}', must be I/N, part I of N" in capsys.readouterr().err
 
 
 def test_a_device_that_is_refused(tmp_path, capsys):
     """The sentence is the library's, and nothing is written."""
-    assert cli.main([*TINY, "--device", "tpu", "--out", str(tmp_path)]) == 1
+    assert table1.main([*TINY, "--device", "tpu", "--out", str(tmp_path)]) == 1
     printed = capsys.readouterr()
     assert printed.err.startswith('paceline: device: "tpu", must be ') and len(printed.err.splitlines()) == 1
     assert not printed.out and not list(tmp_path.iterdir())

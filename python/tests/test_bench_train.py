@@ -1,4 +1,4 @@
-"""`paceline bench train`: what it makes of turns, its processes, the command, and the replay memory of PyTorch's loop."""
+"""python/benchmarks/train.py: what it makes of turns, its processes, the command, and the replay memory of PyTorch's loop."""
 
 import contextlib
 import importlib
@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paceline import PacelineError, cli
-from paceline.bench import train as bench_train
+import train as bench_train
+from paceline import PacelineError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
@@ -41,7 +41,7 @@ def test_ratios_are_of_the_turns():
 @pytest.mark.slow
 def test_command_without_torch(monkeypatch, capsys):
     monkeypatch.setattr(bench_train.importlib.util, "find_spec", lambda name: None)
-    if cli.main(["bench", "train", "--steps", "80", "--rounds", "2", "--replay", "320", "--json"]):
+    if bench_train.main(["--steps", "80", "--rounds", "2", "--replay", "320", "--json"]):
         assert "ROM" in capsys.readouterr().err
         pytest.skip("no ROM of Pong")
     report = json.loads(capsys.readouterr().out)
@@ -66,7 +66,7 @@ def test_command_without_torch(monkeypatch, capsys):
     ],
 )
 def test_bad_arguments(capsys, option, value, text):
-    assert cli.main(["bench", "train", f"--{option}", str(value)]) == 1
+    assert bench_train.main([f"--{option}", str(value)]) == 1
     assert capsys.readouterr().err == f"paceline: {text}\n"
 
 

@@ -4,10 +4,12 @@ import json
 import math
 import os
 import re
+from pathlib import Path
 
 import pytest
 
 import paceline
+from paceline.cli import main
 
 
 def test_info_command(process):
@@ -55,18 +57,12 @@ def test_a_wrong_keyword_is_a_sentence(process, keyword, says, preset):
     assert done.returncode == 1 and done.stderr.startswith(f"paceline: {says}") and len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.slow
-def test_bench_command(process):
-    call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = process(call, "bench", "modes", "--env", "CartPole-v1", "--num-envs", "1,2", "--steps", 200)
-    assert "standard" in done.stdout and "W=2" in done.stdout
-    report = json.loads(process(call, "bench", "modes", "--env", "CartPole-v1", "--num-envs", "2", "--steps", 100, "--json").stdout)
-    assert {r["mode"] for r in report["results"]} == {"standard", "concurrent", "synchronized", "both"}
-    done = process(call, "bench", "modes", "--step-ms", "0,1", "--num-envs", "2", "--steps", 16)
-    assert "a step that waits, and says so, W=2" in done.stdout and "a step that computes, W=2" in done.stdout
-    assert done.stdout.count("%") == 16 and done.stdout.count("both/std") == 2
-    done = process(call, "bench", "modes", "--step-ms", "0,-1", check=False)
-    assert done.returncode == 2 and "'0,-1', must be numbers of 0 to 1000 with commas between them" in done.stderr
+@pytest.mark.parametrize("name", ["emulator", "modes", "onpolicy", "pong", "table1", "train"])
+def test_benchmarks_of_the_checkout_are_named(capsys, name):
+    assert main(["bench", name, "--steps", "16"]) == 1
+    says = "not in the package, must be run in a checkout of the repository: python python/benchmarks"
+    assert capsys.readouterr().err == f"paceline: bench {name}: {says}/{name}.py\n"
+    assert (Path(__file__).parents[1] / "benchmarks" / f"{name}.py").is_file()
 
 
 @pytest.mark.slow

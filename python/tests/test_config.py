@@ -1,11 +1,13 @@
 """Keywords: what is translated, what is refused, and with which words."""
 
+import inspect
 import math
 import warnings
 
 import numpy as np
 import pytest
 
+from paceline import DQN
 from paceline.config import Config, describe, methods
 from paceline.dqn import settings
 from paceline.errors import ConfigError, PacelineWarning
@@ -127,7 +129,9 @@ def test_what_is_not_built_is_refused(keywords, says):
 
 
 def test_other_keywords_of_sb3():
-    assert settings({"train_freq": (4, "step"), "gradient_steps": -1}) == {"train_freq": 4, "gradient_steps": 4}
+    assert settings({"train_freq": (4, "step"), "gradient_steps": -1}) == {"train_freq": 4, "gradient_steps": -1}
+    with DQN("MlpPolicy", "CartPole-v1", buffer_size=1000, gradient_steps=-1) as model:
+        assert model.gradient_steps == model.train_freq.frequency == 4
     for given in (False, True):
         assert settings({"optimize_memory_usage": given, "replay_buffer_kwargs": {"handle_timeout_termination": True}}) == {}
     assert settings({"max_grad_norm": None}) == {"max_grad_norm": 0}
@@ -143,33 +147,40 @@ def test_other_keywords_of_sb3():
     }  # fmt: skip
 
 
+def concurrent(**keywords):
+    """The setting as it acts."""
+    with DQN("MlpPolicy", "CartPole-v1", buffer_size=1000, **keywords) as model:
+        return model.concurrent
+
+
 @pytest.mark.parametrize("rate", [2.3e-3, (2.3e-3, 0.0), lambda p: 2.3e-3 * p**0.5])
 def test_long_bursts_are_not_concurrent_by_default(rate):
     """RL Zoo's CartPole keywords: beside such bursts 40 seeds had a mean of 341, without 382, stable-baselines3's 20 had 410."""
     bursts = {"train_freq": 256, "gradient_steps": 128, "learning_rate": rate}
-    with pytest.warns(PacelineWarning, match="gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False"):
-        assert settings(bursts | {"concurrent": None})["concurrent"] is False
+    says = "gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False"
+    with pytest.warns(PacelineWarning, match=says) as caught:
+        assert concurrent(**bursts) is False and concurrent(**bursts, concurrent=None) is False
+    assert {warning.filename for warning in caught} == {__file__}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert settings(bursts | {"concurrent": True})["concurrent"] is True
-        assert settings({"train_freq": 16, "gradient_steps": 8, "learning_rate": 4e-3, "concurrent": None})["concurrent"] is True
-        assert settings({"train_freq": 4, "gradient_steps": -1, "learning_rate": 6.3e-4, "concurrent": None})["concurrent"] is True
+        assert concurrent(**bursts, concurrent=True) is True
+        assert concurrent(train_freq=16, gradient_steps=8, learning_rate=4e-3, learning_starts=32) is True
+        assert concurrent(train_freq=4, gradient_steps=-1, learning_rate=6.3e-4) is True
 
 
 def test_tau_below_1_is_not_concurrent_by_default():
     with pytest.warns(PacelineWarning, match="tau: 0.005 makes concurrent default to False"):
-        assert settings({"tau": 0.005, "concurrent": None}) == {"tau": 0.005, "concurrent": False}
+        assert concurrent(tau=0.005) is False
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert settings({"tau": 0.005, "concurrent": True})["concurrent"] is True
-        assert settings({"tau": 1.0, "concurrent": None})["concurrent"] is True
-        assert settings({"tau": 0.005}) == {"tau": 0.005}  # over a preset or a file, which say whether concurrent
+        assert concurrent(tau=0.005, concurrent=True) is True and concurrent() is True
+        # Over a preset, which says whether concurrent.
+        with DQN.from_preset("fastdqn", "CartPole-v1", policy="auto", buffer_size=100_000, tau=0.005) as model:
+            assert model.concurrent is True
 
 
 def test_every_setting_is_a_keyword_or_explained():
     """Nothing in the library's table is out of a Python user's reach."""
-    from paceline.dqn import DQN
-
     elsewhere = {
         "env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "learning_rate_schedule", "autoreset",
         "normalize_images", "host_data",
@@ -178,10 +189,6 @@ def test_every_setting_is_a_keyword_or_explained():
 
 
 def test_python_defaults_are_the_librarys():
-    import inspect
-
-    from paceline.dqn import DQN
-
     defaults = {name: p.default for name, p in inspect.signature(DQN).parameters.items()}
     for setting in describe():
         mine = defaults.get(setting.name)

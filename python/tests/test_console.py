@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import paceline.envs.atari
+import paceline.compat.atari
 from paceline import PacelineError
 from paceline.atari import Action, ALEInterface, ALEState, LoggerMode, roms  # noqa: F401 - what the tables of calls name
 from paceline.errors import ConfigError, PacelineWarning
@@ -262,7 +262,7 @@ def wrong_screens():
     yield from ([[0] * 160] * 210, bytearray(33600), b"x", "x", 3, None)
 
 
-KEYS = [*paceline.envs.atari.Settings(), "nothing", "screen_exposure"]
+KEYS = [*paceline.compat.atari.Settings(), "nothing", "screen_exposure"]
 FLOATS = [0.1, 1e-5, 1 / 3, 1234567.0, 2.0, -1.0, -0.0, float("inf"), float("nan")]
 
 
@@ -270,7 +270,7 @@ def names(module, rom, folder):
     def same_load(path, **settings):
         return load(path, module.ALEInterface, **settings)
 
-    return {**globals(), **{n: getattr(module, n) for n in paceline.envs.atari.__all__}} | {
+    return {**globals(), **{n: getattr(module, n) for n in paceline.compat.atari.__all__}} | {
         "rom": rom, "folder": folder, "load": same_load, "ale": same_load(rom), "breakout": module.roms.get_rom_path("breakout"),
     }  # fmt: skip
 
@@ -411,7 +411,7 @@ def test_states(rom, tmp_path):
 def test_rom_files(tmp_path, monkeypatch):
     monkeypatch.setenv("PACELINE_ROMS_DIR", str(tmp_path))
     cartridge(tmp_path)  # by the name of Tetris, but with other bytes
-    monkeypatch.setattr(paceline.envs.atari._lib, "rom_folders", list)
+    monkeypatch.setattr(paceline.compat.atari._lib, "rom_folders", list)
     monkeypatch.delenv("ALE_ROMS_DIR", raising=False)
     assert roms.get_all_rom_ids() == []
     with pytest.raises(TypeError):

@@ -4,7 +4,7 @@ import pytest
 
 import paceline
 
-HEAVY = {"numpy", "gymnasium", "matplotlib", "PIL", "ctypes", "paceline._lib", "paceline._ffi", "paceline.vec", "paceline.envs.vec"}
+HEAVY = {"numpy", "gymnasium", "matplotlib", "PIL", "ctypes", "paceline._lib", "paceline._ffi", "paceline.envs.vec"}
 
 
 def test_importing_imports_nothing_and_starts_no_thread(process):

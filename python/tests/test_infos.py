@@ -159,7 +159,7 @@ def sb3_vector():
 
 def test_a_vec_env_without_terminal_observation():
     from paceline import PacelineWarning
-    from paceline.vector import adapt
+    from paceline.envs.vector import adapt
 
     source = adapt(sb3_vector())
     source.reset()

@@ -12,9 +12,9 @@ import paceline
 from envs import MODES, SMALL, Steps
 from paceline import A2C, DQN
 from paceline.callbacks import BaseCallback
+from paceline.envs.vector import adapt
 from paceline.errors import ConfigError
 from paceline.logger import configure
-from paceline.vector import adapt
 
 
 def hundredth(env):

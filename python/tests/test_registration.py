@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector as wrappers
 
 import paceline
-from paceline import registration, vec
+from paceline.envs import registration, vec
 from test_vec import make
 
 ENTRY = {"vectorization_mode": "vector_entry_point"}
@@ -27,7 +27,7 @@ def test_names_are_the_librarys():
 def test_importing_registers_and_loads_nothing():
     code = (
         "import gymnasium, paceline, sys; assert 'paceline/Pong-v0' in gymnasium.registry;"
-        "assert not {'paceline.vec', 'paceline._lib'} & set(sys.modules)"
+        "assert not {'paceline.envs.vec', 'paceline._lib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
     # Gymnasium imports the package itself where it is named.

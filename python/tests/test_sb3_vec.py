@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-import paceline.single
+import paceline
 from envs import Counter, Image, vector
 from paceline import PacelineError, make_vec
 from paceline.errors import ConfigError

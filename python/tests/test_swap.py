@@ -162,11 +162,11 @@ def test_keywords_that_are_not_ours_say_what_is():
 
 @pytest.mark.parametrize("id", ["ALE/Pong-v5", "PongNoFrameskip-v4", "Pong-v5", "paceline/Pong-v0", "atari/pong"])
 def test_ids_of_atari_games(id):
-    from paceline._environments import _ids
+    from paceline.envs import _ids
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        meaning = _ids.meaning(id, stacklevel=1)
+        meaning = _ids.meaning(id)
     assert meaning.name in ("Pong", "atari/pong")
     others = "v5" in id or "v4" in id
     assert [str(w.message).startswith(repr(id)) and "stands for it" in str(w.message) for w in caught] == [True] * others

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-import paceline.single
+import paceline
 from envs import MODES, SMALL
 from paceline import DQN, PacelineError, make_vec
 from paceline.errors import ConfigError, HandleError

@@ -37,7 +37,7 @@ def installed():
 
 
 def test_files():
-    """What the checkout has is in the wheel, byte for byte, with the library, its headers and an example, and nothing else."""
+    """What the checkout has is in the wheel, byte for byte, with the library and its headers, and nothing else."""
     files = {f for f in installed() if "__pycache__" not in f and not f.startswith(("paceline-", ".."))}
     package = CHECKOUT / "python" / "paceline"
     if not package.is_dir():
@@ -45,8 +45,6 @@ def test_files():
     made = {"lib", "include", "__pycache__"}  # where installations in editable mode put what they build
     want = {f.relative_to(package.parent): f for f in package.rglob("*") if f.is_file() and made.isdisjoint(f.relative_to(package).parts)}
     want |= {Path("paceline/include", f.name): f for f in (CHECKOUT / "include").glob("*.h*")}
-    for loop in ("torch_dqn.py", "torch_ppo.py", "torch_pqn.py"):
-        want[Path("paceline/bench", loop)] = CHECKOUT / "examples" / "python" / loop
     assert files == {str(f) for f in want} | {LIBRARY} | FOR_LINKERS
     for name, source in want.items():
         assert (_lib.PACKAGE.parent / name).read_bytes() == source.read_bytes(), f"{name}: the installed one is another"

@@ -2,7 +2,7 @@
 
     python python/wheels/compare.py wheel.so own.so [turns]
 
-Runs `paceline bench update` and `emulator`, ours alone as far as they let, with one library and
+Runs `paceline bench update` and python/benchmarks/emulator.py, ours alone as far as they let, with one library and
 then the other, in turns; the order changes from turn to turn. Vectors of 8 games (envs) are stepped in
 two processes, a quarter of a second in one and then in the other, as rates drift by more than 3 % in
 the seconds that a whole bench takes. Prints the median of each measurement's ratios (time of the first
@@ -14,11 +14,15 @@ import os
 import statistics
 import subprocess
 import sys
+from pathlib import Path
 
 BENCHES = {
-    "update": ["--no-torch", "--rounds", "10"],
-    "emulator": ["--games", "pong,breakout,seaquest", "--seconds", "1", "--turns", "3"],
-}
+    "update": ["-m", "paceline", "bench", "update", "--no-torch", "--rounds", "10"],
+    "emulator": [
+        str(Path(__file__).resolve().parents[1] / "benchmarks" / "emulator.py"),
+        "--games", "pong,breakout,seaquest", "--seconds", "1", "--turns", "3",
+    ],
+}  # fmt: skip
 LIMIT = 1.03
 SLICES = 60
 STEPPER = """
@@ -40,7 +44,7 @@ for _ in sys.stdin:
 
 def times(bench: str, library: str) -> dict[str, float]:
     """What the bench measured, as times in any unit."""
-    command = [sys.executable, "-m", "paceline", "bench", bench, "--json", *BENCHES[bench]]
+    command = [sys.executable, *BENCHES[bench], "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PACELINE_LIBRARY": library})
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr}")

@@ -49,7 +49,7 @@ func (d *DQN) betweenRounds(interrupt *train.Interrupt) error {
 	d.EndWarmup()
 	d.Report()
 	if d.Clock.Warm {
-		if !d.cfg.Concurrent {
+		if !d.cfg.concurrent() {
 			// Every experience enters D before the next update, and the updates that are due are
 			// done before the next Q-values.
 			if err := d.CatchUp(interrupt); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -354,7 +355,7 @@ func TestUpdateToStepRatioIsExact(t *testing.T) {
 			for _, synchronized := range []bool{true, false} {
 				d := newDQN(t, cartpole(func(c *Config) {
 					c.NumEnvs, c.TrainFreq, c.GradientSteps, c.Window = x.w, x.f, x.g, x.window
-					c.Concurrent, c.Synchronized = concurrent, synchronized
+					c.Concurrent, c.Synchronized = settings.SwitchOf(concurrent), synchronized
 				}))
 				check(t, d.Begin(1000, 0))
 				check(t, d.Run(0, 0))
@@ -377,7 +378,7 @@ func TestUpdateToStepRatioIsExact(t *testing.T) {
 
 func TestNaNLossSurfacesWithItsStep(t *testing.T) {
 	for _, concurrent := range []bool{true, false} {
-		d := must(newTrial(cartpole(func(c *Config) { c.Loss, c.Concurrent = "squared", concurrent }), func(i int) (env.Env, error) {
+		d := must(newTrial(cartpole(func(c *Config) { c.Loss, c.Concurrent = "squared", settings.SwitchOf(concurrent) }), func(i int) (env.Env, error) {
 			c := newCounter(i)
 			c.lengths, c.hugeFrom = []int{1000}, 300 // its square exceeds float32
 			return c, nil

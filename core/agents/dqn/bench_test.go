@@ -1,6 +1,10 @@
 package dqn
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/settings"
+)
 
 // The cost of the main loop, where environments and network cost almost nothing: steps/s of
 // CartPole, updates included. allocs/op is of one step.
@@ -21,7 +25,7 @@ func BenchmarkCartPole(b *testing.B) {
 	} {
 		b.Run(x.name, func(b *testing.B) {
 			d := newDQN(b, cartpole(func(c *Config) {
-				c.NumEnvs, c.Concurrent, c.Synchronized, c.TrainFreq = x.envs, x.concurrent, x.synchronized, x.freq
+				c.NumEnvs, c.Concurrent, c.Synchronized, c.TrainFreq = x.envs, settings.SwitchOf(x.concurrent), x.synchronized, x.freq
 				c.NetArch, c.BatchSize, c.BufferSize = []int{64, 64}, 32, 10_000
 				c.TargetUpdateInterval, c.Window, c.ExplorationSteps = 1000, 1000, 1
 			}))

@@ -17,6 +17,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -34,7 +35,7 @@ func trained(t *testing.T, edit ...func(*Config)) *trial {
 func TestRunSaveLoadRunEqualsRun(t *testing.T) {
 	for name, edit := range map[string]func(*Config){
 		"both":           func(*Config) {},
-		"standard":       func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized = 1, false, false },
+		"standard":       func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized = 1, settings.Off, false },
 		"target actor":   func(c *Config) { c.Actor = ActorTarget },
 		"mnih optimiser": func(c *Config) { c.Optimizer, c.LossReduction = "rmsprop_mnih", "sum" },
 	} {
@@ -115,7 +116,7 @@ func TestLoadWithoutReplayInTheWarmUp(t *testing.T) {
 	for _, concurrent := range []bool{false, true} {
 		for _, steps := range []int64{2, 98, 100, 102} {
 			c := cartpole()
-			c.Concurrent, c.NumEnvs, c.LearningStarts = concurrent, 2, 100
+			c.Concurrent, c.NumEnvs, c.LearningStarts = settings.SwitchOf(concurrent), 2, 100
 			d := newDQN(t, c)
 			check(t, d.Begin(2000, 0))
 			check(t, d.Run(steps, 0))

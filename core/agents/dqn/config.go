@@ -16,7 +16,7 @@ type Config struct {
 	NetArch      []int
 	ActivationFn string
 
-	Concurrent   bool
+	Concurrent   settings.Switch
 	Synchronized bool
 	Actor        string
 	Window       int
@@ -53,11 +53,13 @@ const (
 	ActorSnapshot = offpolicy.ActorSnapshot
 )
 
+const mostGradientSteps = 1 << 20
+
 // Settings is the table of all settings, in the order in which they are worth reading.
 var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
 	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers; none: a linear network", func(c *Config) *[]int { return &c.NetArch }),
 	train.Activation("relu", func(c *Config) *string { return &c.ActivationFn }),
-	settings.Bool("concurrent", true, "Concurrent Training (section 3 of the paper): updates run beside the samplers, on experience up to the last window", func(c *Config) *bool { return &c.Concurrent }),
+	settings.AutoBool("concurrent", "Concurrent Training (section 3 of the paper): updates run concurrently with the samplers, on experience up to the last window; auto: true, unless tau is below 1, or gradient_steps, if above 1, times learning_rate is above 0.1", func(c *Config) *settings.Switch { return &c.Concurrent }),
 	settings.Bool("synchronized", true, "Synchronized Execution (section 4): one forward pass for all environments of a round, instead of one each", func(c *Config) *bool { return &c.Synchronized }),
 	settings.Text("actor", ActorAuto, "parameters that choose actions: online (theta), target (theta-minus), snapshot (theta at the window's start); auto: snapshot when concurrent, else online", []string{ActorAuto, ActorOnline, ActorTarget, ActorSnapshot}, func(c *Config) *string { return &c.Actor }),
 	settings.Int("window", 0, 0, 1<<40, "steps between two flushes into the replay memory; 0: min(target_update_interval, 1000), where concurrent at most the steps whose updates times learning_rate come to 0.1; or target_update_interval with actor target", func(c *Config) *int { return &c.Window }),
@@ -71,7 +73,7 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.Float("gamma", 0.99, 0, 1, "discount factor", func(c *Config) *float64 { return &c.Gamma }),
 	settings.Bool("double_q", false, "Double Q-learning (van Hasselt et al. 2016): theta chooses the action whose value under theta-minus a target has; false: the largest value under theta-minus", func(c *Config) *bool { return &c.DoubleQ }),
 	settings.Int("train_freq", 4, 1, 1<<40, "steps (of all environments together) between two bursts of gradient_steps updates", func(c *Config) *int { return &c.TrainFreq }),
-	settings.Int("gradient_steps", 1, 1, 1<<20, "updates at every multiple of train_freq; a concurrent window spreads them over its steps", func(c *Config) *int { return &c.GradientSteps }),
+	settings.Int("gradient_steps", 1, -1, mostGradientSteps, "updates at every multiple of train_freq, 1 or more; -1: as many as train_freq; a concurrent window spreads them over its steps", func(c *Config) *int { return &c.GradientSteps }),
 	settings.Int("target_update_interval", 10000, 1, 1<<40, "C: steps between two updates of theta-minus; see tau", func(c *Config) *int { return &c.TargetUpdateInterval }),
 	settings.Float("tau", 1, 1e-6, 1, "share of theta that theta-minus takes at each multiple of target_update_interval: theta-minus <- tau theta + (1 - tau) theta-minus; 1: a copy. where concurrent, those of a window are taken at its end", func(c *Config) *float64 { return &c.Tau }),
 	settings.Float("exploration_fraction", 0.1, 0, 1, "share of the steps up to the end of the run over which epsilon falls; ignored if exploration_steps is set", func(c *Config) *float64 { return &c.ExplorationFraction }),
@@ -91,13 +93,28 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil { // fields may have been set without Set
 		return nil, err
 	}
+	switch {
+	case c.GradientSteps == 0:
+		return nil, fmt.Errorf("gradient_steps: 0, must be 1 to %d, or -1 for as many as train_freq", mostGradientSteps)
+	case c.GradientSteps == -1 && c.TrainFreq > mostGradientSteps:
+		return nil, fmt.Errorf("gradient_steps: -1, stands for train_freq (%d), must be 1 to %d", c.TrainFreq, mostGradientSteps)
+	case c.GradientSteps == -1:
+		c.GradientSteps = c.TrainFreq
+	}
+	if c.Concurrent == settings.Auto {
+		why := c.whyNotConcurrent()
+		if why != "" {
+			notices = append(notices, why)
+		}
+		c.Concurrent = settings.SwitchOf(why == "")
+	}
 	if c.Actor == ActorAuto {
 		c.Actor = ActorOnline
-		if c.Concurrent {
+		if c.concurrent() {
 			c.Actor = ActorSnapshot
 		}
 	}
-	if c.Concurrent && c.Actor == ActorOnline {
+	if c.concurrent() && c.Actor == ActorOnline {
 		return nil, fmt.Errorf("actor: online, must be target or snapshot when concurrent is true: the trainer is rewriting theta while the samplers act")
 	}
 	if c.Groups > 1 && !c.Synchronized {
@@ -123,7 +140,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 			c.LearningStarts, c.BatchSize))
 		c.LearningStarts = c.BatchSize
 	}
-	if c.Concurrent && c.TargetUpdateInterval < c.Window {
+	if c.concurrent() && c.TargetUpdateInterval < c.Window {
 		acts := fmt.Sprintf("acts as %d", c.Window)
 		if c.Tau < 1 {
 			acts = "a window's steps of tau are taken at its end, all at once"
@@ -134,19 +151,50 @@ func (c *Config) Resolve() (notices []string, err error) {
 	return notices, nil
 }
 
-// steadySteps is the length of a window if the settings name none. It is 1000, or less in
-// concurrent training, so that the updates of a window move a weight by at most about 0.1; an
-// update of Adam moves it by about the learning rate. In longer windows one policy explores for too
-// long: on MountainCar-v0, with updates that move a weight by 1.2 in a window of 600 steps, none of
-// three runs learned to reach the goal; with windows of 48 steps all three did.
-func (c *Config) steadySteps() int {
+// concurrent reports whether updates run concurrently with the samplers. It is false
+// before Resolve has replaced Auto.
+func (c *Config) concurrent() bool { return c.Concurrent == settings.On }
+
+// mostMoved is how far the updates of one concurrent window may move a weight by default,
+// where an update of Adam's moves it by about the learning rate: the samplers act by one
+// set of parameters meanwhile.
+// With more, one policy explores for too long at a time: on MountainCar-v0, with updates
+// that move a weight by 1.2 in a window of 600 steps, none of three runs learned to reach
+// the goal; with windows of 48 steps all three did.
+const mostMoved = 0.1
+
+// whyNotConcurrent returns why Auto is Off, or "" where it is On: what a concurrent window
+// would do to tau, or that even the shortest window, of one burst, moves a weight by more
+// than mostMoved.
+func (c *Config) whyNotConcurrent() string {
+	rate := c.largestRate()
+	switch {
+	case c.Tau < 1:
+		return fmt.Sprintf("tau: %g makes concurrent default to False: the target network moves at every multiple of "+
+			"target_update_interval; with concurrent True it moves at the ends of windows", c.Tau)
+	case c.GradientSteps > 1 && rate*float64(c.GradientSteps) > mostMoved:
+		return fmt.Sprintf("gradient_steps: %d with a learning_rate of %g makes concurrent default to False: so much is learned at a time "+
+			"that actions should not wait for the end of the next window; concurrent True overlaps them all the same", c.GradientSteps, rate)
+	}
+	return ""
+}
+
+// largestRate returns the largest learning rate at the points that the settings name.
+func (c *Config) largestRate() float64 {
 	rate := c.LearningRate
 	for i, p := range c.LearningRateCurve {
 		if i == 0 || p.Value > rate {
 			rate = p.Value
 		}
 	}
-	if steps := 0.1 * float64(c.TrainFreq) / (rate * float64(c.GradientSteps)); c.Concurrent && steps < 1000 {
+	return rate
+}
+
+// steadySteps is how many steps a window has where the settings name none: 1000, or where
+// concurrent as many as move a weight by mostMoved, if these are fewer.
+func (c *Config) steadySteps() int {
+	steps := mostMoved * float64(c.TrainFreq) / (c.largestRate() * float64(c.GradientSteps))
+	if c.concurrent() && steps < 1000 {
 		return int(steps)
 	}
 	return 1000

@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paceline-rl/paceline/core/train"
-
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 func TestDefaults(t *testing.T) {
 	c := DefaultConfig()
-	if !math.IsNaN(c.LearningRateFinal) || c.BatchSize != 32 || !c.Concurrent || !slices.Equal(c.NetArch, []int{64, 64}) {
+	if !math.IsNaN(c.LearningRateFinal) || c.BatchSize != 32 || c.Concurrent != settings.Auto || !slices.Equal(c.NetArch, []int{64, 64}) {
 		t.Errorf("%+v", c)
 	}
 }
@@ -56,14 +55,15 @@ func TestResolve(t *testing.T) {
 		{func(c *Config) {}, ActorSnapshot, 1000},
 		{func(c *Config) { c.TargetUpdateInterval = 128 }, ActorSnapshot, 128},
 		{func(c *Config) { c.Actor = ActorTarget }, ActorTarget, 10000},
-		{func(c *Config) { c.Concurrent = false }, ActorOnline, 1000},
+		{func(c *Config) { c.Concurrent = settings.Off }, ActorOnline, 1000},
 		{func(c *Config) { c.TrainFreq = 5000 }, ActorSnapshot, 5000},
 		{func(c *Config) { c.LearningRate, c.TargetUpdateInterval = 1e-3, 600 }, ActorSnapshot, 400},
 		{func(c *Config) { c.LearningRate, c.TargetUpdateInterval = 1e-3, 100 }, ActorSnapshot, 100},
 		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 4e-3, 16, 8 }, ActorSnapshot, 50},
-		{func(c *Config) { c.LearningRate, c.Concurrent = 1e-3, false }, ActorOnline, 1000},
+		{func(c *Config) { c.LearningRate, c.Concurrent = 1e-3, settings.Off }, ActorOnline, 1000},
 		{func(c *Config) { c.LearningRateCurve = train.Curve{{Share: 0, Value: 1e-4}, {Share: 1, Value: 1e-3}} }, ActorSnapshot, 400},
 		{func(c *Config) { c.LearningRate = 0 }, ActorSnapshot, 1000},
+		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 4e-3, 8, -1 }, ActorSnapshot, 25},
 		{func(c *Config) { c.NumEnvs = 4096; c.BatchSize = 32; c.BufferSize = 1e6 }, ActorSnapshot, 4096},
 	} {
 		c := DefaultConfig()
@@ -90,6 +90,41 @@ func TestResolve(t *testing.T) {
 	}
 	if text, _ := d.Notice(); text != "" {
 		t.Errorf("said twice: %q", text)
+	}
+}
+
+// RL Zoo's CartPole keywords are 128 updates at 0.0023 in a row: with concurrent true 40 seeds
+// had a mean return of 341, with false 382.
+func TestConcurrentAuto(t *testing.T) {
+	for _, x := range []struct {
+		edit func(*Config)
+		want settings.Switch
+		says string
+	}{
+		{func(c *Config) {}, settings.On, ""},
+		{func(c *Config) { c.Tau = 0.005 }, settings.Off, "tau: 0.005 makes concurrent default to False: "},
+		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 2.3e-3, 256, 128 }, settings.Off,
+			"gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False: "},
+		{func(c *Config) {
+			c.TrainFreq, c.GradientSteps, c.LearningRateCurve = 256, 128, train.Curve{{Share: 0, Value: 1e-5}, {Share: 1, Value: 2.3e-3}}
+		}, settings.Off, "gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False: "},
+		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 4e-3, 16, 8 }, settings.On, ""},
+		{func(c *Config) { c.LearningRate = 0.5 }, settings.On, ""},
+		{func(c *Config) { c.Concurrent, c.Tau = settings.On, 0.005 }, settings.On, ""},
+		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 6.3e-4, 4, -1 }, settings.On, ""},
+		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 1e-3, 101, -1 }, settings.Off,
+			"gradient_steps: 101 with a learning_rate of 0.001 makes concurrent default to False: "},
+	} {
+		c := DefaultConfig()
+		c.LearningStarts = c.BatchSize
+		x.edit(&c)
+		said, err := c.Resolve()
+		if err != nil || c.Concurrent != x.want || x.says == "" && said != nil || x.says != "" && (len(said) != 1 || !strings.HasPrefix(said[0], x.says)) {
+			t.Errorf("%v, %q, %v, want %v, %q", c.Concurrent, said, err, x.want, x.says)
+		}
+		if text, err := Settings.Over(&c).Get("concurrent"); err != nil || text == "auto" {
+			t.Errorf("concurrent: %q, %v", text, err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -135,7 +136,7 @@ func TestNumThreadsCompute(t *testing.T) {
 func TestNumThreadsComputeWhereTheHostSteps(t *testing.T) {
 	for _, concurrent := range []bool{true, false} {
 		for n := 1; n <= 3; n++ {
-			h := newHost(t, cartpole(func(c *Config) { c.Concurrent, c.NumThreads = concurrent, n }), vec.SameStep, makeWalk(1))
+			h := newHost(t, cartpole(func(c *Config) { c.Concurrent, c.NumThreads = settings.SwitchOf(concurrent), n }), vec.SameStep, makeWalk(1))
 			c := busy(h.d)
 			c.want = int64(n)
 			h.Begin(t, 2000)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -40,7 +41,9 @@ func TestReplayOnGPU(t *testing.T) {
 			"stacks": cartpole(func(c *Config) {
 				c.Env, c.Policy, c.NetArch, c.LearningStarts, c.BatchSize = "Catch-v0", "MlpPolicy", []int{2}, 60, 2
 			}),
-			"not concurrent": cartpole(func(c *Config) { c.Concurrent, c.Actor, c.Tau, c.TargetUpdateInterval = false, ActorOnline, .5, 10 }),
+			"not concurrent": cartpole(func(c *Config) {
+				c.Concurrent, c.Actor, c.Tau, c.TargetUpdateInterval = settings.Off, ActorOnline, .5, 10
+			}),
 		} {
 			c.NumEnvs = envs
 			var want Hashes

@@ -66,7 +66,7 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 	}
 	return offpolicy.Config{
 		Net: net, NetSetting: fmt.Sprintf("policy: %s, net_arch: %v", c.Policy, c.NetArch),
-		Concurrent: c.Concurrent, Synchronized: c.Synchronized, Actor: c.Actor, Periods: c.periods(),
+		Concurrent: c.concurrent(), Synchronized: c.Synchronized, Actor: c.Actor, Periods: c.periods(),
 		BufferSize: c.BufferSize, ReplayDevice: c.ReplayDevice, LearningStarts: c.LearningStarts, BatchSize: c.BatchSize,
 		Gamma: c.Gamma, DoubleQ: c.DoubleQ, Loss: nn.TD{Kind: c.Loss, Reduction: c.LossReduction},
 		Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Epsilon: c.epsilon, Rate: c.rate,
@@ -98,7 +98,7 @@ func (c *Config) periods() offpolicy.Periods {
 // targetInterval is C as it acts. In concurrent training theta-minus is updated only at the
 // boundaries of windows, and several copies at one boundary are one.
 func (c *Config) targetInterval() int64 {
-	if c.Concurrent && c.Tau == 1 {
+	if c.concurrent() && c.Tau == 1 {
 		return int64(max(c.TargetUpdateInterval, c.Window))
 	}
 	return int64(c.TargetUpdateInterval)

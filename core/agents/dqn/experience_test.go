@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -56,7 +57,7 @@ func TestExperienceEndsRandomSteps(t *testing.T) {
 			saved, filling int64 // steps before the file was saved, and between the two loads
 			left           int64 // random steps left after them
 		}{{1012, 0, 0}, {1012, 40, 0}, {40, 0, 60}, {40, 80, 20}} {
-			c := cartpole(func(c *Config) { c.Concurrent = concurrent })
+			c := cartpole(func(c *Config) { c.Concurrent = settings.SwitchOf(concurrent) })
 			from := newDQN(t, c)
 			check(t, from.Begin(2000, 0))
 			check(t, from.Run(x.saved, 0))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/kernel"
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
@@ -41,9 +42,12 @@ func seedRuns() []run {
 func textbookRuns() []run {
 	var runs []run
 	for _, c := range []Config{
-		cartpole(func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized = 1, false, false }),
-		cartpole(func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized, c.TrainFreq = 1, false, true, 3 }),
-		cartpole(func(c *Config) { c.Env = "MountainCar-v0"; c.NumEnvs, c.Concurrent, c.BufferSize = 1, false, 300 }),
+		cartpole(func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized = 1, settings.Off, false }),
+		cartpole(func(c *Config) { c.NumEnvs, c.Concurrent, c.Synchronized, c.TrainFreq = 1, settings.Off, true, 3 }),
+		cartpole(func(c *Config) {
+			c.Env = "MountainCar-v0"
+			c.NumEnvs, c.Concurrent, c.BufferSize = 1, settings.Off, 300
+		}),
 	} {
 		runs = append(runs, run{fmt.Sprintf("textbook %s F=%d", c.Env, c.TrainFreq), c, 1500})
 	}

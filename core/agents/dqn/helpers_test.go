@@ -12,6 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/devices"
 	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -25,7 +26,7 @@ func must[T any](v T, err error) func(testing.TB) T { return traintest.Must(v, e
 func cartpole(edit ...func(*Config)) Config {
 	c := DefaultConfig()
 	c.Env, c.NetArch = "CartPole-v1", []int{32}
-	c.NumEnvs, c.Seed = 4, 7
+	c.NumEnvs, c.Seed, c.Concurrent = 4, 7, settings.On
 	c.LearningStarts, c.BatchSize, c.BufferSize = 100, 16, 2000
 	c.TargetUpdateInterval, c.Window, c.TrainFreq = 96, 32, 2
 	c.LearningRate, c.ExplorationSteps = 1e-3, 1000

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -24,7 +25,7 @@ func TestNeverAForbiddenAction(t *testing.T) {
 	for _, concurrent := range []bool{false, true} {
 		for _, synchronized := range []bool{false, true} {
 			c := cartpole(func(c *Config) {
-				c.Env, c.NetArch, c.Concurrent, c.Synchronized = "", []int{8}, concurrent, synchronized
+				c.Env, c.NetArch, c.Concurrent, c.Synchronized = "", []int{8}, settings.SwitchOf(concurrent), synchronized
 				c.LearningStarts, c.TrainFreq, c.BatchSize, c.ExplorationFinal = int(steps/5), 64, 8, 0.2
 				c.Window, c.TargetUpdateInterval, c.DoubleQ = 500, 1000, synchronized
 			})

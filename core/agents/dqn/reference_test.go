@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -208,7 +209,7 @@ func (n *naive) isDue() bool {
 		}
 		return u
 	}
-	if !n.c.Concurrent {
+	if !n.c.concurrent() {
 		return n.updates < bursts(n.t)
 	}
 	return n.updates < bursts(max(n.t, n.due)) && (n.updates+1)*int64(n.c.TrainFreq) <= n.t*int64(n.c.GradientSteps)
@@ -216,7 +217,7 @@ func (n *naive) isDue() bool {
 
 // update does the updates that are due at t.
 func (n *naive) update(t *testing.T) {
-	if !n.c.Concurrent && n.isDue() {
+	if !n.c.concurrent() && n.isDue() {
 		n.flush() // every experience enters D before the next update
 	}
 	for n.isDue() {
@@ -270,14 +271,14 @@ func (n *naive) round(t *testing.T) {
 	var q [][]float32
 	look := func(i int) []float32 { return slices.Clone(qValues(t, n.net, actor, n.obs[i])) }
 	if !random {
-		if !n.c.Concurrent {
+		if !n.c.concurrent() {
 			n.update(t)
 			n.updateTarget(n.c.TargetUpdateInterval)
 		}
 		if n.t >= n.due {
 			n.update(t) // the updates of the window that ends, with D as it was
 			n.flush()
-			if n.c.Concurrent {
+			if n.c.concurrent() {
 				every := n.c.TargetUpdateInterval
 				if n.c.Tau == 1 {
 					every = max(every, n.c.Window)
@@ -299,7 +300,7 @@ func (n *naive) round(t *testing.T) {
 			n.resetting[i] = false
 			continue
 		}
-		if !random && !n.c.Synchronized && !n.c.Concurrent && !n.pushed {
+		if !random && !n.c.Synchronized && !n.c.concurrent() && !n.pushed {
 			n.update(t)
 			q[i] = look(i)
 		}
@@ -386,9 +387,9 @@ func randomConfig(r *rand.Rand) Config {
 	c := DefaultConfig()
 	c.NetArch, c.Seed, c.Optimizer = []int{8}, r.IntN(1000), []string{"adam", "rmsprop_mnih"}[r.IntN(2)]
 	c.NumEnvs, c.NumThreads = 1+r.IntN(5), 1+r.IntN(3)
-	c.Concurrent, c.Synchronized = r.IntN(3) > 0, r.IntN(2) > 0
+	c.Concurrent, c.Synchronized = settings.SwitchOf(r.IntN(3) > 0), r.IntN(2) > 0
 	c.Actor = []string{ActorTarget, ActorSnapshot, ActorOnline}[r.IntN(3)]
-	if c.Concurrent && c.Actor == ActorOnline {
+	if c.concurrent() && c.Actor == ActorOnline {
 		c.Actor = ActorAuto
 	}
 	c.Window = c.NumEnvs + r.IntN(40)
@@ -414,7 +415,7 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 		}
 		driver := []string{"built in", "same step", "next step"}[k%3]
 		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d tau=%v double=%v masks=%v", k, driver, c.NumEnvs,
-			c.Concurrent, c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.Tau, c.DoubleQ, c.ActionMasks)
+			c.concurrent(), c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.Tau, c.DoubleQ, c.ActionMasks)
 		t.Run(name, func(t *testing.T) {
 			n := newNaive(t, c, total, driver != "built in", driver == "next step")
 			if driver == "built in" {

@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -70,9 +71,9 @@ func slowWindows(edit ...func(*Config)) Config {
 var fourModes = map[string]func(*Config){
 	"both":         func(*Config) {},
 	"concurrent":   func(c *Config) { c.Synchronized = false },
-	"synchronized": func(c *Config) { c.Concurrent, c.GradientSteps = false, 100 },
+	"synchronized": func(c *Config) { c.Concurrent, c.GradientSteps = settings.Off, 100 },
 	"standard": func(c *Config) { // updates are due inside a round, where no wait is interrupted
-		c.Concurrent, c.Synchronized, c.TrainFreq, c.GradientSteps = false, false, 100, 100
+		c.Concurrent, c.Synchronized, c.TrainFreq, c.GradientSteps = settings.Off, false, 100, 100
 	},
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
@@ -116,7 +117,7 @@ func TestAddTransitions(t *testing.T) {
 	}
 	for name, edit := range map[string]func(*Config){
 		"as it is":       func(*Config) {},
-		"not concurrent": func(c *Config) { c.Concurrent, c.Synchronized = false, false },
+		"not concurrent": func(c *Config) { c.Concurrent, c.Synchronized = settings.Off, false },
 		"small":          func(c *Config) { c.BufferSize = 200 },
 	} {
 		t.Run(name, func(t *testing.T) {

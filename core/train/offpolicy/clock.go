@@ -14,7 +14,7 @@ type Clock struct {
 	Begun   int64 `json:"begun"`   // updates that were done at t = 0
 	End     int64 `json:"end"`     // the step, warm-up included, at which the run and the schedules end
 	// Refill is the part of WarmAt that a load added, because the file had no experience.
-	Refill int64 `json:"refill,omitempty"`
+	Refill int64 `json:"refill"`
 }
 
 // Steps is num_timesteps.

@@ -50,17 +50,3 @@ func TestUpdatesDue(t *testing.T) {
 		t.Fatalf("%d", got)
 	}
 }
-
-// Files from before there were bursts do not say how many updates were due: they were
-// spread over all steps.
-func TestUpdatesDueOfOlderFiles(t *testing.T) {
-	s := savedClock{Clock: Clock{T: 10, Begun: 3}, Periods: Periods{TrainFreq: 4, GradientSteps: 2}}
-	if got := s.due(); got != 3+5 {
-		t.Errorf("%d updates due, want 8", got)
-	}
-	due := int64(3 + 4)
-	s.UpdatesDue = &due
-	if got := s.due(); got != due {
-		t.Errorf("%d updates due, want %d", got, due)
-	}
-}

@@ -22,6 +22,6 @@ func (s *SavedClock) Check(envs int) error { return s.check(envs) }
 
 // LoadedBy changes the counts as a load does, in a run with other periods.
 func (s *SavedClock) LoadedBy(concurrent bool, p Periods) {
-	s.Clock.changePeriods(s.due(), s.Periods, &Config{Concurrent: concurrent, Periods: p})
+	s.Clock.changePeriods(s.UpdatesDue, s.Periods, &Config{Concurrent: concurrent, Periods: p})
 	s.Periods = p
 }

@@ -20,16 +20,7 @@ type savedClock struct {
 	OptimizerStep int64             `json:"optimizer_step"`
 	Draws         []byte            `json:"replay_stream"`
 	Seen          map[string]uint64 `json:"updates_seen"` // by each parameter set
-	// UpdatesDue is how many were due; files from before there were bursts have none.
-	UpdatesDue *int64 `json:"updates_due,omitempty"`
-}
-
-// due is how many updates were due, in files from before bursts spread over all steps.
-func (s *savedClock) due() int64 {
-	if s.UpdatesDue != nil {
-		return *s.UpdatesDue
-	}
-	return s.Clock.Begun + s.Periods.spread(s.Clock.T)
+	UpdatesDue    int64             `json:"updates_due"`
 }
 
 // Parts lists a checkpoint's parts. Experience comes last, and the environments at the very end
@@ -68,9 +59,8 @@ func (r *Run) snapshotPart() checkpoint.Part {
 func (r *Run) clockPart(whole *bool) checkpoint.Part {
 	save := func() (s savedClock, err error) {
 		draws, err := r.Updates.minibatch.draws.MarshalBinary()
-		due := r.due(r.Clock.T)
 		s = savedClock{r.Clock, r.Schedule, r.cfg.Periods, r.Updates.Done(), r.Updates.minibatch.stepper.Optimizer().Step(), draws,
-			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, &due}
+			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, r.due(r.Clock.T)}
 		if r.Snapshot != nil {
 			s.Seen[setSnapshot] = r.Snapshot.Updates
 		}
@@ -89,7 +79,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 			*whole = true
 			r.Updates.minibatch.draws = draws
 			r.Clock, r.Schedule = s.Clock, s.Schedule
-			r.Clock.changePeriods(s.due(), s.Periods, &r.cfg)
+			r.Clock.changePeriods(s.UpdatesDue, s.Periods, &r.cfg)
 			r.Updates.set(s.Updates)
 			r.Updates.minibatch.stepper.Optimizer().SetStep(s.OptimizerStep)
 			r.Theta.Updates, r.ThetaMinus.Updates = s.Seen[setTheta], s.Seen[setThetaMinus]
@@ -136,9 +126,9 @@ func (s *savedClock) check(envs int) error {
 		return fmt.Errorf("clock: %d copies of the target, where %d are due", c.Copies, passed)
 	}
 	// Updates are behind or ahead by at most those of a window, or by a burst.
-	due, spread := s.due(), p.spread(c.T)
+	due, spread := s.UpdatesDue, p.spread(c.T)
 	slack := p.spread(min(p.Window, 1<<20)+w) + int64(p.GradientSteps)
-	if d := due - c.Begun; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.Due))) && s.UpdatesDue != nil || s.Updates > due+slack || due-s.Updates > slack {
+	if d := due - c.Begun; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.Due))) || s.Updates > due+slack || due-s.Updates > slack {
 		return fmt.Errorf("clock: %d updates where %d are due at t %d", s.Updates, due, c.T)
 	}
 	if seen := s.Seen[setTheta]; s.OptimizerStep != s.Updates || seen != uint64(s.Updates) || s.Seen[setThetaMinus] > seen || s.Seen[setSnapshot] > seen {

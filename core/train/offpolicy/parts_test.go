@@ -83,7 +83,7 @@ func TestSavedCountsAreChecked(t *testing.T) {
 			func(s *saved) { s.Clock.Begun++ }, func(s *saved) { s.Clock.Begun = 1 << 40 }, func(s *saved) { s.Clock.End = -1 },
 			func(s *saved) { s.Updates++ }, func(s *saved) { s.Updates, s.OptimizerStep = 0, 0; s.Seen["q_net"] = 0 },
 			func(s *saved) { s.OptimizerStep-- }, func(s *saved) { s.Seen["q_net"]-- }, func(s *saved) { s.Seen["q_net_target"] = 1 << 60 },
-			func(s *saved) { s.Seen["snapshot"] = 1 << 60 }, func(s *saved) { *s.UpdatesDue -= 3 }, func(s *saved) { *s.UpdatesDue = -1 },
+			func(s *saved) { s.Seen["snapshot"] = 1 << 60 }, func(s *saved) { s.UpdatesDue -= 3 }, func(s *saved) { s.UpdatesDue = -1 },
 			func(s *saved) { s.Periods.TrainFreq = 0 }, func(s *saved) { s.Periods.GradientSteps = 1 << 20 }, func(s *saved) { s.Periods.TargetInterval = 0 },
 			func(s *saved) { s.Periods.Window = 0 }, func(s *saved) { s.Schedule.Epsilon = nil }, func(s *saved) { s.Schedule.Epsilon[0].Value = 1.5 },
 			func(s *saved) { s.Schedule.Rate[0].Value = -1e300 },

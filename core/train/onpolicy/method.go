@@ -139,8 +139,7 @@ type savedUpdate struct {
 	Minibatch  int       `json:"minibatch"` // the next one
 	Advantages []float32 `json:"advantages"`
 	Returns    []float32 `json:"returns"`
-	// Divergence is Method's; files from before it was saved have none, and 0.
-	Divergence float64 `json:"divergence,omitempty"`
+	Divergence float64   `json:"divergence"` // Method's
 }
 
 // updatePart comes after the rollout's part, to whose rows it belongs.
@@ -178,11 +177,8 @@ func (r *Run) updatePart(saving bool) checkpoint.Part {
 	return part
 }
 
-// check refuses an update that no run has; the zero one stands for none.
+// check refuses an update that no run has.
 func (s *savedUpdate) check(c *Config, rows int) error {
-	if s.Minibatch == 0 && s.Advantages == nil && s.Returns == nil && s.Divergence == 0 {
-		return nil
-	}
 	if s.Minibatch < 1 || s.Minibatch >= c.Minibatches || len(s.Advantages) != rows || len(s.Returns) != rows {
 		return fmt.Errorf("update: minibatch %d of %d, %d advantages and %d returns of %d rows", s.Minibatch, c.Minibatches, len(s.Advantages), len(s.Returns), rows)
 	}

@@ -33,11 +33,11 @@ type Clock struct {
 	// Schedules are Config.Schedules, by name.
 	Schedules map[string]train.Schedule `json:"schedules,omitempty"`
 	// Rollouts counts the rollouts that have become full.
-	Rollouts int64 `json:"rollouts,omitempty"`
+	Rollouts int64 `json:"rollouts"`
 	// Epochs counts the passes over a rollout that have begun, in methods with Minibatches.
-	Epochs int64 `json:"epochs,omitempty"`
+	Epochs int64 `json:"epochs"`
 	// Seed is the seed of their orders.
-	Seed uint64 `json:"seed,omitempty"`
+	Seed uint64 `json:"seed"`
 }
 
 // set is the name of Theta.

@@ -1,1 +1,1 @@
-"""For scripts written for other libraries: sb3 (stable-baselines3's VecEnv), envpool (EnvPool's calls)."""
+"""For scripts written for other libraries: atari (ale-py), envpool (EnvPool's calls), sb3 (stable-baselines3's VecEnv)."""

@@ -14,14 +14,13 @@ import io
 import json
 import pickle
 import re
-import warnings
 import zipfile
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from ..errors import CheckpointError, ConfigError, PacelineWarning
+from ..errors import CheckpointError, ConfigError, notice
 from ..parameters import repetitions
 from ..spaces import Array
 
@@ -58,10 +57,10 @@ class Saved:
         stand = "the defaults stand, or what load is given"
         if lost:
             what = f"{self.path} has {' and '.join(lost)} as Python objects, which are not read: {stand}"
-            warnings.warn(what, PacelineWarning, stacklevel=4)
+            notice(what)
         if refused:
             what = f"{self.path} was trained with {' and '.join(refused)}, which is not built: {stand}; acting is the same"
-            warnings.warn(what, PacelineWarning, stacklevel=4)
+            notice(what)
         return keywords
 
     def spaces(self) -> tuple[Any, Any]:
@@ -69,8 +68,8 @@ class Saved:
         with _reading(self.path):
             return _space(self.data["observation_space"]), _space(self.data["action_space"])
 
-    def parameters(self, own: Mapping[str, Array]) -> dict[str, Array]:
-        """The arrays that a model with these of its own has; each of the file's must be among them."""
+    def parameters(self, own: Collection[str]) -> dict[str, Array]:
+        """The arrays that a model with these names has; each of the file's must be among them."""
         missing = sorted(set(own) - set(self.state))
         if missing:
             raise ConfigError(f"policy.pth: has no {missing[0]!r}, must have {', '.join(own)}: layers of one's own cannot be loaded")

@@ -12,13 +12,13 @@ from ..errors import ConfigError
 from ..spaces import Array
 
 if TYPE_CHECKING:
-    from .._trainer import Trainer
+    from .._model import Model
 
 
 class Copies:
     """The copy of a model's networks at its present weights. A copy stays the caller's when the weights change."""
 
-    def __init__(self, model: Trainer) -> None:
+    def __init__(self, model: Model) -> None:
         """Makes the modules, without a draw from PyTorch's random numbers."""
         if model.METHOD == "pqn":
             raise ConfigError("policy: stable-baselines3 has no network of PQN's; get_parameters has the weights as arrays")
@@ -30,7 +30,7 @@ class Copies:
             if importlib.util.find_spec("stable_baselines3") is not None:
                 self._blank = _of_sb3(model)
             elif model.METHOD == "dqn":
-                self._blank = _of_torch(model, _tensors(model.get_parameters()["policy"]))
+                self._blank = _of_torch(model, _tensors(model._weights()))
             else:
                 raise ConfigError(
                     "policy: needs stable-baselines3 (pip install stable-baselines3); get_parameters has the weights as arrays"
@@ -69,18 +69,19 @@ def _tensors(weights: dict[str, Array]) -> dict[str, Any]:
     return {name: torch.as_tensor(array) for name, array in weights.items()}
 
 
-def _of_sb3(model: Trainer) -> Any:
+def _of_sb3(model: Model) -> Any:
     from stable_baselines3.a2c import policies as a2c
     from stable_baselines3.dqn import policies as dqn
     from torch import nn
 
-    kwargs: dict[str, Any] = {"normalize_images": model.normalize_images}
+    settings: Any = model  # which are its attributes
+    kwargs: dict[str, Any] = {"normalize_images": settings.normalize_images}
     cnn = model.policy_name == "CnnPolicy"
     if model.METHOD == "dqn":
-        kwargs["net_arch"] = [] if cnn else model.net_arch
+        kwargs["net_arch"] = [] if cnn else settings.net_arch
     else:
-        kwargs["net_arch"] = {} if cnn else {"pi": model.net_arch_pi, "vf": model.net_arch_vf}
-        kwargs["share_features_extractor"] = not any(name.startswith("vf_features_extractor") for name in model.get_parameters()["policy"])
+        kwargs["net_arch"] = {} if cnn else {"pi": settings.net_arch_pi, "vf": settings.net_arch_vf}
+        kwargs["share_features_extractor"] = not any(name.startswith("vf_features_extractor") for name in model._weights())
     activation = getattr(model, "activation_fn", "relu")
     kwargs["activation_fn"] = nn.Tanh if activation == "tanh" else nn.ReLU
     from gymnasium import spaces
@@ -90,11 +91,11 @@ def _of_sb3(model: Trainer) -> Any:
     return getattr(dqn if model.METHOD == "dqn" else a2c, model.policy_name)(space, model.action_space, lambda _: 0.0, **kwargs)
 
 
-def _of_torch(model: Trainer, state: dict[str, Any]) -> Any:
+def _of_torch(model: Model, state: dict[str, Any]) -> Any:
     from torch import nn
 
     activation = nn.Tanh if getattr(model, "activation_fn", "relu") == "tanh" else nn.ReLU
-    scale = 1 / 255 if model.obs_layout.image and model.normalize_images else 1.0
+    scale = 1 / 255 if model.obs_layout.image and model.setting("normalize_images") == "true" else 1.0
 
     class QNetwork(nn.Module):  # type: ignore[misc,unused-ignore]
         """float [n, actions] of observations [n, ...]."""

@@ -29,7 +29,6 @@ that has ended begins again with the next action, which is not played. What diff
 from __future__ import annotations
 
 import collections
-import warnings
 from typing import Any, NoReturn
 
 import gymnasium
@@ -39,8 +38,8 @@ from gymnasium import spaces
 from .._arguments import autoreset_metadata, reset_mask, seed_numbers, whole
 from ..envs import registration
 from ..envs.vec import make_vec
-from ..errors import ConfigError, PacelineWarning
-from ..spaces import Array
+from ..errors import ConfigError, notice
+from ..spaces import Array, Infos
 
 __all__ = ["EnvPool", "EnvSpec", "list_all_envs", "make", "make_dm", "make_gym", "make_gymnasium", "make_spec"]
 
@@ -59,10 +58,11 @@ _OURS = {"frame_skip": "frameskip", "reward_clip": "reward_clipping", "gray_scal
 _NOT_OURS = ("noop_max", "zero_discount_on_life_loss", "use_inter_area_resize")
 _TYPES = ("gymnasium", "gym")
 _MOST_ENVS = 65536
+_SEED_IGNORED = "seed: ignored, as in EnvPool: it is an argument of make"
 # What the next row of an environment is: the first of a game that this module begins or that
 # the library begins, the first after a life, or a step of the game.
 _BEGIN, _AGAIN, _LIFE, _STEP = range(4)
-Results = tuple[Array, Array, Array, Array, dict[str, Any]]
+Results = tuple[Array, Array, Array, Array, Infos]
 
 
 def list_all_envs() -> list[str]:
@@ -101,7 +101,7 @@ def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
 class EnvSpec:
     """config: all settings, a named tuple; the spaces of one environment; reward_threshold or None."""
 
-    def __init__(self, id: str, config: dict[str, Any], observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+    def __init__(self, id: str, config: Infos, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         self.id = id
         self.config = collections.namedtuple("Config", config)(**config)
         self.observation_space = self.gymnasium_observation_space = observation_space
@@ -112,13 +112,13 @@ class EnvSpec:
         return repr(self.config).replace("Config(", f"EnvSpec({self.id}, ", 1)
 
 
-def _settings(task_id: str, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _settings(task_id: str, given: Infos) -> tuple[Infos, Infos]:
     """(EnvPool's config, keywords of make_vec)."""
     atari = task_id.removesuffix("-v5") in registration.ATARI and task_id.endswith("-v5")
     if not atari and task_id not in _CLASSIC:
         raise ConfigError(f"task_id: {task_id!r}, must be one of list_all_envs()")
     steps, threshold = (27_000, None) if atari else _CLASSIC[task_id]
-    own: dict[str, Any] = _ATARI if atari else {"reward_threshold": threshold}
+    own: Infos = _ATARI if atari else {"reward_threshold": threshold}
     config = {
         "num_envs": 1, "batch_size": None, "num_threads": 0, "max_num_players": 1, "thread_affinity_offset": -1,
         "seed": 42, "env_seed": [], "gym_reset_return_info": True, "max_episode_steps": steps, **own,
@@ -183,7 +183,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         self._last: Array = self.all_env_ids
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Infos:
         """All settings."""
         return dict(self._config)
 
@@ -197,14 +197,14 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
 
     # ------------------------------------------------------------- episodes
 
-    def reset(self, env_id: Any = None, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, env_id: Any = None, *, seed: Any = None, options: Infos | None = None) -> tuple[Array, Infos]:
         """Begins a game in the environments env_id, or those of options["reset_mask"], or all.
 
         Returns (obs, info) of these, or in an async pool of the first batch_size. What is under
         way when all are reset is forgotten. seed is not looked at: make has taken one.
         """
         if seed is not None:
-            warnings.warn("seed: ignored, as in EnvPool: it is an argument of make", PacelineWarning, stacklevel=2)
+            notice(_SEED_IGNORED)
         if options and env_id is None:
             env_id = np.flatnonzero(reset_mask(options, self.num_envs))
         ids = self._ids(env_id, self.all_env_ids)
@@ -213,7 +213,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
                 self.async_reset()
             else:
                 self._start(ids)
-            started: tuple[Array, dict[str, Any]] = self.recv(reset=True)
+            started: tuple[Array, Infos] = self.recv(reset=True)
             return started
         seeds, mask = self._begin(ids)
         obs, infos = self._envs.reset(seed=seeds, options={"reset_mask": mask})
@@ -304,7 +304,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         cut = ~ended & (elapsed >= self._config["max_episode_steps"]) & (was == _STEP)
         self._elapsed[ids] = elapsed
         self._next[ids] = np.where(cut, _BEGIN, np.where(ended, np.where(over, _AGAIN, _LIFE), _STEP))
-        info: dict[str, Any] = {"env_id": ids.copy(), "players": {"env_id": ids.copy()}}
+        info: Infos = {"env_id": ids.copy(), "players": {"env_id": ids.copy()}}
         if self._atari:
             info["lives"], info["reward"] = infos["lives"], infos["raw_reward"].astype(np.float32)
             info["terminated"], info["ram"] = over.astype(np.int32), infos["ram"]
@@ -327,7 +327,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
 
     def seed(self, seed: Any = None) -> None:
         """Not looked at, as in EnvPool: make has taken one."""
-        warnings.warn("seed: ignored, as in EnvPool: it is an argument of make", PacelineWarning, stacklevel=2)
+        notice(_SEED_IGNORED)
 
     def xla(self) -> None:
         """Refused."""

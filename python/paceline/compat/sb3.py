@@ -32,7 +32,7 @@ from ..envs import _infos, vec_env, workers
 from ..envs.vec import make_vec
 from ..envs.vector import Source
 from ..errors import CallbackError, ConfigError
-from ..spaces import Array
+from ..spaces import Array, Infos
 
 __all__ = ["VecEnv"]
 
@@ -40,7 +40,7 @@ __all__ = ["VecEnv"]
 _NAMES = {"observation_space": "single_observation_space", "action_space": "single_action_space"}
 # What of the library's vectors takes the number of an environment.
 _METHODS = ("clone_state", "restore_state")
-Results = tuple[Any, Array, Array, list[dict[str, Any]]]
+Results = tuple[Any, Array, Array, list[Infos]]
 
 
 class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
@@ -119,7 +119,7 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         """Both at once, which is faster where environments take microseconds."""
         return self._answer(*self.envs.step(np.asarray(actions)))
 
-    def _answer(self, obs: Any, rewards: Array, terminated: Array, truncated: Array, infos: dict[str, Any]) -> Results:
+    def _answer(self, obs: Any, rewards: Array, terminated: Array, truncated: Array, infos: Infos) -> Results:
         dones = terminated | truncated
         last_obs, last_infos = infos.pop("final_obs", None), infos.pop("final_info", {})
         # An episode may be over for the learner (a lost life) without a reset.

@@ -4,7 +4,6 @@
     vec_env        the library's vector environments; single: one of them
     workers        vectors of environments written in Python, in worker processes or not (_crew, _worker, _spawn, _table)
     vector         Gymnasium environments as rows that a trainer reads
-    atari          the Atari 2600 under ale-py's names
     registration   the ids that Gymnasium knows
 
 Importing this package imports none of them.

@@ -29,6 +29,7 @@ from multiprocessing import connection, reduction, resource_tracker
 from typing import Any
 
 from ..errors import CallbackError, ConfigError
+from ..spaces import Infos
 from . import _spawn, _worker
 from ._table import Table
 from ._worker import Failure, Job, Made, Stepper
@@ -83,7 +84,7 @@ class Crew:
     """A vector's environments at work. What is sent to them, and what they bring."""
 
     table: Table
-    metadata: dict[str, Any]
+    metadata: Infos
     render_mode: str | None
     observation_space: Any
     action_space: Any

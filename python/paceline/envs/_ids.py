@@ -7,10 +7,9 @@ recipe.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
-from ..errors import ConfigError, PacelineWarning
+from ..errors import ConfigError, notice
 from . import registration
 
 # (what an id ends with, what it begins with, whose id it is, the keywords that come nearest)
@@ -37,9 +36,8 @@ def atari(id: str) -> tuple[str, dict[str, Any], str] | None:
     return None
 
 
-def meaning(id: str, stacklevel: int) -> Meaning:
-    """What an id to learn in stands for; one that nobody knows is left for the library to refuse.
-    stacklevel: whose line a warning names, as in warnings.warn."""
+def meaning(id: str) -> Meaning:
+    """What an id to learn in stands for; an unknown one is left for the library to refuse."""
     from .vec import library_name
 
     if name := library_name(id):
@@ -47,7 +45,7 @@ def meaning(id: str, stacklevel: int) -> Meaning:
     if known := atari(id):
         game, keywords, whose = known
         said = ", ".join([repr(game), *(f"{name}={value!r}" for name, value in keywords.items())])
-        warnings.warn(f"{id!r} is one of {whose}: the library's own, {said}, stands for it", PacelineWarning, stacklevel + 1)
+        notice(f"{id!r} is one of {whose}: the library's own, {said}, stands for it")
         return Meaning(game, keywords)
     try:
         return Meaning(None if in_gymnasium(id) else id, {})
@@ -55,13 +53,13 @@ def meaning(id: str, stacklevel: int) -> Meaning:
         raise ConfigError(f"env{str(err).removeprefix('id')}") from err
 
 
-def resolved(env: Any, num_envs: int | None, env_kwargs: dict[str, Any] | None, stacklevel: int) -> tuple[Any, Any, dict[str, Any]]:
+def resolved(env: Any, num_envs: int | None, env_kwargs: dict[str, Any] | None) -> tuple[Any, Any, dict[str, Any]]:
     """(environment, what was made for it, keywords): a name becomes one of the library's, with the keywords that it
     stands for, or what Gymnasium makes of it, which is the caller's to close; anything else stays as it is."""
     given = env_kwargs or {}
     if not isinstance(env, str):
         return env, None, given
-    name, with_id = meaning(env, stacklevel + 1)
+    name, with_id = meaning(env)
     if name is not None:
         return name, None, with_id | given
     made = _made(env, num_envs, given)

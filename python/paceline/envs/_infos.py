@@ -14,12 +14,12 @@ import numpy as np
 from ..spaces import Array
 
 
-def of_one(info: Any) -> dict[Any, Any]:
+def of_one(info: object) -> dict[Any, Any]:
     """One environment's infos; empty where they are no dict."""
     return dict(info) if isinstance(info, Mapping) else {}
 
 
-def as_columns(infos: Any, n: int) -> dict[Any, Any]:
+def as_columns(infos: object, n: int) -> dict[Any, Any]:
     """A vector's infos as columns with masks, whichever form they have; empty where they have none."""
     if isinstance(infos, Mapping):
         return dict(infos)
@@ -36,7 +36,7 @@ def as_columns(infos: Any, n: int) -> dict[Any, Any]:
     return columns
 
 
-def split(infos: Any, n: int, outer: Array | None = None) -> list[dict[Any, Any]]:
+def split(infos: object, n: int, outer: Array | None = None) -> list[dict[Any, Any]]:
     """A vector's infos as a dict for each environment. outer: the mask of columns that have none of their own, such as
     those in the "episode" of RecordEpisodeStatistics around a vector. A value without an entry for each environment
     belongs to none of them."""
@@ -61,7 +61,7 @@ def split(infos: Any, n: int, outer: Array | None = None) -> list[dict[Any, Any]
     return each
 
 
-def truth(value: Any) -> bool:
+def truth(value: object) -> bool:
     """Whether a value that means yes or no means yes; what has no truth value does not."""
     try:
         return bool(value)
@@ -69,7 +69,7 @@ def truth(value: Any) -> bool:
         return False
 
 
-def number(value: Any) -> float | None:
+def number(value: object) -> float | None:
     """A single number or truth value as a number; None for everything else."""
     try:
         array = np.asarray(value)
@@ -78,11 +78,11 @@ def number(value: Any) -> float | None:
     return None if array.size != 1 or array.dtype.kind not in "biuf" else array.item()
 
 
-def _mask_of(name: Any) -> str:
+def _mask_of(name: object) -> str:
     return f"_{name}"
 
 
-def _mask(given: Any, n: int) -> Array | None:
+def _mask(given: object, n: int) -> Array | None:
     """bool [n], or None where it is no mask."""
     try:
         mask = np.asarray(given)
@@ -91,7 +91,7 @@ def _mask(given: Any, n: int) -> Array | None:
     return mask.astype(bool) if mask.shape == (n,) and mask.dtype.kind in "biu" else None
 
 
-def _entries(column: Any, n: int, mask: Array) -> Any:
+def _entries(column: object, n: int, mask: Array) -> Any:
     """A column's entries by environment, or None where it has none."""
     if isinstance(column, Mapping):
         return split(column, n, mask)

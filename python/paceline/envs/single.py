@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ..spaces import Array
+from ..spaces import Array, Infos
 from .vec import make_vec
 
 __all__ = ["Env", "make"]
@@ -30,7 +30,7 @@ class Env(gymnasium.Env[Array, Any]):
         self.render_mode = render_mode
         self.metadata = {k: v for k, v in self._envs.metadata.items() if k != "autoreset_mode"}
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Infos | None = None) -> tuple[Array, Infos]:
         """Begins an episode; options are not read. After an episode that ended with a lost life (episodic_life) it goes on
         with the game, unless a seed is given; otherwise it begins one."""
         if seed is not None:
@@ -38,7 +38,7 @@ class Env(gymnasium.Env[Array, Any]):
         obs, infos = self._envs.reset(seed=seed, options={"reset_mask": np.ones(1, bool)})
         return obs[0], _first(infos)
 
-    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, Infos]:
         obs, rewards, terminated, truncated, infos = self._envs.step(np.asarray(action)[None])
         return obs[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _first(infos)
 
@@ -63,6 +63,6 @@ class Env(gymnasium.Env[Array, Any]):
         self._envs.close()
 
 
-def _first(infos: dict[str, Any]) -> dict[str, Any]:
+def _first(infos: Infos) -> Infos:
     """Of each column its only entry, as a number of Python's where it is one."""
     return {name: column[0] if column.ndim > 1 else column[:1].tolist()[0] for name, column in infos.items() if name[0] != "_"}

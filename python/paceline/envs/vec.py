@@ -12,11 +12,10 @@ make_vec is the way in; the environments follow Gymnasium's VectorEnv.
 from __future__ import annotations
 
 import copy as copying
-import warnings
 from typing import Any
 
 from .. import _lib
-from ..errors import ConfigError, PacelineWarning
+from ..errors import ConfigError, notice
 from . import _ids, registration
 from .vec_env import VecEnv
 
@@ -114,7 +113,7 @@ def make_vec(
         raise ConfigError(f"id: {id!r}, must be the name of an environment, or a function that makes one")
     name = library_name(id)
     if name is None and isinstance(id, str) and not _ids.in_gymnasium(id) and _ids.atari(id):
-        name, keywords = _ids.meaning(id, stacklevel=2)
+        name, keywords = _ids.meaning(id)
         env_kwargs = keywords | env_kwargs
     if name is None and (not isinstance(id, str) or _ids.in_gymnasium(id)):
         from . import workers as processes
@@ -123,7 +122,7 @@ def make_vec(
             said = (
                 f"the game's frames as ale-py has them, stepped from Python; the library plays it itself: make_vec({known[0]!r}, num_envs)"
             )
-            warnings.warn(f"{id!r}: {said}", PacelineWarning, stacklevel=2)
+            notice(f"{id!r}: {said}")
         rendering = {} if render_mode is None else {"render_mode": render_mode}
         return processes.make(
             id, num_envs, workers=workers, batch_size=batch_size, autoreset_mode=autoreset_mode, context=context, copy=copy,

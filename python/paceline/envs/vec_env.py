@@ -19,13 +19,13 @@ from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_nu
 from .._threads import Turn, alone, busy
 from ..config import encode_options
 from ..errors import ConfigError, TimeOutError
-from ..spaces import Array, ObsLayout
+from ..spaces import Array, Infos, ObsLayout
 from ._rows import COUNTED, Block, Column, Pool
 
 _MODES = {"next_step": _ffi.NEXT_STEP, "same_step": _ffi.SAME_STEP, "disabled": _ffi.DISABLED}
 _MOST_ENVS, _MOST_THREADS = 65536, 1024
 _SLICE = 100  # milliseconds that a wait lasts before Python looks for signals
-Results = tuple[Array, Array, Array, Array, dict[str, Any]]
+Results = tuple[Array, Array, Array, Array, Infos]
 _sends, _receives, _both = alone("_sending"), alone("_receiving"), alone("_sending", "_receiving")
 
 
@@ -48,7 +48,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def __init__(
         self, id: str, num_envs: int, *, batch_size: int, num_threads: int, thread_affinity_offset: int,
-        autoreset_mode: Any, copy: bool, render_mode: str | None, env_kwargs: dict[str, Any],
+        autoreset_mode: Any, copy: bool, render_mode: str | None, env_kwargs: Infos,
     ) -> None:  # fmt: skip
         self.num_envs = whole("num_envs", num_envs, 1, _MOST_ENVS)
         self.batch_size = whole("batch_size", batch_size, 0, self.num_envs) or self.num_envs
@@ -69,7 +69,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.id = id
         obs, action = _ffi.Spec(), _ffi.Spec()
         lib.paceline_vec_spec(ctypes.byref(obs), ctypes.byref(action), self._handle.value)
-        described: dict[str, Any] = _lib.take_json(lib.paceline_vec_describe, self._handle.value)
+        described: Infos = _lib.take_json(lib.paceline_vec_describe, self._handle.value)
         layout = ObsLayout.of_spec(obs)
         columns = [Column(**column) for column in described["infos"]]
         self.recipe: str = described["recipe"]
@@ -104,7 +104,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._step, self._recv = lib.paceline_vec_step, lib.paceline_vec_recv
         self._sending, self._receiving = Turn(), Turn()
 
-    def _set_spaces(self, layout: ObsLayout, action: _ffi.Spec, described: dict[str, Any]) -> None:
+    def _set_spaces(self, layout: ObsLayout, action: _ffi.Spec, described: Infos) -> None:
         self.single_observation_space: spaces.Space[Array] = layout.space(
             *(_bounds(described[k], inf, layout.declared) for k, inf in (("obs_low", -np.inf), ("obs_high", np.inf)))
         )
@@ -130,9 +130,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     # ------------------------------------------------------------- episodes
 
     @_both
-    def reset(
-        self, *, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | Sequence[int | None] | Array | None = None, options: Infos | None = None) -> tuple[Array, Infos]:
         """Begins an episode everywhere, or where options["reset_mask"] (bool [num_envs]) is true.
 
         The episode begins a game, in every autoreset mode. Only the episode after one that ended
@@ -167,7 +165,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """Begins a game everywhere, which a mask in "disabled" would not."""
         _lib.lib().paceline_vec_reset(self._handle.value, None, None, block.pointer)
 
-    def _to_reset(self, seed: Any, options: dict[str, Any] | None) -> tuple[Array, list[tuple[Array, Array | None]]]:
+    def _to_reset(self, seed: Any, options: Infos | None) -> tuple[Array, list[tuple[Array, Array | None]]]:
         """(The environments to reset, these in groups that get one of the seeds, or go on without)."""
         chosen = reset_mask(options, self.num_envs)
         seeds, given = seed_numbers(seed, self.num_envs)
@@ -189,7 +187,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """The latest seed of each environment; -1 of one that was never reset."""
         return tuple(int(seed) if seeded else -1 for seed, seeded in zip(self._seed_of, self._seeded))
 
-    def step(self, actions: Any, env_id: Any = None) -> Results:
+    def step(self, actions: object, env_id: Any = None) -> Results:
         """Takes one action in every environment; with batch_size < num_envs send(actions,
         env_id), then recv().
 
@@ -214,7 +212,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         finally:
             self._sending.release()
 
-    def _take(self, actions: Any, n: int) -> None:
+    def _take(self, actions: object, n: int) -> None:
         """Puts n actions where the library reads them."""
         given, taken = np.asarray(actions), self._actions if n == self.num_envs else self._actions[:n]
         own, discrete = taken.dtype, taken.dtype.kind == "i"
@@ -241,15 +239,15 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         out = self._out
         return out(block.obs), out(block.rewards), out(block.terminated), out(block.truncated), infos
 
-    def _infos(self, block: Block, mask: Array) -> dict[str, Any]:
-        infos: dict[str, Any] = {}
+    def _infos(self, block: Block, mask: Array) -> Infos:
+        infos: Infos = {}
         for name, column in zip(self._names, block.infos):
             infos[name], infos["_" + name] = self._out(column), mask
         for name, column in self._recipes[len(block.rewards)].items():
             infos[name], infos["_" + name] = column, mask
         return infos
 
-    def _final_infos(self, block: Block, ended: Array, infos: dict[str, Any]) -> None:
+    def _final_infos(self, block: Block, ended: Array, infos: Infos) -> None:
         last, rows = np.full(len(ended), None, dtype=object), self._out(block.final_obs)
         for i in np.flatnonzero(ended):
             last[i] = rows[i]
@@ -264,7 +262,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return self.batch_size < self.num_envs
 
     @_sends
-    def async_reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> None:
+    def async_reset(self, *, seed: Any = None, options: Infos | None = None) -> None:
         """reset whose results come by recv. What is under way of the environments that it
         resets must have been received."""
         self._check_open()
@@ -280,7 +278,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             _lib.lib().paceline_vec_send_reset(self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids), numbers)
 
     @_sends
-    def send(self, actions: Any, env_id: Any = None) -> None:
+    def send(self, actions: object, env_id: Any = None) -> None:
         """Hands out actions and does not wait.
 
         env_id: the environments that they are for; None: those of the last recv, or after a
@@ -391,7 +389,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if self.closed:
             _lib.refuse_closed("environments")
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         """Waits for what is under way and frees the environments. Closing twice is fine; a
         closed one refuses to step."""
         self._handle.close()
@@ -407,9 +405,9 @@ def _numbers(seeds: Array | None) -> Any:
     return None if seeds is None else seeds.ctypes.data_as(POINTER(c_uint64))
 
 
-def _masked(infos: dict[str, Any], mask: Array) -> dict[str, Any]:
+def _masked(infos: Infos, mask: Array) -> Infos:
     """As Gymnasium has it where some environments have nothing to report: 0 or None."""
-    few: dict[str, Any] = {}
+    few: Infos = {}
     for name in [name for name in infos if not name.startswith("_")]:
         few[name], few["_" + name] = infos[name].copy(), mask.copy()
         few[name][~mask] = None if few[name].dtype == object else 0

@@ -27,7 +27,7 @@ import numpy as np
 
 from .._arguments import autoreset_name
 from ..errors import ConfigError, SpaceError, notice
-from ..spaces import ActionLayout, Array, ObsLayout
+from ..spaces import ActionLayout, Array, Infos, ObsLayout
 from . import _infos
 from ._episodes import Episode, Recent, reported, success
 from ._rows import Block
@@ -98,7 +98,7 @@ class Source:
         """Takes rows.actions and writes everything else."""
         raise NotImplementedError
 
-    def each_info(self) -> list[dict[str, Any]]:
+    def each_info(self) -> list[Infos]:
         """The latest step's infos, one dict for each environment; of an episode's end those of its last step."""
         raise NotImplementedError
 
@@ -130,21 +130,21 @@ class Source:
         self.rows.final_obs[missing] = obs[missing]
         self.rows.terminated[missing], self.rows.truncated[missing] = True, False
 
-    def _write(self, to: Array, observation: Any, what: str) -> None:
+    def _write(self, to: Array, observation: object, what: str) -> None:
         """Puts one environment's observation into its row."""
         to[...] = self.layout.read(observation, (), what)
 
-    def _rows(self, observations: Any) -> Array:
+    def _rows(self, observations: object) -> Array:
         """The observations of all environments as rows."""
         return self.layout.read(observations, (self.num_envs,), "vector environment")
 
-    def _column(self, values: Any, what: str) -> Array:
+    def _column(self, values: object, what: str) -> Array:
         column = np.asarray(values)
         if column.shape != (self.num_envs,):
             raise SpaceError(f"vector environment: {what} of shape {column.shape}, must be {(self.num_envs,)}")
         return column
 
-    def _write_mask(self, to: Array, given: Any, what: str) -> None:
+    def _write_mask(self, to: Array, given: object, what: str) -> None:
         """Puts one environment's action mask into its row."""
         mask = np.asarray(given)
         if mask.shape != to.shape or mask.dtype.kind not in "biuf":
@@ -204,7 +204,7 @@ class SingleSource(Source):
         self._write(rows.obs[0], obs, "environment 0")
         self._mask(0, _infos.of_one(infos))
 
-    def each_info(self) -> list[dict[str, Any]]:
+    def each_info(self) -> list[Infos]:
         return [dict(self.infos)]
 
 
@@ -259,7 +259,7 @@ class VectorSource(Source):
             self._final(done, obs)
         rows.obs[...] = obs
 
-    def each_info(self) -> list[dict[str, Any]]:
+    def each_info(self) -> list[Infos]:
         infos = {name: column for name, column in self.infos.items() if name not in OF_LAST_STEPS}
         each = _infos.split(infos, self.num_envs)
         if self.rows.ended.any():
@@ -343,12 +343,12 @@ class SB3Source(Source):
         for i in range(self.num_envs):
             self._mask(i, self._reset_info(i) if done[i] else self.infos[i])
 
-    def _reset_info(self, i: int) -> dict[str, Any]:
+    def _reset_info(self, i: int) -> Infos:
         """What environment i said at its latest reset, where the VecEnv keeps that."""
         infos = getattr(self._base, "reset_infos", ())
         return _infos.of_one(infos[i]) if i < len(infos) else {}
 
-    def each_info(self) -> list[dict[str, Any]]:
+    def each_info(self) -> list[Infos]:
         return [dict(info) for info in self.infos]
 
 
@@ -376,7 +376,7 @@ def is_sb3(env: Any) -> bool:
     return all(hasattr(env, name) for name in ("step_async", "step_wait", "num_envs", "env_is_wrapped"))
 
 
-def built_in(env: Any) -> tuple[str | None, int | None, dict[str, Any]]:
+def built_in(env: Any) -> tuple[str | None, int | None, Infos]:
     """(name, number, keywords) of environments that the library steps itself: of a name, or of what
     make_vec or paceline.sb3.VecEnv made."""
     if isinstance(env, str):

@@ -63,13 +63,14 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
 from .._threads import Turn, alone
 from ..errors import ConfigError, ForkError, HandleError
-from ..spaces import Array
+from ..spaces import Array, Infos
 from . import _crew, _table
 from ._crew import Crew, Local, Processes, Worker
 from ._worker import Failure
 
 __all__ = ["WorkerVecEnv", "make"]
 
+Results = tuple[Any, Array, Array, Array, Infos]
 _CONTEXTS = ("spawn", "fork")
 _MOST_ENVS, _MOST_WORKERS = 65536, 1024
 _MANY = {"waits": "one for each environment", "context": "one for each core"}  # what workers=0 is
@@ -194,9 +195,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
     # ---------------------------------------------------------------- resets
 
     @alone("_using")
-    def reset(
-        self, *, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | Sequence[int | None] | Array | None = None, options: Infos | None = None) -> tuple[Any, Infos]:
         """Begins an episode everywhere, or where options["reset_mask"] (bool [num_envs]) is true.
 
         seed: s, for s, s+1, ... in the environments' order, or one for each.
@@ -218,11 +217,11 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         return results
 
     @alone("_using")
-    def async_reset(self, seed: int | Sequence[int | None] | Array | None = None, options: dict[str, Any] | None = None) -> None:
+    def async_reset(self, seed: int | Sequence[int | None] | Array | None = None, options: Infos | None = None) -> None:
         """Sends the environments off to begin an episode, as reset does; recv returns what they begin with."""
         self._begin(seed, options)
 
-    def _begin(self, seed: Any, options: dict[str, Any] | None) -> list[int]:
+    def _begin(self, seed: int | Sequence[int | None] | Array | None, options: Infos | None) -> list[int]:
         self._check_open()
         mask, rest = self._mask(options)
         seeds = [int(number) if given else None for number, given in zip(*seed_numbers(seed, self.num_envs))]
@@ -244,7 +243,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         crew.send(messages)
         return indices
 
-    def _mask(self, options: dict[str, Any] | None) -> tuple[Array, dict[str, Any] | None]:
+    def _mask(self, options: Infos | None) -> tuple[Array, Infos | None]:
         """(The environments to reset, the options for each)."""
         if options is not None and not isinstance(options, dict):
             raise ConfigError(f"options: {type(options).__name__}, must be a dict")
@@ -259,7 +258,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
     # ----------------------------------------------------------------- steps
 
     @alone("_using")
-    def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any, env_id: object = None) -> Results:
         """send, then recv. Where that is all environments, infos are Gymnasium's: without env_id."""
         self._check_open()
         indices = self._indices(env_id)
@@ -270,7 +269,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         return self._receive(self.batch_size < self.num_envs)
 
     @alone("_using")
-    def send(self, actions: Any, env_id: Any = None) -> None:
+    def send(self, actions: Any, env_id: object = None) -> None:
         """Sends environments off with one action each.
 
         env_id: their numbers, in the order of actions; None for those of the last
@@ -281,7 +280,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self._send(self._indices(env_id), actions)
 
     @alone("_using")
-    def recv(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def recv(self) -> Results:
         """The first batch_size environments that are back.
 
         Returns (obs, rewards float64, terminated, truncated, infos), rows in the order in
@@ -294,7 +293,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             raise ConfigError(f"recv: {expected} environments are under way, must be at least batch_size, {self.batch_size}")
         return self._receive(True)
 
-    def _indices(self, env_id: Any) -> list[int]:
+    def _indices(self, env_id: object) -> list[int]:
         if env_id is None:
             return self._last
         given = np.asarray(env_id)
@@ -346,7 +345,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
 
     # --------------------------------------------------------------- results
 
-    def _receive(self, named: bool) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def _receive(self, named: bool) -> Results:
         crew, table, count = self._crew, self._table, self.batch_size
         while len(crew.done) < count:
             crew.take_in()
@@ -364,14 +363,14 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             raise _crew.error(failed.values(), results)
         return results
 
-    def _settle(self, vector: Any, indices: list[int]) -> tuple[dict[str, Any], dict[int, Failure]]:
+    def _settle(self, vector: Any, indices: list[int]) -> tuple[Infos, dict[int, Failure]]:
         """(infos, failures) of environments that are back, after which they may be sent off again.
 
         vector: the one whose infos they are. What the environments may do is said last:
         an exception in here (Ctrl-C) leaves them to be reset.
         """
         crew, table = self._crew, self._table
-        infos: dict[str, Any] = {}
+        infos: Infos = {}
         failed = {i: crew.failures.pop(i) for i in indices if i in crew.failures} if crew.failures else {}
         for i, failure in failed.items():
             crew.broken[i] = failure

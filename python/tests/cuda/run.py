@@ -170,6 +170,9 @@ class Machine:
     def paceline(self, label: str, *arguments: str) -> Step:
         return Step(label, [sys.executable, "-m", "paceline", *arguments], folder=self.out, env=self.env)
 
+    def table(self, label: str, *arguments: str) -> Step:
+        return Step(label, [sys.executable, str(self.here / "table1.py"), *arguments], folder=self.out, env=self.env)
+
 
 def installed(name: str) -> bool:
     """Whether the package is installed, apart from the wheels of this folder."""
@@ -294,8 +297,8 @@ def pong(m: Machine) -> list[Step]:
 def table1(m: Machine, i: int) -> list[Step]:
     reduced = ["--env", "Catch-v0", "--steps", "32", "--warm-up", "32", "--trials", "1"] if m.software else ["--steps", "50000"]
     folder = str(m.out / "table1")
-    measure = m.paceline("part", "bench", "table1", "--device", "cuda", "--part", f"{i}/{m.table1}", "--out", folder, "--json", *reduced)
-    return [measure, m.paceline("table", "bench", "table1", "--from", folder)]
+    measure = m.table("part", "--device", "cuda", "--part", f"{i}/{m.table1}", "--out", folder, "--json", *reduced)
+    return [measure, m.table("table", "--from", folder)]
 
 
 class Part(NamedTuple):

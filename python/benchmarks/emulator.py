@@ -1,4 +1,4 @@
-"""`paceline bench emulator`: emulated frames per second, ours and ale-py's in turns.
+"""Emulated frames per second, ours and ale-py's in turns: python python/benchmarks/emulator.py
 
 Four ways to play the same game, which take turns:
 
@@ -25,7 +25,9 @@ import time
 import warnings
 from typing import Any
 
-from ..errors import PacelineError
+from _command import command
+from paceline import PacelineError, make_vec
+from paceline.atari import ALEInterface
 
 # Those of Mnih et al. (2015).
 GAMES_49 = (
@@ -49,8 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=int, default=5, help="turns that they take in it (default 5)")
 
 
-def main(args: argparse.Namespace) -> None:
-    """The command."""
+def print_report(args: argparse.Namespace) -> None:
     report = measure(args.games, args.seconds, args.turns)
     print(json.dumps(report) if args.json else text(report))
 
@@ -113,8 +114,6 @@ def _ale_py() -> Any:
 
 def _chosen(games: str, ale: Any) -> dict[str, Any]:
     """The games' ids and the paths of their ROMs, which are ale-py's."""
-    from ..envs.atari import ALEInterface
-
     ids = GAMES_49 if games == "49" else sorted(ale.roms.get_all_rom_ids()) if games == "all" else games.split(",")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -136,8 +135,6 @@ def _progress(line: str) -> None:
 
 
 def _game(game: str, path: Any, ale: Any, seconds: float, turns: int) -> dict[str, Any]:
-    from ..envs.atari import ALEInterface
-
     theirs = _Act(ale.ALEInterface, path, _SKIP)
     every, some = _Act(ALEInterface, path, 1), _Act(ALEInterface, path, _SKIP)
     acts = theirs.calibrate(seconds)
@@ -193,8 +190,6 @@ class _Env:
     def __init__(self, game: str, steps: int) -> None:
         import numpy as np
 
-        from ..envs.vec import make_vec
-
         self.envs = make_vec(f"atari/{game}", _ENVS, num_threads=1, autoreset_mode="same_step")
         n = int(self.envs.single_action_space.n)
         self.actions = list(np.random.default_rng(1).integers(n, size=(max(steps, 10), _ENVS), dtype=np.int32))
@@ -207,3 +202,12 @@ class _Env:
         for row in self.actions:
             step(row)
         return len(self.actions) * _ENVS * _SKIP, time.process_time() - began
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command."""
+    return command(__doc__, add_arguments, print_report, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""`paceline bench train`: agent steps/s of DQN on Pong, ours, stable-baselines3's and a loop's of PyTorch.
+"""Agent steps/s of DQN on Pong, ours, stable-baselines3's and a loop's of PyTorch: python python/benchmarks/train.py
 
 Equal work: eight environments of the library's, the Nature network, minibatches of 32, an update
 per 4 steps, Adam at 1e-4, gradients clipped to a norm of 10, epsilon 0.1, two threads, and the same
@@ -16,10 +16,12 @@ import contextlib
 import importlib.util
 import json
 import statistics
+import sys
 from typing import Any
 
-from ..errors import PacelineError
-from ._contenders import Contender, Learner, example, median_ratios, peaks, table
+from _command import command
+from _contenders import Contender, Learner, example, median_ratios, peaks, table
+from paceline import DQN, PacelineError
 
 _ENVS, _THREADS, _BATCH, _FREQ = 8, 2, 32, 4
 _DUE = 1 / _FREQ  # updates a step
@@ -37,8 +39,6 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def _ours(replay: int, precision: str, callback: bool = False) -> Learner:
-    from ..dqn import DQN
-
     model = DQN(
         "CnnPolicy", "Pong", num_envs=_ENVS, num_threads=_THREADS, buffer_size=replay, learning_starts=replay, train_freq=_FREQ,
         precision=precision, device="cpu", **_COMMON,
@@ -59,7 +59,7 @@ def _sb3(replay: int) -> Learner:
     import stable_baselines3
     import torch
 
-    from ..compat.sb3 import VecEnv
+    from paceline.sb3 import VecEnv
 
     torch.set_num_threads(_THREADS)
     model: Any = stable_baselines3.DQN(
@@ -164,8 +164,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-torch", action="store_true", help="ours alone")
 
 
-def main(args: argparse.Namespace) -> None:
-    """The command."""
+def print_report(args: argparse.Namespace) -> None:
     if args.rounds < 1:
         raise PacelineError(f"--rounds: {args.rounds}, must be at least 1")
     for name, value, least in (("steps", args.steps, _ENVS), ("replay", args.replay, _BATCH)):
@@ -173,3 +172,12 @@ def main(args: argparse.Namespace) -> None:
             raise PacelineError(f"--{name}: {value}, must be at least {least} and a multiple of {_ENVS}")
     report = measure(args.steps, args.rounds, args.replay, not args.no_torch)
     print(json.dumps(report) if args.json else text(report))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command."""
+    return command(__doc__, add_arguments, print_report, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""`paceline bench table1`: Table 1 of the paper, "Human-Level Control without Server-Grade Hardware" (section 5.1).
+"""Table 1 of the paper, "Human-Level Control without Server-Grade Hardware" (section 5.1): python python/benchmarks/table1.py
 
 Hours of DQN on Pong for 50 million agent steps (200 million frames), in 14 cells: 1, 2, 4 and 8 threads,
 with and without Concurrent Training and Synchronized Execution, which one thread has nothing for. The
@@ -31,9 +31,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import _lib
-from .._files import check_writing
-from ..errors import PacelineError, PacelineWarning
+from _command import MODES, command
+from paceline import DQN, PacelineError, PacelineWarning, _lib, bench
+from paceline._files import check_writing
+from paceline.envs.registration import ATARI
 
 # Hours and their standard deviation over five trials.
 PAPER = {
@@ -83,10 +84,6 @@ def measure(
 
 def _measured(run: Run, env: str, device: str, steps: int, warm_up: int) -> tuple[dict[str, str], dict[str, Any]]:
     """What it ran on, and what was measured."""
-    from ..dqn import DQN
-    from ..envs.registration import ATARI
-    from . import MODES
-
     concurrent, synchronized = next(switches for name, *switches in MODES if name == run.mode)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PacelineWarning)
@@ -117,9 +114,7 @@ def _gpu(device: str) -> str:
 
 def _one_core(cores: int) -> float:
     """How many times as long as on all cores an update takes on one."""
-    from . import run
-
-    results = run("update", {"act": [], "precisions": ["fp32"], "threads": [1, cores], "trials": 5})["results"]
+    results = bench.run("update", {"act": [], "precisions": ["fp32"], "threads": [1, cores], "trials": 5})["results"]
     one, on_all = [float(statistics.median(r["ms"])) for r in results if r["work"] == "update"]
     return max(1.0, one / on_all)
 
@@ -130,7 +125,7 @@ def _one_core(cores: int) -> float:
 def limit(seconds: float, sampling: float, busy: float, training: float, cores: int, one_core: float) -> float:
     """How many times as fast a run can become when its updates run beside its samplers, if its parts take as long as in it.
 
-    It is the limit of `bench modes --step-ms` (core/bench/parts.go), for the totals of a run: it cannot take less
+    It is the limit of modes.py --step-ms (core/bench/parts.go), for the totals of a run: it cannot take less
     time than its samplers need with nothing beside them (sampling), nor than the cores need for everything. Acting
     and stepping take busy seconds of one core; the updates take training on all cores and one_core times that on one,
     and for numbers between, their rate is taken from the straight line through these. A GPU's updates take as long
@@ -280,9 +275,6 @@ def _grid(cells: Mapping[tuple[int, str], str], width: int) -> list[str]:
     return lines
 
 
-# ------------------------------------------------------------ the command
-
-
 def part(text: str) -> tuple[int, int]:
     """2/14 of the command line."""
     number, _, of = text.partition("/")
@@ -303,8 +295,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     folder.add_argument("--from", dest="folder", metavar="DIR", help="measure nothing: the table of the files that --out has written")
 
 
-def main(args: argparse.Namespace) -> None:
-    """The command."""
+def print_report(args: argparse.Namespace) -> None:
     if args.folder is not None:
         if args.part:
             raise PacelineError(f"--part: {args.part[0]}/{args.part[1]}, must be left out with --from, which prints all parts")
@@ -336,3 +327,12 @@ def _kept(args: argparse.Namespace) -> dict[str, Any]:
         line = f"trial {run['trial']}, threads {run['threads']}, {run['mode']}: {run['seconds']:.1f} s on {report['device']}"
         print(line, file=sys.stderr, flush=True)
     return report
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command."""
+    return command(__doc__, add_arguments, print_report, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

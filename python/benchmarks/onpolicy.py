@@ -1,4 +1,4 @@
-"""`paceline bench onpolicy`: agent steps/s of PPO, PQN and A2C on Pong, ours, stable-baselines3's and loops' of PyTorch.
+"""Agent steps/s of PPO, PQN and A2C on Pong, ours, stable-baselines3's and loops' of PyTorch: python python/benchmarks/onpolicy.py
 
 Equal work, two threads each. PPO and PQN: eight environments, rollouts of 128 steps, four epochs of
 four minibatches of 256, the Nature network, PQN's with layer normalisation (CleanRL's settings); A2C: sixteen environments, five
@@ -16,10 +16,12 @@ import contextlib
 import importlib.util
 import json
 import statistics
+import sys
 from typing import Any
 
-from ..errors import PacelineError
-from ._contenders import Contender, Learner, example, median_ratios, peaks, table
+from _command import command
+from _contenders import Contender, Learner, example, median_ratios, peaks, table
+from paceline import A2C, PPO, PQN, PacelineError, bench
 
 _THREADS = 2
 _PPO_ROLLOUT, _A2C_ROLLOUT = 8 * 128, 16 * 5
@@ -32,17 +34,12 @@ _DUE = {_PPO_ROLLOUT: 16 / _PPO_ROLLOUT, _A2C_ROLLOUT: 1 / _A2C_ROLLOUT}  # upda
 
 
 def _ours(precision: str, preset: str) -> Learner:
-    from ..ppo import PPO
-    from ..pqn import PQN
-
     cls = PPO if preset == "cleanrl" else PQN
     model = cls.from_preset(preset, "Pong", num_threads=_THREADS, precision=precision, seed=1, device="cpu")
     return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: _counts(model)
 
 
 def _ours_a2c() -> Learner:
-    from ..a2c import A2C
-
     model = A2C("CnnPolicy", "Pong", cnn="small", num_envs=16, num_threads=_THREADS, ent_coef=0.01, seed=1, device="cpu")
     return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: _counts(model)
 
@@ -55,7 +52,7 @@ def _sb3() -> Learner:
     import stable_baselines3
     import torch
 
-    from ..compat.sb3 import VecEnv
+    from paceline.sb3 import VecEnv
 
     torch.set_num_threads(_THREADS)
     model: Any = stable_baselines3.PPO(
@@ -75,7 +72,7 @@ def _sb3_a2c() -> Learner:
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
     from torch import nn
 
-    from ..compat.sb3 import VecEnv
+    from paceline.sb3 import VecEnv
 
     class Small(BaseFeaturesExtractor):  # type: ignore[misc,unused-ignore]
         """Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256."""
@@ -105,8 +102,6 @@ def _loop(file: str, **variant: Any) -> Learner:
 
 def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
     """The report, of turns of so many rollouts of PPO and PQN, and of ten times as many of A2C; others: with those that are installed."""
-    from . import run
-
     missing = [name for name in ("torch", "stable_baselines3", "envpool") if others and importlib.util.find_spec(name) is None]
     measured: list[dict[str, float]] = []
     with contextlib.ExitStack() as stack:
@@ -129,7 +124,7 @@ def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
             measured.append(peaks(_THREADS))
             for contender, rollout in running:
                 contender.turn(rollouts * rollout * (10 if rollout == _A2C_ROLLOUT else 1))
-    groups = run("alternate", {"trials": max(2, rounds), "rounds": 75 * rollouts})
+    groups = bench.run("alternate", {"trials": max(2, rounds), "rounds": 75 * rollouts})
     results = [contender.described() for contender, _ in running]
     turns = {r["name"]: r["turns"] for r in results}
     peak = {name: statistics.median(at[name] for at in measured) for name in measured[0]}
@@ -191,10 +186,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-torch", action="store_true", help="ours alone")
 
 
-def main(args: argparse.Namespace) -> None:
-    """The command."""
+def print_report(args: argparse.Namespace) -> None:
     for name in ("rollouts", "rounds"):
         if getattr(args, name) < 1:
             raise PacelineError(f"--{name}: {getattr(args, name)}, must be at least 1")
     report = measure(args.rollouts, args.rounds, not args.no_torch)
     print(json.dumps(report) if args.json else text(report))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command."""
+    return command(__doc__, add_arguments, print_report, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

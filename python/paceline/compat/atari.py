@@ -25,14 +25,13 @@ import operator
 import os
 import struct
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import _ffi, _lib
-from ..errors import ConfigError, PacelineError, PacelineWarning
+from ..errors import ConfigError, PacelineError, notice
 from ._ale import HIGHEST, LOWEST, Pixels, Settings, address, array, flag, real, text, whole, write_png, wrong
 
 __all__ = ["SDL_SUPPORT", "ALEInterface", "ALEState", "Action", "LoggerMode", "roms"]
@@ -214,7 +213,7 @@ class ALEInterface:
         lib = _lib.lib()
         handle = _lib.new_handle("paceline_console_free", lib.paceline_console_new, file, None, 1, seed & 0xFFFFFFFF, sticky, max(skip, 1))
         if settings.flag("display_screen"):
-            warnings.warn("display_screen: True, but there is no window here: nothing is shown", PacelineWarning, stacklevel=2)
+            notice("display_screen: True, but there is no window here: nothing is shown")
         view = ctypes.POINTER(_ffi.ConsoleState)()
         lib.paceline_console_view(ctypes.byref(view), handle.value)
         self._handle, self._id, self._act = handle, handle.value, lib.paceline_console_act

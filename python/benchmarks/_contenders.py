@@ -15,16 +15,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ..errors import PacelineError
+from paceline import PacelineError, bench
 
 Learner = tuple[Callable[[int], Any], Callable[[], tuple[int, int]]]
 """What trains for so many steps, and (steps, updates) until now."""
 
 
 def example(name: str) -> Any:
-    """The module examples/python/<name>.py, which an installed package has in this folder."""
-    here = Path(__file__).parent
-    sys.path.append(str(here if (here / f"{name}.py").exists() else here.parents[2] / "examples" / "python"))
+    """The module examples/python/<name>.py."""
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "python"))
     return importlib.import_module(name)
 
 
@@ -95,9 +94,7 @@ class Contender:
 
 def peaks(threads: int) -> dict[str, float]:
     """GFLOP/s that so many threads could do now, by precision."""
-    from . import run
-
-    results = run("update", {"trials": 1, "act": [], "threads": [threads]})["results"]
+    results = bench.run("update", {"trials": 1, "act": [], "threads": [threads]})["results"]
     return {r["precision"]: r["peak_gflops"][0] for r in results if r["work"] == "update"}
 
 

@@ -1,0 +1,43 @@
+"""What the benchmarks of this folder share: their command line, the paper's four modes, a table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from paceline import PacelineError
+
+# (label, concurrent, synchronized), as in the paper's Table 1.
+MODES = [
+    ("standard", False, False),
+    ("concurrent", True, False),
+    ("synchronized", False, True),
+    ("both", True, True),
+]
+
+Arguments = Callable[[argparse.ArgumentParser], None]
+
+
+def command(doc: str | None, add_arguments: Arguments, run: Callable[[argparse.Namespace], None], given: list[str] | None) -> int:
+    """Runs a benchmark with the arguments given, the process's for None; returns the exit status, 1 for an error of Paceline's."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    add_arguments(parser)
+    args = parser.parse_args(given)
+    try:
+        run(args)
+    except PacelineError as err:
+        print(f"paceline: {err}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def table(title: str, columns: list[int], cells: dict[tuple[str, int], str], labels: list[str], notes: str = "") -> str:
+    """Rows of labels, one column for each number of environments."""
+    width = max(len(label) for label in labels)
+    lines = [title, " " * width + "".join(f"  {'W=' + str(w):>10}" for w in columns)]
+    lines += [f"{label:<{width}}" + "".join(f"  {cells.get((label, w), '-'):>10}" for w in columns) for label in labels]
+    return "\n".join(lines + ([notes] if notes else []))

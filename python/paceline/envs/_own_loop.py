@@ -1,0 +1,112 @@
+"""The rows of a Source, written from what a loop of the caller's own observes: see Trainer.begin and observe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpaceError
+from ..spaces import Array
+from .vector import SAME_STEP, Source
+
+
+def write_first(source: Source, obs: object, action_masks: object) -> None:
+    """Writes the first observations of a run."""
+    if source.masked and action_masks is None:
+        raise SpaceError("action_masks: None, must be there: the model was made with action_masks=True")
+    if not source.masked and action_masks is not None:
+        raise SpaceError("action_masks: given, must be None: the model was made without action_masks=True")
+    if source.masked:
+        _write_masks(source, source.rows.action_masks, action_masks, "action_masks")
+        for i in np.flatnonzero(~source.rows.action_masks.any(1))[:1].tolist():
+            raise SpaceError(f"action_masks: none of the {source.actions.n} actions of environment {i}, must allow at least one")
+    _write(source, source.rows.obs, obs, "obs")
+
+
+def write_step(
+    source: Source, obs: object, rewards: object, terminated: object, truncated: object, final_obs: Any,
+    action_masks: object, final_action_masks: object,
+) -> None:  # fmt: skip
+    """Writes what the environments answered to the actions."""
+    rows, n = source.rows, source.num_envs
+    columns = {
+        "rewards": _column("rewards", rewards, np.float64),
+        "terminated": _column("terminated", terminated, np.bool_),
+        "truncated": _column("truncated", truncated, np.bool_),
+    }
+    for name, column in columns.items():
+        if len(column) != n:
+            raise SpaceError(f"{name}: {len(column)} values, must be {n}")
+    if source.autoreset == SAME_STEP:
+        _write_last(source, columns["terminated"], columns["truncated"], final_obs)
+    if source.masked:
+        _write_masks(source, rows.action_masks, action_masks, "action_masks")
+        rows.final_action_masks[...] = 1
+        if final_action_masks is not None:
+            _write_masks(source, rows.final_action_masks, final_action_masks, "final_action_masks")
+    _write(source, rows.obs, obs, "obs")
+    rows.rewards[...], rows.terminated[...], rows.truncated[...] = columns.values()
+
+
+def _write_last(source: Source, terminated: Array, truncated: Array, final_obs: Any) -> None:
+    """Writes the last observations of the episodes that ended; where an episode terminated there may be none."""
+    n, ended = source.num_envs, np.flatnonzero(terminated | truncated).tolist()
+    if final_obs is not None and ended:
+        entries = -1 if isinstance(final_obs, Mapping) or np.isscalar(final_obs) else len(final_obs)
+        if entries < 1 or (n > 1 and entries != n):
+            raise SpaceError(f"final_obs: {_described(final_obs)}, must have one entry for each environment, {n}")
+    for i in ended:
+        last = None if final_obs is None else np.asarray(final_obs[i] if n > 1 or len(final_obs) == 1 else final_obs)
+        if last is not None and last.dtype != object:
+            source.rows.final_obs[i] = source.layout.read(last, (), f"final_obs of environment {i}")
+        elif truncated[i] and not terminated[i]:
+            raise SpaceError(f"final_obs: none of environment {i}, must be there: its episode was truncated")
+        else:
+            source.rows.final_obs[i] = 0  # not read
+
+
+def _write(source: Source, to: Array, values: object, what: str) -> None:
+    if isinstance(values, tuple) and len(values) == 2 and isinstance(values[1], Mapping):
+        raise SpaceError(f"{what}: a pair of observations and infos, as reset returns, must be the observations alone")
+    array = _array(what, values)
+    if source.num_envs == 1 and array.shape == source.layout.declared:
+        array = array[None]
+    to[...] = source.layout.read(array, (source.num_envs,), what)
+
+
+def _write_masks(source: Source, to: Array, values: object, what: str) -> None:
+    masks = _array(what, values)
+    if masks.shape != to.shape and not (source.num_envs == 1 and masks.shape == to.shape[1:]):
+        raise SpaceError(f"{what}: shape {masks.shape}, must be {to.shape}")
+    to[...] = masks != 0
+
+
+def _array(name: str, values: object) -> Array:
+    """values as an array, where NumPy can make one of numbers."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0, object)
+    if array.dtype.kind not in "biuf":
+        raise SpaceError(f"{name}: {_described(values)}, must be an array of numbers")
+    return array
+
+
+def _column(name: str, values: object, dtype: type[np.generic]) -> Array:
+    """A number of each environment."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "biufO":
+            return array.astype(dtype).reshape(-1)
+    except (ValueError, TypeError):  # lists of different lengths, other objects
+        pass
+    raise SpaceError(f"{name}: {_described(values)}, must be a number for each environment")
+
+
+def _described(value: object) -> str:
+    """What was given, short enough for a sentence."""
+    if isinstance(value, (list, tuple)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"{value!r:.60}" if isinstance(value, (str, int, float, type(None))) else f"a {type(value).__name__}"
