@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // Run begins one run after the other if Begin was never called. After Begin it begins none and goes
@@ -51,4 +52,12 @@ func TestEndsThatAreTooFar(t *testing.T) {
 	says(t, tr.Begin(9, 0), "total_timesteps: 9, must be at most 8 after 2251799813685240 steps")
 	check(t, tr.Begin(8, 0))
 	check(t, tr.Begin(9, train.ResetTimesteps))
+}
+
+// Act and Observe are refused if the Trainer steps the environments.
+func TestActIsForPushedEnvironments(t *testing.T) {
+	tr, _ := start(t)
+	rows := vec.NewRows(tr.Spec().Obs, 4)
+	says(t, tr.Act(rows, vec.Actions{Discrete: make([]int32, 4)}, 0), "act: the environments of this trainer are stepped by itself; use run")
+	says(t, tr.Observe(rows, 0), "observe: the environments of this trainer are stepped by itself; use run")
 }

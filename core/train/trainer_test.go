@@ -492,11 +492,3 @@ func TestWhatCannotBeMade(t *testing.T) {
 	}()
 	train.Register(&train.Definition{Name: "counting"})
 }
-
-// Act and Observe are refused if the Trainer steps the environments.
-func TestActIsForPushedEnvironments(t *testing.T) {
-	tr, _ := start(t)
-	rows := vec.NewRows(tr.Spec().Obs, 4)
-	says(t, tr.Act(rows, vec.Actions{Discrete: make([]int32, 4)}, 0), "act: the environments of this trainer are stepped by itself; use run")
-	says(t, tr.Observe(rows, 0), "observe: the environments of this trainer are stepped by itself; use run")
-}
