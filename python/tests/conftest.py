@@ -1,4 +1,4 @@
-"""Shared by all tests: environments that count, and processes with a time limit."""
+"""Fixtures and helpers of all tests."""
 
 import gc
 import os
@@ -15,20 +15,22 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 
 def slow_but(quick, values):
-    """Parameters of a test, all of which are slow but the quick ones."""
+    """Returns parameters of a test; all are slow except the quick ones."""
     return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
-def hear_ctrl_c():
-    """A child's preexec_fn: SIGINT has its default action, although a shell ignores it for background jobs (`make test &`)."""
+def restore_sigint():
+    """A preexec_fn: SIGINT gets its default action, which a shell disables in background jobs
+    (`make test &`).
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
 def process(tmp_path):
-    """Runs a file of procs/ (or Python code) in a process of its own, which must end in time.
+    """Runs a file of procs/, or Python code, in a separate process with a time limit.
 
-    Returns the CompletedProcess; its status must be 0 unless check is False.
+    Returns the CompletedProcess. Its status must be 0 unless check is False.
     """
 
     def run(what, *arguments, timeout=300, check=True, env=None, options=("-X", "dev")):
@@ -40,7 +42,7 @@ def process(tmp_path):
             capture_output=True,
             text=True,
             timeout=timeout,
-            preexec_fn=hear_ctrl_c,
+            preexec_fn=restore_sigint,
         )
         if check:
             assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -51,7 +53,7 @@ def process(tmp_path):
 
 @pytest.fixture
 def compile_c(tmp_path):
-    """Compiles C text with the machine's compiler; skips the test where there is none."""
+    """Compiles C source code with the machine's compiler. Skips the test if there is none."""
 
     def build(source, name, *flags):
         file, out = tmp_path / f"{name}.c", tmp_path / name
@@ -67,11 +69,14 @@ def compile_c(tmp_path):
 
 @pytest.fixture
 def make():
-    """workers.make by fork, which starts fastest, or with workers_=None in this process; closes everything, and no process
-    or descriptor may be left."""
+    """Calls workers.make and closes the environments after the test.
+
+    Workers start by fork, the fastest method; workers_=None steps in this process. The fixture
+    fails if a process or a descriptor is left.
+    """
     from paceline import workers
 
-    resource_tracker.ensure_running()  # multiprocessing's own, which stays
+    resource_tracker.ensure_running()  # multiprocessing's tracker stays open
     made, before = [], descriptors()
 
     def make(env, num_envs=4, *, workers_=2, **keywords):

@@ -1,4 +1,4 @@
-"""Environments for tests, whose every number can be worked out by hand."""
+"""Test environments with observations and rewards that can be computed by hand."""
 
 import gymnasium
 import numpy as np
@@ -9,9 +9,9 @@ MODES = list(AutoresetMode)
 
 
 class Counter(gymnasium.Env):
-    """Observes (number, episode, step, last action); reward is the step's number.
+    """Observes (number, episode, step, last action). The reward is the step's index.
 
-    Episode k lasts 3 + k % 3 steps; even ones terminate, odd ones are truncated.
+    Episode k lasts 3 + k % 3 steps. Even episodes terminate, odd ones are truncated.
     """
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
@@ -42,7 +42,7 @@ class Counter(gymnasium.Env):
 
 
 class Image(Counter):
-    """The same as a uint8 image with the channel last, [40, 40, 1]."""
+    """Counter with its observation in a uint8 image, channel last: [40, 40, 1]."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 1), np.uint8)
 
@@ -69,7 +69,7 @@ SMALL = {
 
 
 class Steps(gymnasium.Env):
-    """Episodes of 9 steps (truncated) and 6 (terminated) in turns, rewards of 1."""
+    """Episodes of 9 steps (truncated) and 6 steps (terminated) alternate. Every reward is 1."""
 
     observation_space, action_space = gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)
 
@@ -88,7 +88,9 @@ class Steps(gymnasium.Env):
 
 
 class Walk(gymnasium.Env):
-    """Observations of any space, episodes of 9 steps (truncated) or 6 (terminated), rewards of 1."""
+    """Samples observations from any space. Episodes last 9 steps (truncated) or 6 (terminated);
+    every reward is 1.
+    """
 
     action_space = spaces.Discrete(2, start=3)
 

@@ -1,11 +1,11 @@
-"""Gymnasium's own vector tests, run against our vector environments.
+"""Runs Gymnasium's vector tests with Paceline's vector environments.
 
     python python/tests/gymnasium_suite.py FOLDER [pytest arguments]
 
-FOLDER is a checkout of Gymnasium (its tests are in no package). In its tests SyncVectorEnv,
-AsyncVectorEnv and make_vec are replaced by ours before they are imported: environments that the
-library has too are stepped by the library, all others by worker processes. What is expected to
-fail is listed here with its reason; anything else that fails makes the exit status 1.
+FOLDER is a checkout of Gymnasium, because no package contains its tests. The plugin replaces
+SyncVectorEnv, AsyncVectorEnv and make_vec before the tests import them. The library steps the
+environments that it has; worker processes step all others. DIFFERENT lists the expected failures
+with their reasons. The exit status is 1 if any other test fails.
 """
 
 import os
@@ -16,7 +16,7 @@ import pytest
 
 FOLDERS = ["tests/vector", "tests/wrappers/vector"]
 
-# By a part of the test's name: why ours is another one.
+# Expected failures: a part of the test's name, and the reason.
 DIFFERENT = {
     "test_reset_timeout_async": "AsyncVectorEnv's own methods: ours are async_reset, send and recv",
     "test_step_timeout_async": "AsyncVectorEnv's own methods",
@@ -41,12 +41,12 @@ DIFFERENT = {
     "test_equivalence_with_wrapper": "looks at the attribute envs",
     "test_vector_env_wrapper_attributes": "looks at AsyncVectorEnv's attributes",
 }
-# Packages that Gymnasium's tests ask for and that may not be there.
+# Messages of errors about packages that Gymnasium's tests need and that may be missing.
 MISSING = ("DependencyNotInstalled", "mujoco", "Box2D")
 
 
 class Plugin:
-    """Puts ours in the place of Gymnasium's, and keeps the reasons."""
+    """Replaces Gymnasium's vector environments and marks the expected failures."""
 
     def __init__(self):
         import gymnasium
@@ -76,7 +76,7 @@ class Plugin:
             id, plain, mode = one.spec.id if one.spec else "", isinstance(one, gymnasium.wrappers.OrderEnforcing), one.render_mode
             one.close()
             if id.startswith("paceline/"):
-                if not plain:  # what a vector of ours in a wrapper is compared with
+                if not plain:  # a test compares it with a wrapped vector of Paceline
                     return Sync(env_fns, autoreset_mode=autoreset_mode)
                 self.native += 1
                 return paceline.make_vec(id, len(env_fns), autoreset_mode=autoreset_mode, copy=copy, render_mode=mode)

@@ -1,17 +1,16 @@
-"""Ten rollouts of paceline.A2C and paceline.PPO recomputed with PyTorch, by `make test-torch`.
+"""Recomputes ten rollouts of paceline.A2C and paceline.PPO with PyTorch (`make test-torch`).
 
-A model learns in recorded environments. PyTorch begins with the same weights and takes the
-recorded observations, actions and rewards; networks, returns, losses, gradients, clipping
-and optimisers are PyTorch's own or written here. PPO's minibatches are whole rollouts, four
-epochs each, so that their order is of no account. After each rollout our weights are compared
-with those of PyTorch in float64, and PyTorch's own float32 is, too: where rounding turns a
-ReLU on or off, a small eps of the optimiser makes whole steps of it, and the weights part. The
-exit status is 1 where ours are more than 1e-5 of the largest weight off and more than twice as
-far as PyTorch's float32.
+A model learns in recorded environments. PyTorch starts from the same weights and uses the recorded
+observations, actions and rewards. Networks, returns, losses, gradients, clipping and optimisers are
+PyTorch's or are written here. PPO has one minibatch per rollout and four epochs, so the order of
+the rows has no effect. After each rollout the script compares Paceline's weights with PyTorch's
+float64 weights. PyTorch's float32 weights are compared in the same way: if rounding turns a ReLU on
+or off, a small eps of the optimiser amplifies the difference. The exit status is 1 if Paceline's
+error exceeds both 1e-5 of the largest weight and twice the error of PyTorch's float32.
 
-The images are noise. On an image with black areas the biases' zeros of the first update make
-sums that are exactly 0, where ReLU has no derivative: PyTorch takes 0 there, ours goes by
-the sign of its rounding error (core/agents/a2c/doc.go).
+The images are noise. On an image with black areas, the biases are 0 in the first update, so some
+sums are exactly 0, where ReLU has no derivative. PyTorch uses 0 there; Paceline uses the sign of
+its rounding error (core/agents/a2c/doc.go).
 """
 
 import functools
@@ -33,7 +32,7 @@ GAMMA, LAMBDA, ENTROPY = 0.99, 0.95, 0.01
 
 
 class Recorder(gymnasium.vector.VectorEnv):
-    """A vector environment and what it gave, in same_step."""
+    """Wraps a vector environment in same_step mode and records what it returns."""
 
     def __init__(self, env: Any) -> None:
         self.env = env
@@ -59,7 +58,9 @@ class Recorder(gymnasium.vector.VectorEnv):
 
 
 class Noise(gymnasium.Env):
-    """Images and rewards at random; one step in ten terminates, one in ten is truncated."""
+    """Random images and rewards. A step terminates with probability 0.1 and is truncated with
+    probability 0.1.
+    """
 
     observation_space = gymnasium.spaces.Box(0, 255, (4, 84, 84), np.uint8)
     action_space = gymnasium.spaces.Discrete(4)
@@ -77,7 +78,7 @@ class Noise(gymnasium.Env):
 
 
 class Network(nn.Module):
-    """Stable-Baselines3's network, by its names of parameters."""
+    """Stable-Baselines3's network, with its parameter names."""
 
     def __init__(self, parameters: dict[str, np.ndarray], dtype: torch.dtype) -> None:
         super().__init__()
@@ -109,7 +110,7 @@ Steps = list[tuple[Any, ...]]
 
 
 def returns_of(net: Network, steps: Steps, lam: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Advantages and returns of a rollout by the parameters that acted, round by round."""
+    """Returns advantages and returns of a rollout, computed with the parameters that acted."""
     with torch.no_grad():
         values = [net(s[0])[1].double().numpy() for s in steps]
         after, following_value = 0.0, net(steps[-1][5])[1].double().numpy()
@@ -126,7 +127,7 @@ def returns_of(net: Network, steps: Steps, lam: float) -> tuple[torch.Tensor, to
 
 
 def a2c(net: Network, optimizer: torch.optim.Optimizer, steps: Steps) -> None:
-    """Stable-baselines3's A2C.train."""
+    """A2C.train of Stable-Baselines3."""
     advantage, target = returns_of(net, steps, 1.0)
     logits, values = net(np.concatenate([s[0] for s in steps]))
     dist = torch.distributions.Categorical(logits=logits)
@@ -135,7 +136,9 @@ def a2c(net: Network, optimizer: torch.optim.Optimizer, steps: Steps) -> None:
 
 
 def ppo(net: Network, optimizer: torch.optim.Optimizer, steps: Steps, largest: bool) -> None:
-    """Four epochs of Stable-baselines3's PPO.train, or with the larger squared error, as CleanRL has it."""
+    """Four epochs of PPO.train of Stable-Baselines3. largest takes the larger squared error, as
+    CleanRL does.
+    """
     advantage, target = returns_of(net, steps, LAMBDA)
     obs, actions = (np.concatenate([s[k] for s in steps]) for k in (0, 1))
     with torch.no_grad():
@@ -160,7 +163,7 @@ def step(net: Network, optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> 
     optimizer.step()
 
 
-CLIP = 0.02  # small enough that steps and values leave it
+CLIP = 0.02  # small enough that ratios and values exceed it
 
 CASES: dict[str, tuple[Any, dict[str, Any], Any, Any]] = {
     "A2C": (paceline.A2C, {"learning_rate": 7e-4}, a2c, lambda p: torch.optim.RMSprop(p, lr=7e-4, alpha=0.99, eps=1e-5)),
@@ -178,7 +181,10 @@ CASES: dict[str, tuple[Any, dict[str, Any], Any, Any]] = {
 
 
 def compare(case: str, name: str, policy: str, env: Any, seed: int) -> bool:
-    """Prints how far ours and PyTorch's float32 are from its float64 after ten rollouts; says whether ours is near."""
+    """Runs ten rollouts and prints the errors of Paceline and of PyTorch's float32 against float64.
+
+    Returns whether Paceline's error is within the limit.
+    """
     recorder = Recorder(env)
     method, keywords, update, optimizer = CASES[case]
     with method(policy, recorder, n_steps=ROUNDS, gamma=GAMMA, ent_coef=ENTROPY, seed=seed, **keywords) as model:
@@ -207,7 +213,8 @@ def compare(case: str, name: str, policy: str, env: Any, seed: int) -> bool:
 def main() -> int:
     vector: dict[str, Any] = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": AutoresetMode.SAME_STEP}}
     near = []
-    warnings.simplefilter("ignore", paceline.PacelineWarning)  # of batch_size, which is cut to a rollout
+    # the warning that batch_size is cut to a rollout
+    warnings.simplefilter("ignore", paceline.PacelineWarning)
     for seed, case in itertools.product(range(1, 4), CASES):
         short = gymnasium.make_vec("CartPole-v1", num_envs=8, max_episode_steps=15, **vector)
         near.append(compare(case, "CartPole-v1, MlpPolicy", "MlpPolicy", short, seed))

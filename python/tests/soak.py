@@ -1,11 +1,12 @@
-"""Random use of vector environments from several threads, for minutes: no hang, no leak.
+"""Calls vector environments at random from several threads for minutes and checks for hangs and
+leaks.
 
     python python/tests/soak.py [minutes]
 
-Each thread makes vectors, native and of worker processes, in any mode and batch size, and then
-sends, receives, steps, resets by mask, saves, restores and closes at random; two threads share one
-vector all the time. What is refused is part of it; anything else ends the soak. It prints the
-memory at the beginning, when all has been made once, and at the end.
+Each thread makes vectors, native ones and ones with worker processes, in any mode and batch size.
+It sends, receives, steps, resets by mask, saves, restores and closes at random. Two threads share
+one vector all the time. Refused calls are allowed; any other error ends the run. The script prints
+the memory in use at the start, after the first use of each kind, and at the end.
 """
 
 import gc
@@ -32,7 +33,9 @@ def resident():
 
 
 def use(envs, rng, steps, name):
-    """steps random calls on a vector, which others may use and close."""
+    """Makes `steps` random calls on a vector, which other threads may use and close at the same
+    time.
+    """
     n = envs.num_envs
     state = None
     for _ in range(steps):
@@ -103,7 +106,7 @@ def guarded(run, *arguments):
 
 
 def soak(seconds):
-    """Runs all threads for so long."""
+    """Runs all threads for `seconds`."""
     until = time.monotonic() + seconds
     common = paceline.make_vec("Pong", 4, batch_size=2, num_threads=2)
     jobs = [(native, random.Random(i), f"native {i}", until) for i in range(3)]

@@ -1,4 +1,4 @@
-"""A2C on built-in environments and on Gymnasium's: keywords, learning, acting, files, weights."""
+"""A2C on built-in and on Gymnasium environments: keywords, learning, acting, files, weights."""
 
 import inspect
 import math
@@ -27,7 +27,7 @@ def small(**keywords):
 # ---------------------------------------------------------------- keywords
 
 
-def test_the_constructor_is_stable_baselines3s():
+def test_constructor_arguments_equal_those_of_stable_baselines3():
     positional = (
         "policy env learning_rate n_steps gamma gae_lambda ent_coef vf_coef max_grad_norm rms_prop_eps use_rms_prop use_sde "
         "sde_sample_freq rollout_buffer_class rollout_buffer_kwargs normalize_advantage stats_window_size tensorboard_log "
@@ -45,7 +45,7 @@ def test_the_constructor_is_stable_baselines3s():
     assert {name: defaults[name] for name in want} == want
 
 
-def test_keywords_of_policy_kwargs():
+def test_policy_kwargs_become_settings():
     tanh, relu = type("Tanh", (), {}), type("ReLU", (), {})
     assert settings({"policy_kwargs": {"net_arch": [8, 4]}}) == {"net_arch_pi": [8, 4], "net_arch_vf": [8, 4]}
     assert settings({"policy_kwargs": {"net_arch": {"pi": [8], "vf": [16, 16]}}}) == {"net_arch_pi": [8], "net_arch_vf": [16, 16]}
@@ -84,13 +84,13 @@ def test_keywords_of_policy_kwargs():
         ({"policy_kwargs": {"log_std_init": 1}}, r"policy_kwargs\['log_std_init'\] is not known"),
     ],
 )
-def test_what_is_not_built_is_refused(keywords, says):
+def test_unsupported_keywords_are_refused(keywords, says):
     with pytest.raises(ConfigError, match=says):
         settings(keywords)
 
 
 def test_every_setting_is_a_keyword_or_explained():
-    """Nothing in the library's table is out of a Python user's reach."""
+    """Python can set every setting of the library's table."""
     elsewhere = {
         "env",
         "env_options",
@@ -107,7 +107,7 @@ def test_every_setting_is_a_keyword_or_explained():
     assert {s.name for s in describe("a2c")} - elsewhere - by_policy_kwargs <= set(A2C.keywords())
 
 
-def test_python_defaults_are_the_librarys():
+def test_python_defaults_equal_the_library_defaults():
     defaults = {name: p.default for name, p in inspect.signature(A2C).parameters.items()}
     for setting in describe("a2c"):
         mine = defaults.get(setting.name)
@@ -119,7 +119,7 @@ def test_python_defaults_are_the_librarys():
         config.close()
 
 
-def test_bad_arguments():
+def test_bad_arguments_are_refused():
     with pytest.raises(TypeError, match="A2C.. got an unexpected keyword argument 'batch_size'"):
         A2C.from_preset("tuned", "CartPole-v1", batch_size=3)
     with pytest.raises(ConfigError, match="n_steps: 0"):
@@ -144,7 +144,7 @@ def test_learn_counts_and_reports():
         assert "epsilon" not in stats and not hasattr(model, "exploration_rate")
 
 
-def test_one_seed_one_result_for_any_number_of_threads():
+def test_a_seed_gives_one_result_for_any_number_of_threads():
     results = {small_hashes(num_threads=threads) for threads in (1, 2, 4)}
     assert len(results) == 1
     assert small_hashes(seed=8) not in results
@@ -157,7 +157,7 @@ def small_hashes(steps=600, **keywords):
     return hashes
 
 
-def test_keywords_change_what_is_learnt():
+def test_every_keyword_changes_the_weights():
     results = [
         small_hashes(**keywords)
         for keywords in (
@@ -170,7 +170,7 @@ def test_keywords_change_what_is_learnt():
     assert len(set(results)) == len(results)
 
 
-def test_environments_stepped_from_python():
+def test_same_step_and_disabled_agree_in_environments_stepped_from_python():
     def run(env):
         with A2C("MlpPolicy", env, **TINY) as model:
             model.learn(300)
@@ -181,14 +181,14 @@ def test_environments_stepped_from_python():
     assert updates == 60
     same, disabled, following = (run(vector(mode)) for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP))
     assert same == disabled == (single, updates)
-    # A rollout is n_steps rounds, and in NEXT_STEP the round that resets is no step: 75 episodes of 3 to 5 steps.
+    # A rollout is n_steps rounds. A NEXT_STEP reset is no step: 75 episodes of 3 to 5 steps.
     assert following[0] != single and following[1] == (300 + 75 - 1) // 5
     assert run(vector(AutoresetMode.SAME_STEP, 3)) == run(vector(AutoresetMode.DISABLED, 3)) != (single, updates)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rollouts_of_environments_stepped_from_python(mode):
-    """on_rollout_end comes after n_steps rounds, whether all their rows are steps or not."""
+def test_a_rollout_is_n_steps_rounds_in_every_mode(mode):
+    """on_rollout_end comes every n_steps rounds, also if some rows only reset."""
 
     class Count(BaseCallback):
         def __init__(self):
@@ -203,14 +203,14 @@ def test_rollouts_of_environments_stepped_from_python(mode):
         assert count.ends[:-1] == list(range(5, count.ends[-1], 5)) and len(count.ends) >= 6
 
 
-def test_images_stepped_from_python():
+def test_cnn_policy_learns_from_images_stepped_from_python():
     with A2C("CnnPolicy", vector(AutoresetMode.SAME_STEP, 2, Image), seed=1) as model:
         model.learn(40)
         assert model.num_timesteps == 40 and model.stats["updates"] == 4
         assert model.predict(np.zeros((40, 40, 1), np.uint8))[0] in (0, 1, 2)
 
 
-def test_images_of_the_library():
+def test_small_cnn_learns_from_built_in_images():
     with A2C("CnnPolicy", "Catch-v0", num_envs=2, seed=1, cnn="small") as model:
         model.learn(40)
         weights = model.get_parameters()["policy"]
@@ -218,7 +218,7 @@ def test_images_of_the_library():
         assert weights["action_net.weight"].shape == (3, 256) and weights["value_net.weight"].shape == (1, 256)
 
 
-def test_learn_goes_on_or_begins_again():
+def test_learn_continues_or_restarts_the_run():
     with small() as model:
         model.learn(200)
         model.learn(200, reset_num_timesteps=False)
@@ -227,8 +227,8 @@ def test_learn_goes_on_or_begins_again():
         assert model.num_timesteps == 100
 
 
-def test_it_learns():
-    """From the first episodes' return of about 20 to five times that, with every seed."""
+def test_tuned_preset_learns_cartpole():
+    """Every seed raises the mean return from about 20 to 100."""
     for seed in (1, 2):
         with A2C.from_preset("tuned", "CartPole-v1", seed=seed) as model:
             model.learn(40_000)
@@ -246,7 +246,7 @@ def test_predict_samples_unless_deterministic():
         first, second = one.predict(obs)[0], one.predict(obs)[0]
         assert 150 < first.sum() < 350  # an untrained policy is nearly uniform
         assert (first != second).any()
-        # The same seed and calls give the same actions.
+        # The same seed and the same calls give the same actions.
         np.testing.assert_array_equal(two.predict(obs)[0], first)
         np.testing.assert_array_equal(two.predict(obs)[0], second)
         assert one.predict(obs[0])[0].shape == ()
@@ -257,7 +257,8 @@ def test_samples_follow_the_distribution():
         obs = np.array([1.0, -2.0, 0.5, 0.25], np.float32)
         out = policy.outputs(obs)
         assert out["logits"].shape == (2,) and out["value"].shape == (1,)
-        p = 1 / (1 + math.exp(float(out["logits"][0] - out["logits"][1])))  # of action 1
+        # probability of action 1
+        p = 1 / (1 + math.exp(float(out["logits"][0] - out["logits"][1])))
         n = 20_000
         drawn = policy.act(np.tile(obs, (n, 1)), sample=True, seed=3, counter=5)
         assert abs(drawn.mean() - p) < 5 * math.sqrt(p * (1 - p) / n)
@@ -269,7 +270,7 @@ def test_samples_follow_the_distribution():
         assert policy.predict(np.tile(obs, (100, 1)), deterministic=False)[0].std() > 0
 
 
-def test_evaluate():
+def test_evaluate_is_repeatable_for_a_seed():
     with small() as model:
         model.learn(100)
         greedy = model.evaluate(episodes=5, seed=1)
@@ -294,7 +295,7 @@ def test_evaluations_do_not_disturb_training():
 # -------------------------------------------------------- weights and files
 
 
-def test_parameters_have_stable_baselines3s_names():
+def test_parameters_have_the_names_of_stable_baselines3():
     with small(policy_kwargs={"net_arch": {"pi": [16], "vf": [8]}}) as model:
         model.learn(100)
         weights = model.get_parameters()["policy"]
@@ -311,7 +312,7 @@ def test_parameters_have_stable_baselines3s_names():
             model.set_parameters({"policy": {"action_net.bias": [5, np.nan]}}, exact_match=False)
 
 
-def test_predict_follows_the_weights():
+def test_predict_uses_weights_that_were_set():
     with small() as model:
         obs = np.random.default_rng(0).normal(size=(20, 4))
         for favourite in (0, 1):
@@ -323,7 +324,7 @@ def test_predict_follows_the_weights():
             assert (model.predict(obs)[0] == favourite).all()
 
 
-def test_save_and_load(tmp_path):
+def test_a_loaded_model_acts_the_same_and_continues(tmp_path):
     path = tmp_path / "model.paceline"
     obs = np.random.default_rng(0).normal(size=(50, 4))
     with small() as model:
@@ -346,8 +347,8 @@ def test_save_and_load(tmp_path):
         A2C.load(path)
 
 
-@pytest.mark.parametrize("first", [300, 332])  # the end of a rollout and inside one
-def test_going_on_from_a_checkpoint_is_as_if_never_stopped(tmp_path, first):
+@pytest.mark.parametrize("first", [300, 332])  # at the end of a rollout and inside one
+def test_a_resumed_run_equals_an_uninterrupted_run(tmp_path, first):
     keywords = {"learning_rate": 1e-3, "normalize_advantage": True}
     whole = small_hashes(640, **keywords)
     with small(**keywords) as model:
@@ -367,7 +368,7 @@ def test_learn_ends_with_a_whole_rollout():
             model.learn(total, reset_num_timesteps=k == 0)
             assert model.num_timesteps == want and model.stats["rollouts"] == want // rollout
             assert model.stats["updates"] == want // rollout
-    # A schedule is over at the number given: what follows it is learnt at its last value, 0.
+    # A schedule ends at total_timesteps; later updates use its last value, 0.
     with small(learning_rate=(1e-3, 0.0)) as model:
         model.learn(2 * rollout + 1, callback=lambda local, _: local["self"].num_timesteps <= 2 * rollout)
         assert model.num_timesteps > 2 * rollout
@@ -375,7 +376,7 @@ def test_learn_ends_with_a_whole_rollout():
     assert small_hashes(2 * rollout + 1, learning_rate=(1e-3, 0.0)) == weights
 
 
-def test_learn_takes_as_many_steps_as_stable_baselines3s():
+def test_learn_takes_as_many_steps_as_stable_baselines3():
     sb3 = pytest.importorskip("stable_baselines3")
     for total in (1, 20, 64):
         with A2C("MlpPolicy", "CartPole-v1", num_envs=4) as model:
@@ -417,7 +418,7 @@ def test_callbacks_see_rollouts():
     assert Look.events == ["start", 4, 8, "end", "start", 12, 16, "end"]
 
 
-def test_checkpoint_callback(tmp_path):
+def test_checkpoint_callback_writes_loadable_files(tmp_path):
     with small() as model:
         model.learn(200, CheckpointCallback(100, tmp_path, save_replay_buffer=True))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["rl_model_100_steps.zip", "rl_model_200_steps.zip"]
@@ -434,14 +435,14 @@ def test_log_interval_counts_rollouts(capsys):
     assert "exploration_rate" not in out
 
 
-def test_progress_bar_and_notices(capsys):
+def test_progress_bar_shows_steps_and_loss(capsys):
     with small() as model:
         model.learn(200, progress_bar=True)
     err = capsys.readouterr().err
     assert "200 / 200 steps" in err and "loss" in err and "epsilon" not in err
 
 
-def test_commands(process, tmp_path):
+def test_commands_train_and_evaluate_a2c(process, tmp_path):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     assert "a2c        paceline.A2C\n" in process(call, "methods").stdout
     assert "n_steps (int, default 5)" in process(call, "options", "--method", "a2c").stdout
@@ -453,8 +454,8 @@ def test_commands(process, tmp_path):
     assert "mean_return" in process(call, "evaluate", "model", "CartPole-v1", "--episodes", 3).stdout
 
 
-def test_against_stable_baselines3():
-    """The same names, shapes and initial rule of weights; ours taken over, theirs acts the same."""
+def test_stable_baselines3_acts_the_same_with_our_weights():
+    """The weights' names, shapes and initialisation are equal; SB3 acts the same with them."""
     theirs = pytest.importorskip("stable_baselines3")
     import gymnasium
     import torch
@@ -473,12 +474,12 @@ def test_against_stable_baselines3():
 # ------------------------------------------------------------------ V-trace
 
 
-def test_vtrace_learns_from_a_window_that_moves():
+def test_vtrace_updates_once_per_window():
     keywords = {"vtrace": True, "n_steps": 8, "vtrace_groups": 2, "vtrace_steps": 2}
     with small(**keywords) as model:
         ends = []
         model.learn(4 * 40, lambda locals, globals: ends.append(model.stats["rollouts"]) is None)
-        # The first window ends with round 8, and every second round ends another.
+        # The first window ends with round 8; a later window ends every second round.
         assert ends == [0] * 7 + [1 + (n - 8) // 2 for n in range(8, 41)]
         assert model.stats["updates"] == ends[-1]
     results = {small_hashes(**keywords), small_hashes(n_steps=8)}
@@ -492,7 +493,7 @@ def test_vtrace_learns_from_a_window_that_moves():
         assert model.learn(25 * 20).stats["updates"] == 6
 
 
-def test_vtrace_learns():
+def test_vtrace_learns_cartpole():
     with A2C.from_preset("tuned", "CartPole-v1", seed=1, vtrace=True, vtrace_groups=4, vtrace_steps=8) as model:
         model.learn(60_000)
         assert model.evaluate(episodes=20, seed=5).mean_return > 100

@@ -1,4 +1,4 @@
-"""Pong through ale-py's vector environment."""
+"""DQN on Pong through ale-py's vector environment."""
 
 import numpy as np
 import pytest
@@ -13,8 +13,8 @@ KEYWORDS = {"buffer_size": 2000, "learning_starts": 200, "batch_size": 16, "targ
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_pong(mode):
-    # Episodes of 60 frames, so that there are ends (truncations) to see.
+def test_pong_is_learnt_with_frames_stored_once(mode):
+    # Episodes of at most 60 steps, so that truncations occur.
     env = vector_env.AtariVectorEnv("pong", num_envs=2, autoreset_mode=mode, max_num_frames_per_episode=240)
     with DQN("CnnPolicy", env, **KEYWORDS) as model:
         model.learn(400)
@@ -22,13 +22,13 @@ def test_pong(mode):
         assert 400 <= stats["num_timesteps"] <= 401
         assert stats["updates"] == (stats["num_timesteps"] - 200) // 4
         assert stats["episodes"] >= 4 and np.isfinite(stats["loss"])
-        assert stats["replay_bytes"] < 2000 * 4 * 84 * 84, "frames are kept once, not four times"
+        assert stats["replay_bytes"] < 2000 * 4 * 84 * 84, "the replay memory stores each frame once, not four times"
         obs, _ = env.reset(seed=3)
         assert model.predict(obs, deterministic=True)[0].shape == (2,)
     env.close()
 
 
-def test_pong_is_a_function_of_the_seed():
+def test_a_run_on_pong_depends_only_on_the_seed():
     def run():
         env = vector_env.AtariVectorEnv("pong", num_envs=2)
         with DQN("CnnPolicy", env, **KEYWORDS) as model:

@@ -1,4 +1,6 @@
-"""python/benchmarks/emulator.py: the same frames on both sides, and figures that fit together."""
+"""python/benchmarks/emulator.py: both sides run the same frames, and the ratios follow from the
+rates.
+"""
 
 import json
 import statistics
@@ -11,7 +13,7 @@ import emulator as bench_emulator
 from paceline import PacelineError
 
 
-def test_report(capsys):
+def test_ratios_follow_from_the_rates(capsys):
     assert bench_emulator.main(["--games", "pong,boxing", "--seconds", "0.1", "--turns", "2", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     rows = {row["game"]: row for row in report["games"]}
@@ -27,7 +29,7 @@ def test_report(capsys):
     assert "pong" in table and "harmonic mean" in table and "NOT" not in table
 
 
-def test_the_49_games():
+def test_49_and_all_select_games_with_rom_files():
     assert len(set(bench_emulator.GAMES_49)) == 49
     paths = bench_emulator._chosen("49", bench_emulator._ale_py())
     assert list(paths) == bench_emulator.GAMES_49 and all(path.is_file() for path in paths.values())
@@ -42,6 +44,6 @@ def test_the_49_games():
         ({"seconds": -1.0}, "seconds: -1.0, must be"),
     ],
 )
-def test_bad_arguments(keywords, text):
+def test_bad_arguments_are_refused(keywords, text):
     with pytest.raises(PacelineError, match=text):
         bench_emulator.measure(**keywords)

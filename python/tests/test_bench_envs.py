@@ -1,4 +1,4 @@
-"""`paceline bench envs`: what it makes of turns, and the command."""
+"""`paceline bench envs`: ratios of rates, and the command."""
 
 import json
 
@@ -11,13 +11,13 @@ def cell(**turns):
     return {"game": "pong", "num_envs": 8} | bench_envs._described({name.replace("_", " "): r for name, r in turns.items()})
 
 
-def test_ratios_are_of_the_turns():
+def test_ratios_compare_rates_of_the_same_turn():
     """A machine that is twice as slow in one turn changes no ratio."""
     report = cell(paceline=[300.0, 150.0, 310.0], envpool=[100.0, 50.0, 100.0], **{"ale-py": [60.0, 30.0, 62.0]})
     assert bench_envs.ratios([report]) == {"pong_8_vs_envpool": 3.0, "pong_8_vs_ale": 5.0, "pong_8_vs_better": 3.0}
 
 
-def test_the_fastest_batch_size_goes_on():
+def test_only_the_fastest_batch_size_continues():
     closed = []
     running = {
         name: bench_envs.Contender(lambda rows: None, lambda name=name: closed.append(name)) for name in ("a", "a async 4", "a async 2")
@@ -35,7 +35,7 @@ def test_the_fastest_batch_size_goes_on():
 
 
 @pytest.mark.slow
-def test_command(process):
+def test_command_reports_each_number_of_environments(process):
     pytest.importorskip("ale_py.vector_env")
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     done = process(call, "bench", "envs", "--games", "pong", "--num-envs", "1,2", "--rounds", 1, "--no-gymnasium", "--json")

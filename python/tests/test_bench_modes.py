@@ -1,4 +1,4 @@
-"""python/benchmarks/modes.py: the command."""
+"""The command python/benchmarks/modes.py."""
 
 import json
 
@@ -8,7 +8,7 @@ import modes
 
 
 @pytest.mark.slow
-def test_command(capsys):
+def test_command_compares_all_modes(capsys):
     def printed(*arguments):
         assert modes.main([*arguments]) == 0
         return capsys.readouterr().out
@@ -22,7 +22,7 @@ def test_command(capsys):
     assert out.count("%") == 16 and out.count("both/std") == 2
 
 
-def test_bad_arguments(capsys):
+def test_bad_arguments_are_refused(capsys):
     with pytest.raises(SystemExit):
         modes.main(["--step-ms", "0,-1"])
     assert "'0,-1', must be numbers of 0 to 1000 with commas between them" in capsys.readouterr().err

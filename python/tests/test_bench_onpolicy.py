@@ -1,4 +1,4 @@
-"""python/benchmarks/onpolicy.py: what it makes of turns, the command, and the returns of PyTorch's loops."""
+"""python/benchmarks/onpolicy.py: ratios, the command, and the returns of PyTorch's loops."""
 
 import importlib
 import json
@@ -17,7 +17,7 @@ from paceline.envs import vec
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
 
-def test_ratios_are_of_the_turns():
+def test_ratios_compare_rates_of_the_same_turn():
     turns = {
         "paceline PPO fp32": [30.0, 15.0, 30.0], "paceline PPO bf16": [50.0, 25.0, 51.0], "paceline A2C fp32": [90.0, 45.0, 90.0],
         "stable-baselines3 PPO": [10.0, 5.0, 10.0], "stable-baselines3 A2C": [30.0, 15.0, 30.0], "torch loop PPO": [20.0, 10.0, 20.0],
@@ -31,8 +31,9 @@ def test_ratios_are_of_the_turns():
 
 
 @pytest.mark.slow
-def test_command_without_torch(monkeypatch, capsys):
-    vec.names()  # loads the library, which finds ale-py's ROM files as long as find_spec is itself
+def test_command_runs_without_torch(monkeypatch, capsys):
+    # load the library before the patch: its search for ale-py's ROM files uses find_spec
+    vec.names()
     monkeypatch.setattr(onpolicy.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(onpolicy, "Contender", lambda name, make, warm_up, **keywords: Contender(name, make, (), **keywords))
     run = bench.run
@@ -54,13 +55,13 @@ def test_command_without_torch(monkeypatch, capsys):
     assert "NOT equal work" in onpolicy.text(report | {"equal_work": False})
 
 
-def test_bad_arguments(capsys):
+def test_bad_arguments_are_refused(capsys):
     assert onpolicy.main(["--rounds", "0"]) == 1
     assert capsys.readouterr().err == "paceline: --rounds: 0, must be at least 1\n"
 
 
-def test_advantages_of_the_loop(monkeypatch):
-    """Generalised advantages, where dones[t] says that observation t begins an episode."""
+def test_advantages_of_the_loop_are_gae(monkeypatch):
+    """Advantages equal GAE's definition; dones[t] means that observation t starts an episode."""
     torch = pytest.importorskip("torch")
     if not EXAMPLES.is_dir():
         pytest.skip("no checkout around the tests")
@@ -88,8 +89,10 @@ def test_advantages_of_the_loop(monkeypatch):
             assert got[t, i] == pytest.approx(want, abs=1e-5)
 
 
-def test_targets_of_the_loop(monkeypatch):
-    """Q(lambda) by its definition, where dones[t] says that observation t begins an episode."""
+def test_targets_of_the_loop_are_q_lambda(monkeypatch):
+    """Targets equal the definition of Q(lambda); dones[t] means that observation t starts an
+    episode.
+    """
     torch = pytest.importorskip("torch")
     if not EXAMPLES.is_dir():
         pytest.skip("no checkout around the tests")

@@ -1,4 +1,4 @@
-"""python/benchmarks/table1.py: the paper's figures, what follows from runs, the runs themselves, and parts that are put together."""
+"""python/benchmarks/table1.py: the paper's and computed figures, runs, and merged parts."""
 
 import json
 
@@ -20,7 +20,7 @@ def run(trial, threads, mode, seconds, **changed):
     return {"trial": trial, "threads": threads, "mode": mode, "steps": 1000, "updates": 250, **times, "shares": shares} | changed
 
 
-def test_the_paper_s_speed_ups():
+def test_speed_ups_follow_from_the_paper():
     """Its Table 3 follows from its Table 1."""
     report = table1.described(HEAD | {"runs": [run(1, threads, mode, 1.0) for threads, mode in table1.PAPER]})
     table_3 = [1.00, 1.22, 1.31, 1.79, 1.30, 1.70, 1.49, 2.07, 1.59, 2.26, 1.48, 2.15, 1.72, 2.78]
@@ -28,8 +28,8 @@ def test_the_paper_s_speed_ups():
     assert [run for run in table1.runs(2) if run.trial == 2] == [(2, threads, mode) for threads, mode in table1.PAPER]
 
 
-def test_hours_are_multiplied():
-    """1,000 steps in 3.6 and 7.2 seconds are 50 and 100 hours for 50 million."""
+def test_hours_are_extrapolated_to_50_million_steps():
+    """1,000 steps in 3.6 and 7.2 seconds extrapolate to 50 and 100 hours for 50 million steps."""
     report = table1.described(HEAD | {"runs": [run(1, 1, "standard", 3.6), run(2, 1, "standard", 7.2), run(1, 8, "both", 1.8)]})
     standard, both = report["results"]
     assert standard["hours"] == pytest.approx([50, 100]) and standard["mean"] == pytest.approx(75)
@@ -47,22 +47,27 @@ def test_hours_are_multiplied():
 @pytest.mark.parametrize(
     "sampling, busy, cores, one_core, least",
     [
-        # Those of core/bench's TestLimits where steps compute: two updates of 6 ms on two cores, of 10 on one, beside eight steps.
+        # Steps compute, as in TestLimits of core/bench: two updates of 6 ms on two cores, or 10 ms
+        # on one, during eight steps.
         (21, 42, 2, 10 / 6, 31),
-        # And where little is to be done beside updates: in the 2 ms of a core that acting takes, 2/10 of an update is done.
+        # Acting takes 2 ms of one core, in which 2/10 of an update is done. The rest of the update
+        # takes 6 ms on two cores.
         (2, 2, 2, 10 / 6, 2 + 1.8 * 6),
-        # A GPU's updates take as long whatever the cores do, one core does all one after the other, and samplers may be slowest.
+        # A GPU's updates take the same time for any number of cores, one core does all work in
+        # sequence, or samplers are slowest.
         (2, 2, 16, 1, 12),
         (42, 42, 1, 1, 54),
         (90, 90, 16, 1, 90),
     ],
 )
-def test_limits(sampling, busy, cores, one_core, least):
+def test_limits_follow_from_the_times(sampling, busy, cores, one_core, least):
     assert table1.limit(100, sampling, busy, 12, cores, one_core) == pytest.approx(100 / least)
 
 
-def test_gains():
-    """Totals of the first case above, in 34 s: eight environments' steps take 40 s of a core, their actions 2, updates 12 s of both."""
+def test_gains_and_limits_follow_from_the_totals():
+    """Totals of the first case above in 34 s: steps take 40 s of a core, acting 2 s, updates 12 s
+    of both cores.
+    """
     shares = {"step": 40 / 68, "act": 2 / 68, "learn": 24 / 68, "wait": 2 / 68}
     times = {"seconds_env": 40.0, "seconds_act": 2.0, "seconds_train": 12.0, "shares": shares}
     joint = {"seconds_env": 20.0, "seconds_act": 2.0, "seconds_train": 12.0, "shares": shares}
@@ -70,8 +75,9 @@ def test_gains():
     runs += [run(1, 1, "standard", 34.0, **times)]
     report = table1.described(HEAD | {"runs": runs})
     one, standard, synchronized = report["gain"]
-    assert standard["limit"] == synchronized["limit"] == pytest.approx(34 / 31)  # the cores' work decides
-    assert one["limit"] == pytest.approx(34 / 42)  # and here a sampler's
+    # the cores' work is the limit
+    assert standard["limit"] == synchronized["limit"] == pytest.approx(34 / 31)
+    assert one["limit"] == pytest.approx(34 / 42)  # the only sampler is the limit
     assert (standard["speedup"], synchronized["speedup"]) == (None, 34 / 33)
     assert standard["in_updates"] == 12 / 34 and standard["shares"] == pytest.approx(shares)
     assert (standard["paper"], synchronized["paper"]) == (16.92 / 11.68, 14.60 / 9.02)
@@ -81,7 +87,7 @@ def test_gains():
 
 @pytest.fixture
 def made(monkeypatch):
-    """The settings of every model that is made, as they act."""
+    """Settings, after resolution, of every model that the benchmark makes."""
     made, make = [], DQN.from_preset
     names = "env concurrent synchronized actor window train_freq target_update_interval batch_size exploration_final_eps".split()
 
@@ -95,7 +101,7 @@ def made(monkeypatch):
 
 
 @pytest.mark.slow
-def test_parts(made, tmp_path, capsys):
+def test_parts_of_the_table_are_run_and_merged(made, tmp_path, capsys):
     folder = tmp_path / "new" / "table"
     for part in ("1/4", "2/4"):
         assert table1.main([*TINY, "--part", part, "--out", str(folder)]) == 0
@@ -124,7 +130,7 @@ def test_parts(made, tmp_path, capsys):
     ]  # fmt: skip
 
 
-def test_pong(capsys):
+def test_pong_uses_the_recipe_of_the_paper(capsys):
     if table1.main(["--steps", "32", "--warm-up", "32", "--part", "42/42", "--json"]):
         assert "ROM" in capsys.readouterr().err
         pytest.skip("no ROM of Pong")
@@ -134,7 +140,7 @@ def test_pong(capsys):
     assert (result["trial"], result["threads"], result["mode"], result["updates"]) == (3, 8, "both", 8)
 
 
-def test_parts_that_do_not_fit(tmp_path):
+def test_parts_of_different_tables_are_refused(tmp_path):
     one = table1.described(HEAD | {"runs": [run(1, 1, "standard", 1.0)]})
     other = table1.described(HEAD | {"steps": 500, "runs": []})
     with pytest.raises(PacelineError, match="^b: steps is 500, and 1000 in a: must be parts of one table$"):
@@ -161,20 +167,20 @@ def test_parts_that_do_not_fit(tmp_path):
         (("--out", "/dev/null"), "--out /dev/null/part-01-of-01.json: /dev/null must be a folder, and is a file"),
     ],
 )
-def test_bad_arguments(capsys, arguments, text):
+def test_bad_arguments_are_refused(capsys, arguments, text):
     assert table1.main([*TINY, *arguments]) == 1
     assert capsys.readouterr().err == f"paceline: {text}\n"
 
 
 @pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b", "-1/2"])
-def test_bad_parts(capsys, part):
+def test_bad_parts_are_refused(capsys, part):
     with pytest.raises(SystemExit):
         table1.main([*TINY, f"--part={part}"])
     assert f"'{part}', must be I/N, part I of N" in capsys.readouterr().err
 
 
-def test_a_device_that_is_refused(tmp_path, capsys):
-    """The sentence is the library's, and nothing is written."""
+def test_an_unknown_device_is_refused(tmp_path, capsys):
+    """The message is the library's, and no file is written."""
     assert table1.main([*TINY, "--device", "tpu", "--out", str(tmp_path)]) == 1
     printed = capsys.readouterr()
     assert printed.err.startswith('paceline: device: "tpu", must be ') and len(printed.err.splitlines()) == 1

@@ -1,4 +1,6 @@
-"""python/benchmarks/train.py: what it makes of turns, its processes, the command, and the replay memory of PyTorch's loop."""
+"""python/benchmarks/train.py: ratios of rates, its processes, the command, and the replay memory of
+PyTorch's loop.
+"""
 
 import contextlib
 import importlib
@@ -16,7 +18,7 @@ from paceline import PacelineError
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
 
-def test_ratios_are_of_the_turns():
+def test_ratios_compare_rates_of_the_same_turn():
     """A machine that is twice as slow in one turn changes no ratio."""
     turns = {
         "paceline fp32": [30.0, 15.0, 30.0],
@@ -34,12 +36,12 @@ def test_ratios_are_of_the_turns():
         "train_w8_fp32_vs_torch_loop": 2.0,
         "train_w8_bf16_vs_torch_loop": 2.0,
     }
-    # bf16 is compared with the fastest of all, in whatever precision that is.
+    # bf16 is compared with the fastest PyTorch loop of any precision.
     assert bench_train.ratios(turns, dict.fromkeys(("fp32", "bf16"), "torch loop fp32"))["train_w8_bf16_vs_torch_loop"] == 3.333
 
 
 @pytest.mark.slow
-def test_command_without_torch(monkeypatch, capsys):
+def test_command_runs_without_torch(monkeypatch, capsys):
     monkeypatch.setattr(bench_train.importlib.util, "find_spec", lambda name: None)
     if bench_train.main(["--steps", "80", "--rounds", "2", "--replay", "320", "--json"]):
         assert "ROM" in capsys.readouterr().err
@@ -65,13 +67,13 @@ def test_command_without_torch(monkeypatch, capsys):
         ("rounds", 0, "--rounds: 0, must be at least 1"),
     ],
 )
-def test_bad_arguments(capsys, option, value, text):
+def test_bad_arguments_are_refused(capsys, option, value, text):
     assert bench_train.main([f"--{option}", str(value)]) == 1
     assert capsys.readouterr().err == f"paceline: {text}\n"
 
 
 def slow_half(half):
-    """Trains half of what it is asked to."""
+    """Counts half of the steps that it is asked for."""
     done = []
     return done.append, lambda: (sum(done), sum(done) // half)
 
@@ -84,7 +86,7 @@ def raises():
     raise ValueError("two\nlines")
 
 
-def test_contenders():
+def test_a_contender_that_fails_is_named():
     with contextlib.closing(bench_train.Contender("a", slow_half, (10,), half=2)) as contender:
         contender.turn(30)
         contender.turn(10)
@@ -110,12 +112,12 @@ def torch_dqn(monkeypatch):
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
-def test_replay_of_the_loop(torch_dqn, channels_last):
-    """Transitions are those that there were, and none leads into the next episode."""
+def test_replay_of_the_loop_samples_real_transitions(torch_dqn, channels_last):
+    """Samples are transitions that took place, and no transition leads into the next episode."""
     replay = torch_dqn.Replay(20, 3, channels_last, np.random.default_rng(1))
     random = np.random.default_rng(2)
     obs, begins = None, np.ones(3, bool)
-    naive = []  # of each environment's transitions
+    naive = []  # the latest 20 steps of the three environments
     for number in range(60):
         if number:
             actions, rewards, terminated = random.integers(6, size=3), random.normal(size=3).astype(np.float32), random.random(3) < 0.2
@@ -138,8 +140,8 @@ def test_replay_of_the_loop(torch_dqn, channels_last):
         assert len(seen) > 0.9 * len(want)
 
 
-def test_updates_of_the_loop(torch_dqn):
-    """Two updates that share their samples and their target pass are the textbook's, one after the other."""
+def test_updates_of_the_loop_equal_textbook_updates(torch_dqn):
+    """Two updates that share their samples and their target pass equal two textbook updates."""
     import torch
     from torch import nn
 
@@ -149,8 +151,9 @@ def test_updates_of_the_loop(torch_dqn):
     loop = torch_dqn.Loop(torch_dqn.Args(env_id="Catch-v0", buffer_size=800, learning_starts=400, max_grad_norm=1e-3))
     loop.train(400)
     with torch.no_grad():
-        loop.target[-1].weight.mul_(20)  # another network than the one that learns
-    loop.optimizer = torch.optim.SGD(loop.online.parameters(), lr=10.0)  # Adam would not notice how long gradients are
+        loop.target[-1].weight.mul_(20)  # make the target differ from the online network
+    # SGD, because Adam is invariant to the gradient's scale
+    loop.optimizer = torch.optim.SGD(loop.online.parameters(), lr=10.0)
     nets = []
     for net in (loop.online, loop.target):
         layers = [nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU()]

@@ -1,4 +1,4 @@
-"""`paceline bench update --device`: what it makes of a GPU's times, what it refuses, and PyTorch's side as far as a CPU has it."""
+"""`paceline bench update --device`: ratios of times, refusals, PyTorch's side on a CPU."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from paceline.bench import _update_gpu, update
 
 
 class Rival:
-    """PyTorch's side, with times that are known."""
+    """PyTorch's side, with known times."""
 
     version, left_out = "3.0", ["bf16 compiled graph: no compiler"]
 
@@ -28,7 +28,7 @@ def of_a_gpu(name, options):
     return {"isa": "avx2", "device": "cuda:1 (NVIDIA H9)", "row": 1000, "enqueued": 256, "results": results}
 
 
-def test_report_of_a_gpu(monkeypatch):
+def test_report_of_a_gpu_has_ratios_to_pytorch(monkeypatch):
     monkeypatch.setattr(bench, "run", of_a_gpu)
     report = update.measure(2, Rival(), "cuda:1")
     assert report["device"] == "cuda:1 (NVIDIA H9)" and report["row"] == 1000
@@ -47,7 +47,7 @@ def test_report_of_a_gpu(monkeypatch):
     )
 
 
-def test_why_pytorch_is_left_out(monkeypatch):
+def test_report_says_why_pytorch_is_left_out(monkeypatch):
     monkeypatch.setattr(bench, "run", of_a_gpu)
     report = update.measure(1, None, "cuda:1", torch_left_out="PyTorch is not installed")
     assert report["torch"] is None and "left out: PyTorch's side: PyTorch is not installed" in update.text(report)
@@ -64,7 +64,7 @@ def test_why_pytorch_is_left_out(monkeypatch):
         ("--rounds", "0", "--rounds: 0, must be at least 1"),
     ],
 )
-def test_refused(capsys, option, value, text):
+def test_bad_arguments_are_refused(capsys, option, value, text):
     try:
         status = cli.main(["bench", "update", option, value])
     except SystemExit as end:
@@ -73,8 +73,8 @@ def test_refused(capsys, option, value, text):
     assert text in capsys.readouterr().err
 
 
-def test_pytorch_s_side():
-    """Eager updates run anywhere; what needs CUDA's graphs is left out, with the reason."""
+def test_pytorch_on_a_cpu_measures_eager_updates():
+    """Eager updates run on any device. Variants with CUDA graphs are left out with a reason."""
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU, on which bench update is a test")

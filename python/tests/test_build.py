@@ -1,4 +1,4 @@
-"""The source distribution: what it says where something that it needs is missing."""
+"""Builds of the source distribution: the messages about missing requirements."""
 
 import os
 import shutil
@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-NEEDED = ("sh", "sed", "mkdir", "chmod", "dirname")  # by capi/install.sh
+NEEDED = ("sh", "sed", "mkdir", "chmod", "dirname")  # programs that capi/install.sh needs
 
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory):
-    """The source distribution, made and unpacked elsewhere."""
+    """The source distribution, built and unpacked in a temporary folder."""
     pytest.importorskip("setuptools", "77")
     if not (CHECKOUT / "setup.py").is_file() or not (CHECKOUT / ".git").exists():
         pytest.skip("no checkout around the tests")
     made = tmp_path_factory.mktemp("made")
-    # Out of a copy, as setuptools leaves files beside setup.py.
+    # Build from a copy, because setuptools leaves files next to setup.py.
     tree = made / "tree"
     wanted = ("capi", "core", "examples", "include", "python")
     for name in wanted:
@@ -35,7 +35,7 @@ def unpacked(tmp_path_factory):
 
 
 def build(unpacked, tmp_path, tools, **env):
-    """The error of a build that has these programs alone."""
+    """Returns the error of a build that finds only NEEDED and tools on PATH."""
     path = tmp_path / "bin"
     path.mkdir(parents=True)
     for tool in (*NEEDED, *tools):
@@ -47,30 +47,30 @@ def build(unpacked, tmp_path, tools, **env):
     return done.stderr.strip().splitlines()[-1]
 
 
-def test_without_go(unpacked, tmp_path):
+def test_a_build_without_go_says_so(unpacked, tmp_path):
     said = build(unpacked, tmp_path, [])
     assert said.startswith("paceline: no go command found: install Go 1.") and said.endswith("or newer, or set PACELINE_LIBRARY")
 
 
-def test_without_a_c_compiler(unpacked, tmp_path):
+def test_a_build_without_a_c_compiler_says_so(unpacked, tmp_path):
     said = build(unpacked, tmp_path, ["go"], CC="paceline-cc")
     assert said == "paceline: the C compiler 'paceline-cc' was not found: install one, or set CC"
     said = build(unpacked, tmp_path / "build", ["go"])
     assert said.startswith(("paceline: the C compiler 'gcc' was not found", "paceline: the C compiler 'cc' was not found"))
 
 
-def test_settings_with_which_no_library_comes_out(unpacked, tmp_path):
+def test_settings_that_prevent_a_library_are_refused(unpacked, tmp_path):
     assert build(unpacked, tmp_path, ["go"], GOOS="windows") == "paceline: GOOS: 'windows', must be 'linux' or not set"
     said = build(unpacked, tmp_path / "build", ["go"], CGO_ENABLED="0")
     assert said == "paceline: CGO_ENABLED is 0, but the library needs cgo: unset it"
 
 
-def test_a_library_that_is_not_there(unpacked, tmp_path):
+def test_a_missing_library_is_refused(unpacked, tmp_path):
     said = build(unpacked, tmp_path, [], PACELINE_LIBRARY="/nowhere/libpaceline.so")
     assert said == "paceline: PACELINE_LIBRARY: '/nowhere/libpaceline.so', must be the file of a library"
 
 
-def test_wheels_need_all_their_compilers_before_anything_is_built(tmp_path):
+def test_wheels_are_not_built_without_every_compiler(tmp_path):
     script = CHECKOUT / "python" / "wheels" / "build.sh"
     if not script.is_file():
         pytest.skip("no checkout around the tests")

@@ -12,16 +12,17 @@ import paceline
 from paceline.cli import main
 
 
-def test_info_command(process):
+def test_info_shows_version_and_gpu(process):
     done = process("import sys; from paceline.cli import main; sys.exit(main(['info']))")
     assert paceline.__version__ in done.stdout and "isa" in done.stdout
-    # Built in or not, there is a line, and where it is, one of each GPU or of why there is none.
+    # With or without GPU support there is a gpu line. With it, a further line describes a GPU or
+    # says why there is none.
     assert re.search(r"^gpu +(left out of this build|CUDA 12 .*\n(cuda:0 .*GB|cuda +none: ).*driver)", done.stdout, re.M)
     done = process("import sys; from paceline.cli import main; sys.exit(main(['evaluate', 'nothing', 'CartPole-v1']))", check=False)
     assert done.returncode == 1 and done.stderr.startswith("paceline: ") and len(done.stderr.splitlines()) == 1
 
 
-def test_train_and_evaluate_commands(process, tmp_path):
+def test_a_trained_model_is_evaluated(process, tmp_path):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     process(
         call, "train", "CartPole-v1", "--preset", "tuned", "--steps", 1500, "--seed", 1, "--set", "learning_starts=200", "--save", "model"
@@ -30,7 +31,7 @@ def test_train_and_evaluate_commands(process, tmp_path):
     assert "mean_return" in done.stdout
 
 
-def test_commands_that_list(process):
+def test_methods_options_and_presets_are_listed(process):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     assert "dqn        paceline.DQN\n" in process(call, "methods").stdout
     assert "batch_size (int, default 32)" in process(call, "options").stdout
@@ -51,14 +52,14 @@ def test_commands_that_list(process):
     ],
 )
 @pytest.mark.parametrize("preset", [(), ("--preset", "tuned")])
-def test_a_wrong_keyword_is_a_sentence(process, keyword, says, preset):
+def test_a_wrong_keyword_gives_one_line(process, keyword, says, preset):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     done = process(call, "train", "CartPole-v1", *preset, "--set", keyword, "--save", "model", check=False)
     assert done.returncode == 1 and done.stderr.startswith(f"paceline: {says}") and len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["emulator", "modes", "onpolicy", "pong", "table1", "train"])
-def test_benchmarks_of_the_checkout_are_named(capsys, name):
+def test_benchmarks_of_the_checkout_give_their_path(capsys, name):
     assert main(["bench", name, "--steps", "16"]) == 1
     says = "not in the package, must be run in a checkout of the repository: python python/benchmarks"
     assert capsys.readouterr().err == f"paceline: bench {name}: {says}/{name}.py\n"
@@ -66,12 +67,13 @@ def test_benchmarks_of_the_checkout_are_named(capsys, name):
 
 
 @pytest.mark.slow
-def test_bench_update_command(process):
+def test_bench_update_reports_shares_of_the_peak(process):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     report = json.loads(process(call, "bench", "update", "--rounds", 1, "--no-torch", "--json").stdout)
     ratio = report["ratio"]
     for work in ("update_fp32_1t", "update_bf16_1t", "act_b1", "act_b8", "act_b32_bf16"):
-        assert 0 < ratio[f"{work}_done_of_peak"] <= ratio[f"{work}_of_peak"] < math.inf  # the peak of one round beside whatever else runs
+        # no finite bound: other processes affect the peak of a single round
+        assert 0 < ratio[f"{work}_done_of_peak"] <= ratio[f"{work}_of_peak"] < math.inf
     if len(os.sched_getaffinity(0)) > 1:
         threads = max(r["threads"] for r in report["ours"])
         assert ratio[f"update_fp32_{threads}t_vs_1t"] > 0
@@ -79,7 +81,7 @@ def test_bench_update_command(process):
     assert "update 32" in done.stdout and "GFLOP/s" in done.stdout
 
 
-def test_bench_update_against_torch():
+def test_bench_update_compares_with_torch():
     pytest.importorskip("torch")
     from paceline.bench import update as bench_update
 
@@ -95,7 +97,7 @@ def test_bench_update_against_torch():
 @pytest.mark.parametrize(
     ("error", "why"), [(RuntimeError("no compiler\nis here"), "no compiler"), (NotImplementedError(), "NotImplementedError")]
 )
-def test_bench_update_leaves_out_what_does_not_compile(monkeypatch, error, why):
+def test_bench_update_leaves_out_variants_that_do_not_compile(monkeypatch, error, why):
     torch = pytest.importorskip("torch")
     from paceline.bench import update as bench_update
 
@@ -107,7 +109,7 @@ def test_bench_update_leaves_out_what_does_not_compile(monkeypatch, error, why):
     assert left_out == [f"torch.compile ({kind}): {why}" for kind in ("compiled", "compiled_bf16")]
 
 
-def test_training_goes_on_from_a_file(process, tmp_path):
+def test_training_continues_from_a_file(process, tmp_path):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     process(call, "train", "CartPole-v1", "--steps", "6e2", "--num-envs", 3, "--set", "learning_starts=50", "--save", "new/model")
     done = process(call, "train", "CartPole-v1", "--load", "new/model", "--steps", 300, "--eval-freq", 450)
@@ -127,7 +129,7 @@ CALL = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
 TINY = ("--steps", 600, "--seed", 1, "--set", "learning_starts=100")
 
 
-def test_training_ends_with_a_curve_and_a_video(process, tmp_path):
+def test_training_writes_a_curve_and_a_video(process, tmp_path):
     image = pytest.importorskip("PIL.Image")
     pytest.importorskip("matplotlib")
     done = process(CALL, "train", "cartpole-v1", *TINY, "--save", "new/model.zip", "--eval-freq", 300)
@@ -140,12 +142,12 @@ def test_training_ends_with_a_curve_and_a_video(process, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"new", "Catch-v0_ppo_curve.png", "Catch-v0_ppo_agent.gif"}
 
 
-def test_training_without_a_curve_and_a_video(process, tmp_path):
+def test_training_can_omit_curve_and_video(process, tmp_path):
     done = process(CALL, "train", "CartPole-v1", *TINY, "--no-plot", "--no-video")
     assert not list(tmp_path.iterdir()) and "curve" not in done.stdout + done.stderr
 
 
-def test_what_is_trained_is_kept_without_matplotlib_and_pillow(process, tmp_path):
+def test_a_model_is_saved_without_matplotlib_and_pillow(process, tmp_path):
     without = "import sys; sys.modules['matplotlib'] = sys.modules['PIL'] = None\n"
     done = process(without + CALL, "train", "CartPole-v1", *TINY, "--save", "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model.zip"]
@@ -157,7 +159,7 @@ def test_what_is_trained_is_kept_without_matplotlib_and_pillow(process, tmp_path
     ]
 
 
-def test_an_environment_without_images(process, tmp_path):
+def test_training_without_images_writes_no_video(process, tmp_path):
     pytest.importorskip("matplotlib")
     bare = "import gymnasium, envs; gymnasium.register('Bare-v0', entry_point=envs.Counter)\n"
     done = process(bare + CALL, "train", "Bare-v0", *TINY, options=("-W", "ignore"))
@@ -165,7 +167,7 @@ def test_an_environment_without_images(process, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["Bare-v0_dqn_curve.png"]
 
 
-def test_paths_are_refused_before_training(process, tmp_path):
+def test_bad_paths_are_refused_before_training(process, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "CartPole-v1_dqn_curve.png").mkdir()
     for arguments, says in {
@@ -177,7 +179,7 @@ def test_paths_are_refused_before_training(process, tmp_path):
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
 
 
-def test_ctrl_c_ends_training_and_keeps_what_there_is(process, tmp_path):
+def test_ctrl_c_ends_training_and_saves_the_model(process, tmp_path):
     done = process(
         """
 import signal, threading, time, paceline
@@ -212,7 +214,7 @@ paceline.DQN.learn = learn
         ("fats", None, "preset fats: must be cleanrl, cule, fast, fastdqn, mnih2015, pqn, pqn_cleanrl, sb3, stooke_abbeel or tuned"),
     ],
 )
-def test_a_preset_says_which_method(process, preset, method, says):
+def test_a_preset_selects_its_method(process, preset, method, says):
     done = process(CALL, "preset", preset, "catch-v0", check=False)
     if method is None:
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
@@ -220,14 +222,16 @@ def test_a_preset_says_which_method(process, preset, method, says):
         assert done.stdout == process(CALL, "preset", preset, "Catch-v0", "--method", method).stdout
 
 
-def test_presets_of_all_methods(process):
+def test_presets_are_listed_for_all_methods(process):
     listed = process(CALL, "presets").stdout
     assert re.search(r"^dqn +mnih2015 +the settings of the Nature paper$", listed, re.M)
     assert re.search(r"^ppo +fast +.*\(2,000,000 steps\)$", listed, re.M)
 
 
-def test_the_fastest_way_to_18(process, tmp_path):
-    """Its name as one types it, the method that has the preset, and the preset's number of steps."""
+def test_train_pong_with_preset_fast_needs_no_further_option(process, tmp_path):
+    """pong, --method and --steps are resolved: the environment's name, the method with the preset,
+    the preset's steps.
+    """
     stopped = """
 import sys
 from paceline import PPO
@@ -244,7 +248,7 @@ sys.exit(main(sys.argv[1:]))
     assert done.stdout == "PPO Pong 2000000 bf16\n" and done.returncode == 130
 
 
-def test_a_package_that_is_missing_is_a_sentence(process):
+def test_a_missing_package_gives_one_line(process):
     made = """
 import sys, gymnasium
 from paceline.cli import main
@@ -260,7 +264,7 @@ sys.exit(main(sys.argv[1:]))
         assert done.returncode == 1 and done.stderr == says
 
 
-def test_a_file_says_which_method(process):
+def test_a_file_selects_its_method(process):
     process(CALL, "train", "CartPole-v1", "--method", "a2c", "--steps", 80, "--save", "model", "--no-plot", "--no-video")
     done = process(CALL, "train", "CartPole-v1", "--load", "model", "--steps", 80, "--no-plot", "--no-video")
     assert "160 / 160 steps" in done.stderr

@@ -1,4 +1,4 @@
-"""Keywords: what is translated, what is refused, and with which words."""
+"""Keywords: translation into settings, refusals, and their messages."""
 
 import inspect
 import math
@@ -25,7 +25,7 @@ from paceline.schedules import linear
         (lambda progress: 5e-4, 5e-4, None),
     ],
 )
-def test_learning_rates(given, start, end):
+def test_learning_rates_become_two_ends(given, start, end):
     out = settings({"learning_rate": given})
     assert out["learning_rate"] == pytest.approx(start)
     assert out["learning_rate_final"] == (None if end is None else pytest.approx(end))
@@ -44,7 +44,7 @@ def test_learning_rates(given, start, end):
         "a bump": lambda p: 1e-4 + 1e-3 * math.exp(-((p - 0.7137) ** 2) / 2e-6),
     }.items(),
 )
-def test_functions_of_the_remaining_progress(name, function):
+def test_a_function_becomes_a_schedule_within_0_1_percent(name, function):
     out = settings({"learning_rate": function})
     assert out["learning_rate"] == function(1.0) and out["learning_rate_final"] is None
     shares, values = np.array([point.split(":") for point in out["learning_rate_schedule"].split(",")], float).T
@@ -59,17 +59,17 @@ def test_functions_of_the_remaining_progress(name, function):
 
 
 def curve(out, at):
-    """What the settings of a learning rate are at shares of the run."""
+    """Values of the learning rate's schedule at shares of the run."""
     shares, values = np.array([point.split(":") for point in out["learning_rate_schedule"].split(",")], float).T
     assert len(shares) <= 2048
     config = Config()
-    config.update(out)  # the library takes them
+    config.update(out)  # the library accepts the settings
     config.close()
     return np.interp(at, shares, values)
 
 
-def test_steps_need_only_their_ends():
-    """A staircase is exact with two points a step; none of the points within steps count."""
+def test_a_staircase_needs_two_points_per_step():
+    """Two points per step represent a staircase exactly; points inside a step are left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         out = settings({"learning_rate": lambda p: 1e-3 * (1 + math.floor(100 * p))})
@@ -81,12 +81,12 @@ def test_steps_need_only_their_ends():
     "function, most",
     [
         (lambda p: 1e-4 + 1e-3 * (1 + math.cos(20 * math.pi * p)) / 2, None),  # 10 cycles
-        (lambda p: 1e-3 * (1 + math.cos(10 * math.pi * p)) / 2, 0.05),  # 5 that touch 0
+        (lambda p: 1e-3 * (1 + math.cos(10 * math.pi * p)) / 2, 0.05),  # 5 cycles that touch 0
         (lambda p: 1e-3 * (1 + math.cos(math.pi * (10 * (1 - p) % 1))) / 2, 0.05),  # 10 warm restarts
         (lambda p: 1e-3 * (2 + math.sin(200 * math.pi * p)), 0.5),  # 100 cycles
     ],
 )
-def test_functions_that_bend_often_come_with_a_notice(function, most):
+def test_functions_that_bend_often_give_a_notice(function, most):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         out = settings({"learning_rate": function})
@@ -101,7 +101,7 @@ def test_functions_that_bend_often_come_with_a_notice(function, most):
         assert off <= 1.2 * most / 100
 
 
-def test_noise_is_far_from_its_points_and_the_notice_says_so():
+def test_notice_gives_the_error_for_noise():
     with pytest.warns(PacelineWarning, match="which are up to about 50 % of its largest value"):
         settings({"learning_rate": lambda p: 2 + math.sin(1e5 * p)})
 
@@ -123,12 +123,12 @@ def test_noise_is_far_from_its_points_and_the_notice_says_so():
         ({"policy_kwargs": {"activation_fn": "elu"}}, "must be Tanh or ReLU"),
     ],
 )
-def test_what_is_not_built_is_refused(keywords, says):
+def test_unsupported_keywords_are_refused(keywords, says):
     with pytest.raises(ConfigError, match=says):
         settings(keywords)
 
 
-def test_other_keywords_of_sb3():
+def test_keywords_of_sb3_are_translated():
     assert settings({"train_freq": (4, "step"), "gradient_steps": -1}) == {"train_freq": 4, "gradient_steps": -1}
     with DQN("MlpPolicy", "CartPole-v1", buffer_size=1000, gradient_steps=-1) as model:
         assert model.gradient_steps == model.train_freq.frequency == 4
@@ -148,14 +148,18 @@ def test_other_keywords_of_sb3():
 
 
 def concurrent(**keywords):
-    """The setting as it acts."""
+    """The resolved value of concurrent."""
     with DQN("MlpPolicy", "CartPole-v1", buffer_size=1000, **keywords) as model:
         return model.concurrent
 
 
 @pytest.mark.parametrize("rate", [2.3e-3, (2.3e-3, 0.0), lambda p: 2.3e-3 * p**0.5])
 def test_long_bursts_are_not_concurrent_by_default(rate):
-    """RL Zoo's CartPole keywords: beside such bursts 40 seeds had a mean of 341, without 382, stable-baselines3's 20 had 410."""
+    """RL Zoo's CartPole keywords: a mean return of 341 (40 seeds) with concurrent updates, 382
+    without.
+
+    Stable-Baselines3's mean return is 410 (20 seeds).
+    """
     bursts = {"train_freq": 256, "gradient_steps": 128, "learning_rate": rate}
     says = "gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False"
     with pytest.warns(PacelineWarning, match=says) as caught:
@@ -174,13 +178,13 @@ def test_tau_below_1_is_not_concurrent_by_default():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert concurrent(tau=0.005, concurrent=True) is True and concurrent() is True
-        # Over a preset, which says whether concurrent.
+        # A preset sets concurrent itself.
         with DQN.from_preset("fastdqn", "CartPole-v1", policy="auto", buffer_size=100_000, tau=0.005) as model:
             assert model.concurrent is True
 
 
 def test_every_setting_is_a_keyword_or_explained():
-    """Nothing in the library's table is out of a Python user's reach."""
+    """Python can set every setting of the library's table."""
     elsewhere = {
         "env", "env_options", "net_arch", "activation_fn", "learning_rate_final", "learning_rate_schedule", "autoreset",
         "normalize_images", "host_data",
@@ -188,7 +192,7 @@ def test_every_setting_is_a_keyword_or_explained():
     assert {s.name for s in describe("dqn")} - elsewhere <= set(DQN.keywords())
 
 
-def test_python_defaults_are_the_librarys():
+def test_python_defaults_equal_the_library_defaults():
     defaults = {name: p.default for name, p in inspect.signature(DQN).parameters.items()}
     for setting in describe():
         mine = defaults.get(setting.name)
@@ -200,7 +204,7 @@ def test_python_defaults_are_the_librarys():
         config.close()
 
 
-def test_round_trip_and_refusals_of_the_library():
+def test_config_round_trips_and_refuses():
     config = Config()
     config.set("batch_size", 64)
     config.set("net_arch", [128, 128])
@@ -213,7 +217,7 @@ def test_round_trip_and_refusals_of_the_library():
     config.close()
 
 
-def test_methods_and_presets():
+def test_methods_and_presets_are_listed():
     assert "dqn" in methods()
     config = Config("dqn")
     assert config.method == "dqn"

@@ -1,6 +1,7 @@
-"""ALEInterface with sound and with bad input, on a cartridge of our own that goes by the name of Tetris.
+"""ALEInterface with good and bad input, on a generated cartridge under the name of Tetris.
 
-test_as_ale_py is the contract: the same calls on ale-py's class and ours, compared.
+test_every_call_equals_ale_py is the contract: it makes the same calls on ale-py's class and on
+Paceline's, and compares the results.
 """
 
 import ast
@@ -21,16 +22,16 @@ from paceline import PacelineError
 from paceline.atari import Action, ALEInterface, ALEState, LoggerMode, roms  # noqa: F401 - what the tables of calls name
 from paceline.errors import ConfigError, PacelineWarning
 
-# Under Tetris's rule the score is in $F1 and $F2, and the game over when bit 7 of $F3
-# is set. SWCHA stays in $80, the frames' number in $84.
+# Tetris's rule reads the score from $F1 and $F2, and game over from bit 7 of $F3. The program
+# copies SWCHA to $80 and counts frames in $84.
 PROGRAM = bytes.fromhex(
     "D8 A2FF9A A90085F185F285F3"  # $F1, $F2, $F3 = 0
     "8502 A9028500 850285028502 A9008500"  # frame: VSYNC for three lines
     "E684 A5848509"  # INC $84, COLUBK = $84
     "AD80028580"  # $80 = SWCHA
     "24803009 F818A5F1690185F1D8"  # RIGHT: $F1 + 1
-    "24807004 A98085F3"  # LEFT: over
-    "AD82024AB006 A90085F185F3"  # RESET: anew
+    "24807004 A98085F3"  # LEFT: game over
+    "AD82024AB006 A90085F185F3"  # RESET: clear the score and game over
     "A2FA8502CAD0FB 4C0CF0"  # 250 lines
 )
 RIGHT, LEFT = Action.RIGHT, Action.LEFT
@@ -64,7 +65,7 @@ def load(rom, make=ALEInterface, **settings):
 
 # ------------------------------------------------------------ the contract
 
-# One call or assignment a line, in turn; ale is a console with the cartridge.
+# Each line is a call or an assignment, run in order; ale is a console with the cartridge.
 CALLS = """
 sorted(n for n in dir(ALEInterface) if n[0] != "_"), sorted(n for n in dir(ALEState) if n[0] != "_")
 list(Action), [a.value for a in Action], list(LoggerMode), [m.value for m in LoggerMode], str(Action.UP), Action.UP == 2
@@ -170,8 +171,8 @@ ale = load(rom, record_screen_dir=str(folder), frame_skip=2)
 [ale.act(3), ale.reset_game(), ale.act(3), [pixels(file) for file in sorted(folder.glob("0*.png"))]]
 """
 
-# Where we are not as ale-py, on purpose: why, and what it is here. Besides: a state here
-# holds the images, and the action that sticky ones repeat, too (test_states).
+# Deliberate differences from ale-py: the call, what ale-py does, and Paceline's error. A state also
+# holds the images and the action that sticky actions repeat (test_states_restore_the_console).
 DIFFERENT = [
     *((f"ALEInterface().{call}", "it crashes", RuntimeError, "ROM not set") for call in (
         "act(0)", "reset_game()", "game_over()", "game_truncated()", "getFrameNumber()", "getEpisodeFrameNumber()",
@@ -212,7 +213,7 @@ class Index:
 
 
 def plain(value):
-    """What can be compared of a result of either."""
+    """Converts a result of either library to a form that can be compared."""
     if isinstance(value, np.ndarray):
         flags = value.flags.c_contiguous, value.flags.writeable
         return type(value).__name__, str(value.dtype), value.shape, flags, hashlib.md5(value.tobytes()).hexdigest()
@@ -224,9 +225,10 @@ def plain(value):
 
 
 def refused(call, *arguments):
-    """The outcome of a call. Of a TypeError the text is not compared: ale-py's lists its overloads.
+    """Returns the outcome of a call. The text of a TypeError is left out: ale-py's lists its
+    overloads.
 
-    From Python 3.12 on an AttributeError names the module, too, where a class is C's.
+    From Python 3.12 on, an AttributeError of a C class also names the module, which is removed.
     """
     try:
         return plain(call(*arguments))
@@ -286,7 +288,7 @@ def outcomes(module, rom, folder):
     return [(line, refused(run, ast.parse(line).body[0], line)) for line in CALLS.strip().splitlines()]
 
 
-def test_as_ale_py(rom, tmp_path):
+def test_every_call_equals_ale_py(rom, tmp_path):
     ale_py = pytest.importorskip("ale_py", reason="the comparison with ale-py's class: ale-py is not installed")
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     found = []
@@ -299,7 +301,7 @@ def test_as_ale_py(rom, tmp_path):
 
 
 @pytest.mark.parametrize(("call", "why", "error", "says"), DIFFERENT, ids=[row[0] for row in DIFFERENT])
-def test_where_ale_py_is_not_followed(call, why, error, says, rom, tmp_path, recwarn):
+def test_deliberate_differences_from_ale_py(call, why, error, says, rom, tmp_path, recwarn):
     known = {**globals(), "rom": rom, "folder": tmp_path, "ale": load(rom)}
     if issubclass(error, Warning):
         eval(call, known)
@@ -307,13 +309,13 @@ def test_where_ale_py_is_not_followed(call, why, error, says, rom, tmp_path, rec
     else:
         with pytest.raises(error, match=says):
             eval(call, known)
-    assert known["ale"].act(RIGHT) == 1 and known["ale"].getEpisodeFrameNumber() == 1, "the console goes on as before"
+    assert known["ale"].act(RIGHT) == 1 and known["ale"].getEpisodeFrameNumber() == 1, "an error does not change the console"
 
 
 # ------------------------------------------------------- without ale-py
 
 
-def test_settings_count_at_load(rom):
+def test_settings_take_effect_at_load(rom):
     ale = load(rom)
     ale.setInt("frame_skip", np.int64(3))
     ale.setInt("reward_max", 2)
@@ -328,7 +330,7 @@ def test_settings_count_at_load(rom):
     assert ale.getInt("frameskip") == -1 and ale.getString("frameskip") == "" and ale.getString("frame_skip") == "3"
 
 
-def test_the_cartridge_before_stays(ale, rom, tmp_path):
+def test_a_refused_load_keeps_the_cartridge(ale, rom, tmp_path):
     ale.act(RIGHT)
     for path in (tmp_path / "none.bin", tmp_path, cartridge(tmp_path, "mine.bin"), cartridge(tmp_path, "pong.bin", 1000), 3):
         with pytest.raises((PacelineError, TypeError)):
@@ -338,7 +340,7 @@ def test_the_cartridge_before_stays(ale, rom, tmp_path):
     assert ale.getEpisodeFrameNumber() == 0 and ALEInterface.isSupportedROM(rom) is None
 
 
-def test_act(ale):
+def test_act_returns_rewards_and_refuses_other_types(ale):
     assert ale.act(RIGHT) == ale.act(3) == ale.act(np.int64(3)) == ale.act(action=3, paddle_strength=0.5) == 1
     assert ale.act(Action.NOOP) == ale.act(40) == 0 and ale.getRAM()[0] == 0xFF
     for wrong in ("NOOP", "3", 3.0, None, [3], np.float32(3), -1):
@@ -351,12 +353,12 @@ def test_act(ale):
     assert not ale.game_over() and ale.getEpisodeFrameNumber() == 0 and ale.lives() == 0
 
 
-def test_screens_and_ram(ale, tmp_path):
+def test_screens_and_ram_fill_buffers(ale, tmp_path):
     ale.act(RIGHT)
     for get, shape in zip(GETTERS, ((210, 160), (210, 160), (210, 160, 3)), strict=True):
         mine = np.empty(shape, np.uint8)
         assert getattr(ale, get)(mine) is None and (mine == getattr(ale, get)()).all()
-        raw = (ctypes.c_uint8 * mine.size)()  # ale-py crashes on ctypes' own
+        raw = (ctypes.c_uint8 * mine.size)()  # ale-py crashes on ctypes arrays
         assert getattr(ale, get)(memoryview(raw).cast("B", shape)) is None and bytes(raw) == mine.tobytes()
         for wrong in wrong_screens():
             with pytest.raises((TypeError, RuntimeError)):
@@ -367,7 +369,7 @@ def test_screens_and_ram(ale, tmp_path):
     lines = np.frombuffer(data, np.uint8).reshape(210, 1 + 3 * 320)
     assert (lines[:, 1:].reshape(210, 160, 2, 3) == ale.getScreenRGB()[:, :, None]).all()
     ram = ale.getRAM()
-    ram[0] = 1  # a copy
+    ram[0] = 1  # getRAM returns a copy
     assert ale.getRAM()[0] == 0x7F
     ale.setRAM(0x71, 0x98)
     assert ale.getRAM()[0x71] == 0x98 and ale.act(0) == 97
@@ -377,7 +379,7 @@ def play(ale, acts=200):
     return [(ale.act(i * 7 % 4), ale.getRAM().tobytes(), ale.getScreen().tobytes()) for i in range(acts)]
 
 
-def test_states(rom, tmp_path):
+def test_states_restore_the_console(rom, tmp_path):
     ale, other = load(rom, repeat_action_probability=0.25), load(rom, repeat_action_probability=0.25)
     for i in range(30):
         ale.act(i % 4)
@@ -392,7 +394,7 @@ def test_states(rom, tmp_path):
         assert (other.getScreen() == shown).all()
         assert other.cloneSystemState() == system and play(other) == expected
 
-    # Without its generator, a state leaves the interface's own where it is.
+    # A state without the random generator does not change the interface's generator.
     other.restoreState(state)
     assert other.cloneState() == state and other.cloneSystemState() != system
 
@@ -408,9 +410,9 @@ def test_states(rom, tmp_path):
     assert other.cloneSystemState() == before
 
 
-def test_rom_files(tmp_path, monkeypatch):
+def test_rom_files_are_found_in_the_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("PACELINE_ROMS_DIR", str(tmp_path))
-    cartridge(tmp_path)  # by the name of Tetris, but with other bytes
+    cartridge(tmp_path)  # named like Tetris, but with other bytes
     monkeypatch.setattr(paceline.compat.atari._lib, "rom_folders", list)
     monkeypatch.delenv("ALE_ROMS_DIR", raising=False)
     assert roms.get_all_rom_ids() == []
@@ -431,8 +433,8 @@ def test_rom_files(tmp_path, monkeypatch):
         assert roms.get_rom_path("pong") == folder / "pong.bin"
 
 
-def test_threads(rom):
-    """Consoles in threads of their own play as they do alone."""
+def test_consoles_in_threads_play_the_same(rom):
+    """Consoles in separate threads play as a console alone does."""
 
     def run(seed, results):
         ale = ALEInterface()

@@ -1,4 +1,4 @@
-"""What runs the tests on a GPU (make test-cuda): its time limits, what it makes of what programs print, and parts that are left out."""
+"""The runner of `make test-cuda`: time limits, parsed output, and parts that are left out."""
 
 import importlib.util
 import json
@@ -43,11 +43,11 @@ def sh(steps, text, **more):
     return steps.Step("step", ["sh", "-c", text], **more)
 
 
-def test_a_step_s_time_is_limited_with_all_its_children(steps, tmp_path):
+def test_a_time_limit_ends_a_step_and_its_children(steps, tmp_path):
     result = steps.run(sh(steps, "echo begun; sleep 60 & echo $!; wait", limit=0.5), tmp_path / "log", 480)
     assert result.status == "TIMED OUT"
     child = int((tmp_path / "log").read_text().split()[1])
-    for _ in range(2000):  # it is gone, or nobody has waited for it yet
+    for _ in range(2000):  # wait until the child is gone or a zombie
         try:
             if "Z" in Path(f"/proc/{child}/stat").read_text().split(")")[1].split()[0]:
                 break
@@ -58,7 +58,7 @@ def test_a_step_s_time_is_limited_with_all_its_children(steps, tmp_path):
         pytest.fail("a child still runs")
 
 
-def test_a_step_s_figures_and_failures(steps, tmp_path):
+def test_a_step_reports_figures_or_its_failure(steps, tmp_path):
     figures = tmp_path / "figures.json"
     figures.write_text('{"summary": "of an earlier run"}')
     result = steps.run(sh(steps, f'echo \'{{"summary": "5 of 5"}}\' >{figures}', figures=figures), tmp_path / "log", 10)
@@ -83,13 +83,13 @@ FAIL
 """
 
 
-def test_what_go_prints(steps):
+def test_output_of_go_is_parsed(steps):
     assert steps.parse_go(GO) == {"passed": 1, "failed": 1, "left_out": {"TestB": "left out: needs the software device"}}
     assert steps.first_failure(GO) == "TestC: nn_test.go:7: 3, must be 4"
     assert steps.first_failure("x\npanic: oh\n") == "panic: oh" and steps.first_failure("PASS\n") == ""
 
 
-def test_what_compute_sanitizer_prints(steps):
+def test_output_of_compute_sanitizer_is_parsed(steps):
     clean = "========= COMPUTE-SANITIZER\nPASS\n========= ERROR SUMMARY: 0 errors\n"
     assert steps.parse_sanitizer(clean) == {"errors": 0, "first": "", "summaries": ["ERROR SUMMARY: 0 errors"]}
     found = steps.parse_sanitizer(
@@ -98,7 +98,7 @@ def test_what_compute_sanitizer_prints(steps):
     assert found["errors"] == 1 and found["first"].startswith("Invalid __global__ write")
 
 
-def test_parts_by_name(runner, machine):
+def test_parts_are_chosen_by_name(runner, machine):
     every = runner.parts(machine)
     assert runner.chosen([], every)[:3] == ["probe", "go.cuda", "go.nn"] and len(runner.chosen(["table1"], every)) == machine.table1
     assert runner.chosen(["pong", "go.nn"], every) == ["go.nn", "pong"]
@@ -106,8 +106,8 @@ def test_parts_by_name(runner, machine):
         runner.chosen(["gone"], every)
 
 
-def test_calls_are_all_parts(runner, tmp_path):
-    """Each part is in one call, and README.md has the calls."""
+def test_every_part_belongs_to_one_call(runner, tmp_path):
+    """Each part belongs to one call, and README.md lists the calls."""
     every = runner.parts(runner.Machine(tmp_path, {}))
     called = [part for parts in runner.CALLS.values() for part in parts]
     assert sorted(called) == sorted(every)
@@ -117,10 +117,10 @@ def test_calls_are_all_parts(runner, tmp_path):
         assert parts[0] in line and parts[-1] in line, call
 
 
-def test_all_results_come_back_as_one_file(runner, tmp_path, steps):
+def test_all_results_are_returned_as_one_file(runner, tmp_path, steps):
     m = runner.Machine(tmp_path / "test-cuda", {"OUT": str(tmp_path / "back")})
     m.gpu = {"name": "NVIDIA H9"}
-    assert tmp_path / "test-cuda" not in m.out.parents  # which is replaced where it is carried again
+    assert tmp_path / "test-cuda" not in m.out.parents  # a new copy replaces this folder
     for name in "a", "b":
         runner.do(m, name, runner.Part(lambda m: [sh(steps, "echo done")]))
         m.pack()
@@ -139,14 +139,14 @@ def test_a_call_ends_in_time(runner, tmp_path, steps):
     }  # fmt: skip
 
 
-def test_tests_of_go_have_processes_of_their_own(runner, machine):
+def test_go_tests_run_in_separate_processes(runner, machine):
     steps = machine.go_each("nn", ["TestA", "TestB"], "/^cuda$", "-test.short")
     assert [s.name for s in steps] == ["nn.TestA", "nn.TestB"]
     assert [[a for a in s.command if "run=" in a] for s in steps] == [["-test.run=^TestA$/^cuda$"], ["-test.run=^TestB$/^cuda$"]]
 
 
-def test_a_lost_gpu_s_kernel_is_named(runner, machine, steps):
-    """The step that lost it runs again, kernel by kernel; the steps after it run all the same."""
+def test_the_kernel_that_lost_the_gpu_is_named(runner, machine, steps):
+    """The failed step runs again with a launch per kernel. Later steps run as well."""
     lost = "    x_test.go:1: cuda:0 is lost with the contents of its memory"
     text = f"""
         echo '=== RUN   TestA'
@@ -169,7 +169,7 @@ def test_a_lost_gpu_s_kernel_is_named(runner, machine, steps):
 
 
 @pytest.mark.slow
-def test_parts_end_in_time_and_say_why_they_are_left_out(runner, machine, steps, monkeypatch):
+def test_parts_end_in_time_or_say_why_they_are_left_out(runner, machine, steps, monkeypatch):
     monkeypatch.setattr(runner, "LIMIT", 5.0)
     slow = runner.Part(lambda m: [sh(steps, "echo first")._replace(name="a"), sh(steps, "sleep 60")._replace(name="b"), sh(steps, "")])
     report = runner.do(machine, "slow", slow)
@@ -183,19 +183,19 @@ def test_parts_end_in_time_and_say_why_they_are_left_out(runner, machine, steps,
     assert runner.do(machine, "go.nn", runner.parts(machine)["go.nn"])["says"] == "no NVIDIA driver was found"
 
 
-def test_a_sanitizer_s_error_fails_a_part(runner, machine, steps):
+def test_a_sanitizer_error_fails_a_part(runner, machine, steps):
     part = runner.Part(lambda m: [sh(steps, "echo '========= Race reported between'; echo PASS")], runner.summarize_sanitize)
     report = runner.do(machine, "sanitize", part)
     assert report["status"] == "FAILED" and "0 of 1 runs are clean" in report["says"]
 
 
-def test_another_gpu_is_the_one_that_is_visible(runner, tmp_path):
+def test_device_selects_the_visible_gpu(runner, tmp_path):
     assert runner.Machine(tmp_path, {"DEVICE": "cuda:2"}).env["CUDA_VISIBLE_DEVICES"] == "2"
     assert runner.Machine(tmp_path, {"DEVICE": "cuda:1", "CUDA_VISIBLE_DEVICES": "4,7"}).env["CUDA_VISIBLE_DEVICES"] == "7"
     assert "CUDA_VISIBLE_DEVICES" not in runner.Machine(tmp_path, {}).env
 
 
-def test_goals_that_are_missed_are_said(runner, machine, steps):
+def test_missed_goals_are_named(runner, machine, steps):
     machine.software = False
     report = {
         "ours": [{"work": "row", "precision": "tf32", "ms": 0.2}], "torch": {"left_out": []},
@@ -208,15 +208,15 @@ def test_goals_that_are_missed_are_said(runner, machine, steps):
     assert "after 2 rounds" in runner.summarize_update(machine, [cut]) and "row tf32 0.200 ms" in runner.summarize_update(machine, [cut])
 
 
-def test_everything_is_carried():
-    """build.sh copies all that is here."""
+def test_build_copies_every_file():
+    """build.sh copies every file of the folder."""
     line = next(line for line in (FOLDER / "build.sh").read_text().splitlines() if line.startswith("for name in run.sh"))
     carried = line.removeprefix("for name in ").removesuffix("; do").split()
     assert sorted(carried) == sorted(p.name for p in FOLDER.iterdir() if p.suffix in (".py", ".sh") and p.name != "build.sh")
 
 
-def test_bits_go_on_after_a_failure(tmp_path, monkeypatch, capsys):
-    """A run that fails is a setting whose bits are not the same; the settings after it run all the same."""
+def test_bits_continue_after_a_failure(tmp_path, monkeypatch, capsys):
+    """A failed run counts as a setting with different bits, and later settings run."""
     bits, out = module("bits"), tmp_path / "bits.json"
 
     def run(command, **_):
@@ -232,8 +232,8 @@ def test_bits_go_on_after_a_failure(tmp_path, monkeypatch, capsys):
     assert not report["results"][0]["same"]["all ended"] and "it broke" in capsys.readouterr().out
 
 
-def test_pong_goes_on_in_the_next_slice(tmp_path, capsys):
-    """Three slices of one chunk each; the fourth call has nothing left to do."""
+def test_pong_continues_in_the_next_slice(tmp_path, capsys):
+    """Three slices run one chunk each; the fourth call has nothing left to do."""
     pong = module("pong")
     out, said = tmp_path / "pong.json", []
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""What `make demo` runs."""
+"""The program of `make demo`."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ DEMO = Path(__file__).resolve().parents[2] / "examples" / "python" / "demo.py"
 
 
 @pytest.mark.slow
-def test_quick(process, tmp_path):
+def test_quick_demo_runs(process, tmp_path):
     image = pytest.importorskip("PIL.Image")
     pytest.importorskip("matplotlib")
     if not DEMO.is_file():

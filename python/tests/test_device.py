@@ -1,4 +1,4 @@
-"""The device that computes: sentences where there is no GPU, and learning on core/cuda/software where make test-gpu has it."""
+"""The device setting: messages without a GPU, and the software device (`make test-gpu`)."""
 
 import json
 import os
@@ -13,11 +13,11 @@ SOFTWARE = os.environ.get("PACELINE_SOFTWARE")
 
 DEVICES = _lib.take_json(_lib.lib().paceline_devices)
 METHODS = pytest.mark.parametrize("cls", [DQN, A2C, PPO, PQN])
-needs_software = pytest.mark.skipif(not SOFTWARE, reason="left out: make test-gpu has the device in software")
+needs_software = pytest.mark.skipif(not SOFTWARE, reason="left out: needs the software device (make test-gpu)")
 
 
 @METHODS
-def test_sentences(cls):
+def test_unknown_and_missing_devices_are_refused(cls):
     with pytest.raises(ConfigError, match=r'^device: "tpu", must be "auto", "cpu", "cuda" or "cuda:1" \.\.\.$'):
         cls("MlpPolicy", "CartPole-v1", device="tpu")
     with pytest.raises(ConfigError, match="^precision: tf32, must be fp32 or bf16 on the CPU$"):
@@ -29,18 +29,18 @@ def test_sentences(cls):
             cls("MlpPolicy", "CartPole-v1", device="cuda:1")
 
 
-def test_replay_needs_a_gpu():
+def test_replay_on_a_gpu_needs_a_gpu():
     with pytest.raises(ConfigError, match="^replay_device: cuda, must be auto or cpu, as the device that computes is cpu$"):
         DQN("MlpPolicy", "CartPole-v1", device="cpu", replay_device="cuda")
 
 
-def test_device_of_a_model():
+def test_a_model_has_a_device():
     with DQN("MlpPolicy", "CartPole-v1") as model:
         assert str(model.device) == "cpu" and model.replay_buffer.device == model.device
 
 
 def on_software(process, code, **env):
-    """What the code prints, as JSON, in a process that has the device in software."""
+    """Runs code in a process with the software device and returns the JSON that it prints."""
     before = f"{SOFTWARE}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     return json.loads(process(code, env={"LD_LIBRARY_PATH": before, **env}, timeout=300).stdout)
 
@@ -71,7 +71,7 @@ print(json.dumps(seen))
 
 @needs_software
 @METHODS
-def test_learns_as_on_the_cpu(process, cls):
+def test_weights_equal_those_of_the_cpu(process, cls):
     name, steps = cls.__name__, 200
     there = on_software(process, LEARN.format(name=name, steps=steps))
     here = json.loads(process(LEARN.replace('device="cuda"', 'device="cpu"').format(name=name, steps=steps)).stdout)
@@ -79,12 +79,13 @@ def test_learns_as_on_the_cpu(process, cls):
     assert there["updates"] == here["updates"] > 0
     for key, want in here["weights"].items():
         assert there["weights"][key] == pytest.approx(want, abs=1e-3), key
-    assert there["loaded"] == "cpu" and there["same"]  # a checkpoint leaves the device open, and auto takes the CPU for an MLP
+    # a checkpoint stores no device, and auto selects the CPU for an MLP
+    assert there["loaded"] == "cpu" and there["same"]
     assert any("device: auto, and the CPU computes" in text for text in there["said"])
 
 
 @needs_software
-def test_auto_takes_the_gpu_for_convolutions(process):
+def test_auto_selects_the_gpu_for_convolutions(process):
     code = """
 import json, warnings
 from paceline import DQN, PPO
@@ -100,8 +101,10 @@ print(json.dumps([str(model.device), str(alone.device), [str(w.message) for w in
 
 
 @needs_software
-def test_memory_of_the_gpu(process):
-    """Too little of it is a sentence with both numbers, and auto keeps the replay memory out of it."""
+def test_too_little_gpu_memory_is_refused(process):
+    """The error names the memory that is needed and the memory of the GPU. auto keeps the replay
+    memory in host memory.
+    """
     code = """
 import json
 from paceline import DQN
@@ -125,7 +128,7 @@ print(json.dumps(said))
 
 
 @needs_software
-def test_a_child_of_fork(process):
+def test_a_forked_child_cannot_use_the_gpu(process):
     code = """
 import json, os
 from paceline import DQN
@@ -145,7 +148,7 @@ print(json.dumps([os.read(reading, 10_000).decode(), model.learn(100).num_timest
     assert "fork" in said and steps == 100
 
 
-def test_info(capsys):
+def test_info_names_the_device_of_auto(capsys):
     from paceline.cli import main
 
     assert main(["info"]) in (0, None)
@@ -154,7 +157,7 @@ def test_info(capsys):
 
 
 @needs_software
-def test_chips_without_tensor_cores(process):
+def test_gpus_without_tensor_cores_compute_fp32_only(process):
     """tf32 and bf16 need compute capability 8.0; fp32 does not."""
     code = """
 import json

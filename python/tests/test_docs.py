@@ -1,15 +1,16 @@
-"""The code of README.md and of docs/pages runs, and what they name exists.
+"""Checks that the code of README.md and of docs/pages runs and that the names in it exist.
 
-A page's Python blocks are one program, in order, run from a file in an empty folder. Its C and C++
-blocks are collected up to one with a main function, compiled against the installed package and run
-before. Of its sh blocks `paceline` commands and compilers are run; make targets, files of the
-repository and pip extras are looked up. HTML comments above a block change its test:
+The Python blocks of a page are one program, run in order from a file in an empty folder. C and C++
+blocks up to one with a main function are one program, compiled against the installed package and
+run before the Python blocks. From sh blocks the `paceline` commands and the compilers are run; make
+targets, files of the repository and pip extras only have to exist. An HTML comment above a block
+changes its test:
 
-    <!-- test: 1_000_000 -> 2_000 -->       text to replace, such as step counts; one comment for each
-    <!-- test: needs matplotlib -->         a module: left out where it is missing; games of Atari's need a ROM
-    <!-- test: library libname.so -->       a C block without main is a shared library of this name
-    <!-- test: first: envs = ... -->        lines of Python before the block
-    <!-- test: not run: reason -->          the block is shown only; NOT_RUN counts these
+    <!-- test: 1_000_000 -> 2_000 -->       replace text, such as a number of steps; one pair a comment
+    <!-- test: needs matplotlib -->         skip if the module is missing; Atari games need a ROM
+    <!-- test: library libname.so -->       build a C block without main as a shared library
+    <!-- test: first: envs = ... -->        insert lines of Python before the block
+    <!-- test: not run: reason -->          do not run the block; NOT_RUN is the number of these blocks
 """
 
 import importlib.util
@@ -33,7 +34,7 @@ if not DOCS.is_dir():
 
 PAGES = sorted(DOCS.rglob("*.md"))
 NOT_RUN = 7
-CHEAP = {"README.md", "index.md", "first-steps.md"}  # the others are for make test-all
+CHEAP = {"README.md", "index.md", "first-steps.md"}  # make test-all runs the other pages
 LANGUAGES = {"python", "c", "cpp", "sh"}
 BLOCK = re.compile(r"((?:^<!-- test: (?:(?!-->).)*-->\n+)*)^```(\w+)[^\n]*\n(.*?)^```$", re.M | re.S)
 COMMENT = re.compile(r"<!-- test: (.*?) ?-->", re.S)
@@ -43,7 +44,7 @@ LIBRARY = Path(paceline.__file__).parent / "lib"
 
 
 class Block:
-    """A fenced block, as its comments change it for the test."""
+    """A fenced block, with the changes of its comments."""
 
     def __init__(self, comments, language, text):
         self.language, self.text = language, text
@@ -59,7 +60,7 @@ class Block:
             elif match := re.fullmatch(r"first:\s(.*)", comment, re.S):
                 self.first += match[1] + "\n"
             elif match := re.fullmatch(r"(.+?) -> (.*)", comment):
-                assert match[1] in self.text, f"{match[1]!r} of a test's comment is not in its block"
+                assert match[1] in self.text, f"{match[1]!r} of a test comment is not in its block"
                 self.text = self.text.replace(match[1], match[2])
             else:
                 raise AssertionError(f"<!-- test: {comment} -->: unknown")
@@ -99,7 +100,7 @@ def execute(command, folder):
 
 
 def compile_and_run(found, folder):
-    """C and C++ blocks: programs are run, libraries left in the folder."""
+    """Compiles the C and C++ blocks. Runs programs, and keeps libraries in the folder."""
     text = ""
     for i, block in enumerate(found):
         if block.language not in ("c", "cpp") or block.reason:
@@ -116,7 +117,7 @@ def compile_and_run(found, folder):
         execute([compiler, standard, "-Wall", "-Werror", f"-I{INCLUDE}", source, *link, "-o", out], folder)
         if not block.library:
             execute([out], folder)
-    assert not text, "a C block belongs to no program"
+    assert not text, "the last C block has no main function"
 
 
 def run_python(found, folder):
@@ -134,7 +135,7 @@ EXTRAS = set(re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text().pa
 
 
 def looked_up(line):
-    """Whether a command of an sh block was looked up, and is not to be run."""
+    """Checks a command that is not run. Returns whether the command is of this kind."""
     words = shlex.split(line, comments=True)
     while words and re.fullmatch(r"[A-Z0-9_]+=\S*", words[0]):
         words.pop(0)
@@ -178,7 +179,7 @@ def test_code_runs(page, tmp_path):
     run_shell(found, tmp_path)
 
 
-def test_readme_is_short_and_names_tests_that_exist():
+def test_readme_is_short_and_its_tests_exist():
     text = (ROOT / "README.md").read_text()
     assert len(text.encode()) <= 8000
     _, promised = text.split("## What is promised\n")
@@ -189,7 +190,7 @@ def test_readme_is_short_and_names_tests_that_exist():
     assert len(named) >= 8 and not missing, missing
 
 
-def test_every_block_says_its_language_and_few_are_not_run():
+def test_every_block_has_a_language_and_few_are_not_run():
     reasons = []
     for page in PAGES:
         text = page.read_text()
@@ -201,14 +202,14 @@ def test_every_block_says_its_language_and_few_are_not_run():
     assert len(reasons) == NOT_RUN, "\n".join(["blocks that are not run:", *reasons])
 
 
-def test_tables_of_benchmarks_are_those_of_their_files():
+def test_benchmark_tables_equal_their_files():
     execute([sys.executable, ROOT / "docs" / "report.py", "check"], ROOT)
     chart = (DOCS / "assets" / "speed.svg").read_text()
     labels = re.findall(r'^    \("(.*?)", "\w+", "', (ROOT / "docs" / "report_chart.py").read_text(), re.M)
     assert len(labels) == 8 and all(f">{label}<" in chart for label in labels)
 
 
-def test_variables_of_the_header_are_on_their_page():
+def test_environment_variables_are_documented():
     said = (DOCS / "reference" / "environment-variables.md").read_text()
     _, text = (ROOT / "include" / "paceline.h").read_text().split("* Environment variables.")
     variables = set(re.findall(r"\b(?:PACELINE|ALE|GO)_?[A-Z_]{2,}\b", text.split("* Growth.")[0]))
@@ -216,14 +217,14 @@ def test_variables_of_the_header_are_on_their_page():
 
 
 def anchors(page):
-    """As a code host makes them from headings, and as they are given."""
+    """Returns the anchors that a code host makes from headings, and explicit anchors."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     made = [re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", text, re.M)]
     return {*made, *re.findall(r'id="([^"]+)"', text)}
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name)
-def test_links_lead_to_files(page):
+def test_links_have_targets(page):
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     for link in filter(None, (a or b or c for a, b, c in LINK.findall(text))):
         if re.match(r"https?:|mailto:", link):
@@ -235,7 +236,7 @@ def test_links_lead_to_files(page):
             assert anchor in anchors(target), f"{name(page)}: {link}: there is no such heading"
 
 
-# [`name`](path) `one`, `two`: where one and two are defined.
+# [`name`](path) `one`, `two`: the file at path defines one and two.
 NAMED = re.compile(r"\[`[^`]+`\]\(([^)\s]+)\):? ((?:`[\w.]+`(?:, | and )?)+)")
 
 

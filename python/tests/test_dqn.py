@@ -40,7 +40,7 @@ def test_learn_counts_and_reports():
         assert stats["replay_size"] > 0 and 0.05 <= model.exploration_rate <= 1
 
 
-def test_one_seed_one_result_for_any_number_of_threads():
+def test_a_seed_gives_one_result_for_any_number_of_threads():
     results = set()
     for threads in (1, 2, 4):
         with small(num_envs=4, num_threads=threads) as model:
@@ -50,7 +50,7 @@ def test_one_seed_one_result_for_any_number_of_threads():
         assert model.learn(600).hashes() not in results
 
 
-def test_precision(tmp_path):
+def test_bf16_is_saved_and_stays_close_to_fp32(tmp_path):
     with small() as model, small(precision="bf16") as rough:
         assert model.setting("precision") == "fp32"
         fine, coarse = model.learn(400).hashes(), rough.learn(400).hashes()
@@ -68,13 +68,13 @@ def test_precision(tmp_path):
 
 @pytest.mark.parametrize("concurrent", [False, True])
 @pytest.mark.parametrize("synchronized", [False, True])
-def test_four_modes(concurrent, synchronized):
+def test_every_mode_does_the_same_number_of_updates(concurrent, synchronized):
     with small(concurrent=concurrent, synchronized=synchronized) as model:
         model.learn(300)
         assert model.stats["updates"] == (300 - 64) // 4
 
 
-def test_pixels():
+def test_cnn_policy_learns_from_built_in_images():
     keywords = {k: v for k, v in SMALL.items() if k != "policy_kwargs"}
     with DQN("CnnPolicy", "Catch-v0", **keywords, num_envs=2) as model:
         model.learn(120)
@@ -85,7 +85,7 @@ def test_pixels():
         assert weights["q_net_target.features_extractor.linear.0.weight"].shape == (512, 3136)
 
 
-def test_learn_goes_on_or_begins_again():
+def test_learn_continues_or_restarts_the_run():
     with small() as model:
         model.learn(200)
         model.learn(200, reset_num_timesteps=False)
@@ -94,7 +94,7 @@ def test_learn_goes_on_or_begins_again():
         assert model.num_timesteps == 100
 
 
-def test_predict():
+def test_predict_returns_the_greedy_actions():
     with small(exploration_final_eps=0.0, exploration_steps=1) as model:
         model.learn(200)
         one = np.zeros(4, np.float32)
@@ -111,7 +111,7 @@ def test_predict():
             np.testing.assert_array_equal(values[2], policy.q_values(batch[2]))
 
 
-def test_predict_explores():
+def test_predict_explores_unless_deterministic():
     with small(exploration_final_eps=1.0) as model:
         model.learn(10)
         actions, _ = model.predict(np.zeros((200, 4), np.float32))
@@ -119,7 +119,7 @@ def test_predict_explores():
         assert model.predict(np.zeros((200, 4)), deterministic=True)[0].std() == 0
 
 
-def test_predict_follows_the_weights():
+def test_predict_uses_weights_that_were_set():
     with small() as model:
         obs = np.random.default_rng(0).normal(size=(20, 4))
         for favourite in (0, 1):
@@ -130,7 +130,7 @@ def test_predict_follows_the_weights():
             assert (model.predict(obs, deterministic=True)[0] == favourite).all()
 
 
-def test_parameters():
+def test_parameters_are_read_and_set_by_name():
     with small() as model:
         model.learn(100)
         weights = model.get_parameters()["policy"]
@@ -154,7 +154,7 @@ def test_parameters():
             model.set_parameters({"policy": {"q_net.q_net.2.bias": [1, np.nan]}}, exact_match=False)
 
 
-def test_save_and_load(tmp_path):
+def test_a_loaded_model_acts_the_same_and_continues(tmp_path):
     path = tmp_path / "model.paceline"
     obs = np.random.default_rng(0).normal(size=(50, 4))
     with small() as model:
@@ -191,8 +191,8 @@ def test_weights_are_safetensors(tmp_path):
         np.testing.assert_array_equal(value, weights[name])
 
 
-@pytest.mark.parametrize("first", [320, 330, 333])  # ends of windows and inside one
-def test_going_on_from_a_checkpoint_is_as_if_never_stopped(tmp_path, first):
+@pytest.mark.parametrize("first", [320, 330, 333])  # at the ends of windows and inside one
+def test_a_resumed_run_equals_an_uninterrupted_run(tmp_path, first):
     keywords = {"num_envs": 2, "exploration_steps": 300, "learning_rate": 1e-3}
     with small(**keywords) as model:
         whole = model.learn(640).hashes()
@@ -205,7 +205,7 @@ def test_going_on_from_a_checkpoint_is_as_if_never_stopped(tmp_path, first):
         assert model.hashes() == whole
 
 
-def test_bad_checkpoints(tmp_path):
+def test_bad_checkpoints_are_refused(tmp_path):
     path = tmp_path / "model.zip"
     with small() as model:
         model.learn(100)
@@ -235,7 +235,7 @@ def test_full_disk_keeps_the_old_file(tmp_path):
         model.learn(100)
 
 
-def test_presets():
+def test_presets_set_values_and_keywords_override_them():
     with DQN.from_preset("tuned", "CartPole-v1", num_envs=4, seed=3, exploration_fraction=0.3, learning_rate=1e-4) as model:
         settings = {
             name: model.setting(name) for name in ("net_arch", "num_envs", "seed", "exploration_steps", "learning_rate_final", "batch_size")
@@ -249,14 +249,14 @@ def test_presets():
         DQN.from_preset("tuned", "CartPole-v1", batchsize=3)
 
 
-def test_evaluations_keep_the_best_weights():
+def test_evaluations_store_the_best_policy():
     with small() as model:
         model.learn(400, eval_freq=100, n_eval_episodes=3)
         assert [step for step, _ in model.evaluations] == [100, 200, 300, 400]
         best = max(result.mean_return for _, result in model.evaluations)
         assert model.best_mean_return == best and model.best_policy is not None
         assert model.best_policy.evaluate("CartPole-v1", 2).episodes == 2
-    assert model.best_policy.act(np.zeros(4)) in (0, 1)  # outlives the model
+    assert model.best_policy.act(np.zeros(4)) in (0, 1)  # the policy outlives the model
     model.best_policy.close()
 
 
@@ -265,7 +265,7 @@ def test_evaluation_does_not_disturb_training():
         assert one.learn(400, eval_freq=64).hashes() == two.learn(400).hashes()
 
 
-def test_callbacks():
+def test_callbacks_are_called_every_step_and_end_learning():
     class Count(BaseCallback):
         calls = []
 
@@ -292,7 +292,7 @@ def test_callbacks_do_not_change_the_result():
         assert one.learn(300, lambda *_: True).hashes() == two.learn(300).hashes()
 
 
-def test_ready_made_callbacks(tmp_path):
+def test_checkpoint_and_evaluation_callbacks_write_files(tmp_path):
     stop = StopTrainingOnRewardThreshold(1.0)
     evaluation = EvalCallback("CartPole-v1", stop, n_eval_episodes=2, eval_freq=150, best_model_save_path=tmp_path, verbose=0)
     with small() as model:
@@ -323,7 +323,7 @@ def test_a_loss_that_is_not_finite_is_reported_with_its_step(tmp_path):
         model.save(tmp_path / "model")
 
 
-def test_a_second_call_meanwhile_is_refused():
+def test_a_second_call_during_a_run_is_refused():
     from paceline import _lib
 
     with small() as model:
@@ -331,7 +331,7 @@ def test_a_second_call_meanwhile_is_refused():
         run = _lib.lib().paceline_trainer_run
         thread = threading.Thread(target=run, args=(None, model._native.value, 10**8, 20_000))
         thread.start()
-        before = model.num_timesteps  # asking is always allowed
+        before = model.num_timesteps  # reads are always allowed
         while model.num_timesteps == before:
             time.sleep(0.001)
         with pytest.raises(BusyError):
@@ -342,7 +342,7 @@ def test_a_second_call_meanwhile_is_refused():
         thread.join()
 
 
-def test_stop_from_another_thread():
+def test_stop_from_another_thread_ends_learn():
     with small() as model:
 
         def stop():
@@ -358,7 +358,7 @@ def test_stop_from_another_thread():
         model.learn(100)
 
 
-def test_log_table_and_tensorboard(tmp_path, capsys):
+def test_logs_have_the_keys_of_stable_baselines3(tmp_path, capsys):
     pytest.importorskip("tensorboard")
     with small(verbose=1, tensorboard_log=str(tmp_path)) as model:
         model.learn(300)
@@ -374,14 +374,14 @@ def test_log_table_and_tensorboard(tmp_path, capsys):
     assert {"rollout/ep_rew_mean", "time/fps", "train/loss"} <= set(events.Tags()["scalars"])
 
 
-def test_progress_bar(capsys):
+def test_progress_bar_shows_epsilon_and_loss(capsys):
     with small() as model:
         model.learn(300, progress_bar=True)
     err = capsys.readouterr().err
     assert "300 / 300 steps" in err and "steps/s" in err and "epsilon" in err and "loss" in err
 
 
-def test_closed_models_say_so():
+def test_closed_models_refuse_calls():
     model = small()
     model.close()
     model.close()
@@ -400,12 +400,12 @@ def test_closed_models_say_so():
         ({"num_envs": 0}, "num_envs: 0"),
     ],
 )
-def test_settings_that_do_not_go_together(keywords, says):
+def test_bad_settings_are_refused(keywords, says):
     with pytest.raises(ConfigError, match=says):
         small(**keywords)
 
 
-def test_other_bad_arguments():
+def test_bad_arguments_are_refused():
     with pytest.raises(ConfigError, match="CartPole-v1"):
         DQN("MlpPolicy", "CartPole-v7")
     with pytest.raises(ConfigError, match="env: builtins.int, must be the name"):
@@ -421,14 +421,14 @@ def test_other_bad_arguments():
             model.set_env("Acrobot-v1")
 
 
-def test_a_replay_that_does_not_fit_is_refused_at_once():
+def test_a_replay_memory_that_does_not_fit_is_refused():
     with pytest.raises(OutOfMemoryError, match="buffer_size|replay") as caught:
         DQN("CnnPolicy", "Catch-v0", buffer_size=10**9, learning_starts=100)
     assert isinstance(caught.value, MemoryError)
     assert sum(word[0].isdigit() for word in str(caught.value).replace("(", " ").split()) >= 2
 
 
-def test_a_short_warm_up_lasts_a_minibatch():
+def test_the_warm_up_lasts_at_least_a_minibatch():
     with pytest.warns(PacelineWarning, match="learning_starts: 0 is below batch_size and acts as 128"):
         model = small(learning_starts=0, batch_size=128)
     with model:
@@ -440,14 +440,17 @@ def test_notices_are_warnings():
     with pytest.warns(PacelineWarning, match="target_update_interval") as caught:
         DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "target_update_interval": 10}).close()
         DQN.from_preset("tuned", "CartPole-v1", target_update_interval=10).close()
-    assert [warning.filename for warning in caught] == [__file__, __file__]  # the lines of whoever made the models
+    # the lines that made the models
+    assert [warning.filename for warning in caught] == [__file__, __file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small().close()
 
 
-def test_isa_portable(tmp_path):
-    """The weights are those of another processor's units; the setting is saved, and no other is taken."""
+def test_isa_portable_gives_one_result_on_every_path(tmp_path):
+    """The weights do not depend on the processor's instructions. The setting is saved. Unknown
+    settings are refused.
+    """
     keywords = {**SMALL, "num_envs": 2, "policy_kwargs": {"net_arch": [64]}}
     with DQN("MlpPolicy", "CartPole-v1", isa="portable", **keywords) as model:
         weights = model.learn(400).hashes().weights

@@ -1,7 +1,7 @@
-"""paceline.envpool beside EnvPool itself, used from outside.
+"""Compares paceline.envpool with EnvPool through its public interface.
 
-RECORD is what EnvPool 1.2.5 answered to the functions of this file; where it is installed,
-"python test_envpool.py" prints its answers anew, and the tests compare them as well.
+RECORD has the answers of EnvPool 1.2.5 to the functions of this file. If EnvPool is installed,
+`python test_envpool.py` prints its answers, and a test compares them with RECORD.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from paceline import A2C, DQN, PacelineError, envpool
 from paceline.errors import ConfigError, HandleError, PacelineWarning
 
 TASKS = ("Pong-v5", "CartPole-v1", "Acrobot-v1", "MountainCar-v0")
-# noop_max=1 leaves nothing to chance.
+# noop_max=1 makes the start deterministic.
 GAMES = {
     "Pong": {},
     "SpaceInvaders": {"reward_clip": True, "seed": 3},
@@ -48,7 +48,7 @@ def kinds(x):
 
 
 def outside(pool, task):
-    """Settings, spaces, and the kinds of arrays that come back."""
+    """Returns settings, spaces, and the types of the arrays that the pool returns."""
     spec = pool.make_spec(task)
     env = pool.make(task, env_type="gymnasium", num_envs=2)
     first, after = env.reset(), env.step(np.zeros(2, np.int32))
@@ -60,7 +60,7 @@ def outside(pool, task):
 
 
 def lives(pool, keywords):
-    """Of a Breakout that is never played: the steps at and after an end or the loss of a life."""
+    """Plays Breakout without firing. Returns the steps at and after an end or a lost life."""
     env = pool.make("Breakout-v5", env_type="gym", noop_max=1, **keywords)
     before, rows, noted = env.reset()[1]["lives"][0], [], set()
     for k in range(160):
@@ -75,7 +75,7 @@ def lives(pool, keywords):
 
 
 def games(pool, game, keywords):
-    """A digest of what comes back in 300 random steps, of a stack the newest image."""
+    """Returns a digest of 300 random steps: the newest image of each stack, and all columns."""
     env = pool.make(f"{game}-v5", env_type="gymnasium", num_envs=2, noop_max=1, **keywords)
     digest, rng = hashlib.sha256(), np.random.default_rng(0)
     rows = [env.reset()]
@@ -146,22 +146,22 @@ def with_rom(test, *arguments):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_it_looks_like_envpool(task):
+def test_settings_spaces_and_types_equal_envpool(task):
     assert with_rom(outside, envpool, task) == RECORD["outside"][task]
     assert task in envpool.list_all_envs()
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_it_counts_lives_and_steps_as_envpool(name):
+def test_lives_and_steps_equal_envpool(name):
     assert with_rom(lives, envpool, LIVES[name]) == RECORD["lives"][name]
 
 
 @pytest.mark.parametrize("game", GAMES)
-def test_it_plays_as_envpool(game):
+def test_games_equal_envpool(game):
     assert with_rom(games, envpool, game, GAMES[game]) == RECORD["games"][game]
 
 
-def test_the_record():
+def test_the_record_equals_installed_envpool():
     if importlib.util.find_spec("envpool") is None:
         pytest.skip("EnvPool is not installed")
     import envpool as theirs
@@ -170,8 +170,8 @@ def test_the_record():
     assert set(envpool.list_all_envs()) <= set(theirs.list_all_envs())
 
 
-def test_shapes_of_images():
-    """As the black box has them."""
+def test_images_have_the_shapes_of_envpool():
+    """Images have the shapes of EnvPool."""
     for keywords, shape, n in (
         ({"gray_scale": False}, (12, 84, 84), 6),
         ({"gray_scale": False, "stack_num": 2, "img_width": 40}, (6, 84, 40), 6),
@@ -182,13 +182,14 @@ def test_shapes_of_images():
         before = env.reset()[0]
         obs = env.step(np.array([2, 3]))[0]
         assert before.shape == obs.shape == (2, *shape)
-        if keywords.get("gray_scale") is False:  # red, green and blue of the oldest frame come first
+        # channels are ordered by frame; the oldest frame's red, green and blue come first
+        if keywords.get("gray_scale") is False:
             assert (before[:, 3:] == obs[:, :-3]).all() and (obs[0, -3:, 50, 5] == [144, 72, 17]).all()
         env.close()
 
 
-def test_a_script_of_cleanrls_kind():
-    """What its PPO for EnvPool does with the environments, also the wrapper."""
+def test_a_cleanrl_script_runs():
+    """The calls of CleanRL's PPO for EnvPool work, including its wrapper."""
     envs = envpool.make("CartPole-v1", env_type="gym", num_envs=4, seed=1)
     envs.num_envs = 4
     envs.single_action_space, envs.single_observation_space = envs.action_space, envs.observation_space
@@ -212,7 +213,7 @@ def test_a_script_of_cleanrls_kind():
         buffer[t] = obs
         actions = np.array([envs.single_action_space.sample() for _ in range(4)])
         obs, rewards, terminated, truncated, infos = wrapped.step(actions)
-        # The action after an end is not played: it begins an episode.
+        # The action after an end is not used: that step starts an episode.
         assert (rewards == np.where(after, 0, 1)).all() and (infos["elapsed_step"][after] == 0).all()
         after = terminated | truncated
         returns += infos["r"][after].tolist()
@@ -224,8 +225,8 @@ def test_a_script_of_cleanrls_kind():
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pong-v5"])
-def test_an_async_loop_plays_what_each_would_alone(task):
-    """8 environments in batches of 3, each with actions of its own, beside the pool that waits for all."""
+def test_batches_give_the_steps_of_a_synchronous_pool(task):
+    """8 environments in batches of 3 give the steps of a pool that waits for all of them."""
     limit = {"max_episode_steps": 7, "seed": [3, 1, 4, 1, 5, 9, 2, 6]}
     with with_rom(lambda: envpool.make(task, "gymnasium", num_envs=8, batch_size=3, **limit)) as pool:
         assert pool.is_async and len(pool) == 8 and pool.all_env_ids.tolist() == list(range(8))
@@ -254,7 +255,7 @@ def test_an_async_loop_plays_what_each_would_alone(task):
     together.close()
 
 
-def test_send_and_recv_by_two_threads():
+def test_two_threads_send_and_receive():
     pool = envpool.make("CartPole-v1", "gym", num_envs=8, batch_size=2)
     pool.async_reset()
     under_way, come_back, seen = threading.Semaphore(4), threading.Semaphore(0), []
@@ -267,7 +268,7 @@ def test_send_and_recv_by_two_threads():
     over, thread = threading.Event(), threading.Thread(target=receive, daemon=True)
     thread.start()
     k, counts = 0, np.zeros(8, int)
-    while k < 300 or counts.min() < 2:  # whose turn it is, the threads' cores decide
+    while k < 300 or counts.min() < 2:  # the order of environments depends on thread scheduling
         assert come_back.acquire(timeout=300)
         counts += np.bincount(seen[k], minlength=8)
         pool.send(np.zeros(2, int), seen[k])
@@ -280,12 +281,12 @@ def test_send_and_recv_by_two_threads():
     pool.close()
 
 
-def test_some_of_the_environments():
+def test_env_id_selects_environments():
     pool = envpool.make("CartPole-v1", "gym", num_envs=4)
     first, _ = pool.reset()
     other, _ = envpool.make("CartPole-v1", "gym", num_envs=4, seed=[42, 43, 44, 45]).reset()
     np.testing.assert_array_equal(first, other)
-    # Rows come in the order of env_id.
+    # Rows have the order of env_id.
     obs, _, _, _, info = pool.step(np.array([1, 0, 1, 0]), np.array([2, 0, 3, 1]))
     assert info["env_id"].tolist() == [2, 0, 3, 1]
     twin = envpool.make("CartPole-v1", "gym", num_envs=4)
@@ -301,25 +302,25 @@ def test_some_of_the_environments():
     pool.send(np.zeros(2, int), np.array([3, 2]))
     pool.send(np.zeros(2, int), np.array([0, 1]))
     assert pool.recv()[4]["env_id"].tolist() == [3, 2, 0, 1]
-    # In an async pool a reset returns the first batch.
+    # In an async pool reset returns the first batch.
     batches = envpool.make("CartPole-v1", "gym", num_envs=4, batch_size=2)
     ids = [batches.reset()[1]["env_id"], batches.recv(reset=True, return_info=False)[1]["env_id"]]
     assert sorted(np.concatenate(ids)) == [0, 1, 2, 3]
-    batches.send(np.zeros(2, int))  # to those of the last recv
+    batches.send(np.zeros(2, int))  # to the environments of the last recv
     assert set(batches.recv()[4]["env_id"]) == set(ids[1])
     batches.reset(np.array([1, 2]))
     batches.reset()
 
 
-def test_stepping_before_a_reset_begins():
+def test_step_before_reset_starts_episodes():
     pool = envpool.make("CartPole-v1", "gym", num_envs=2)
     obs, rewards, _, _, info = pool.step(np.ones(2, int))
     assert not rewards.any() and not info["elapsed_step"].any()
     np.testing.assert_array_equal(obs, envpool.make("CartPole-v1", "gym", num_envs=2).reset()[0])
 
 
-def test_an_end_at_the_limit():
-    """A pole that falls with the last step has fallen."""
+def test_termination_at_the_limit_is_no_truncation():
+    """An episode that terminates at the step limit is terminated, not truncated."""
     pool = envpool.make("CartPole-v1", "gym", num_envs=1)
     pool.reset()
     steps = next(k for k in range(1, 100) if pool.step(np.zeros(1, int))[2][0])
@@ -331,14 +332,14 @@ def test_an_end_at_the_limit():
         assert (terminated[0], truncated[0]) == ends
 
 
-def test_a_life_that_ends_at_the_limit():
-    """The game goes on to the next step, which is one too many."""
+def test_a_life_lost_at_the_limit_truncates_a_step_later():
+    """The game continues for one step over the limit."""
     rows = with_rom(lives, envpool, {"episodic_life": True, "max_episode_steps": 24})
     assert rows[:4] == [[23, 1, 0, 4, 0, 24], [24, 0, 0, 4, 0, 24], [25, 0, 1, 4, 0, 25], [26, 0, 0, 5, 0, 0]]
 
 
 def until_a_life_is_lost(pool):
-    """By both, which play alike."""
+    """Plays until both environments have lost a life at the same step, and returns the lives."""
     for _ in range(400):
         *_, terminated, _, info = pool.step(np.ones(2, np.int32))
         if terminated.all():
@@ -346,8 +347,8 @@ def until_a_life_is_lost(pool):
 
 
 @pytest.mark.parametrize("how", ["reset", "reset of one", "reset by mask", "async_reset"])
-def test_reset_right_after_a_lost_life_begins_a_game(how):
-    """As in EnvPool 1.2.5. The row after it is the first step of that game."""
+def test_reset_after_a_lost_life_starts_a_game(how):
+    """EnvPool 1.2.5 does the same. The next row is the first step of the new game."""
     pool = with_rom(lambda: envpool.make("Breakout-v5", "gymnasium", num_envs=2, episodic_life=True, noop_max=1))
     pool.reset()
     assert until_a_life_is_lost(pool) == [4, 4]
@@ -364,7 +365,7 @@ def test_reset_right_after_a_lost_life_begins_a_game(how):
     assert info["lives"].tolist() == [5 if both else 4, 5] and info["elapsed_step"].tolist()[1] == 1
 
 
-def test_acrobots_angles():
+def test_state_of_acrobot_has_its_angles():
     pool = envpool.make("Acrobot-v1", "gym", num_envs=2)
     pool.reset()
     for _ in range(30):
@@ -373,7 +374,7 @@ def test_acrobots_angles():
     np.testing.assert_allclose(obs[:, :4], np.stack([f(angles[:, k]) for k in (0, 1) for f in (np.cos, np.sin)], 1), atol=1e-6)
 
 
-def test_rendering():
+def test_render_returns_the_images_of_env_ids():
     pool = envpool.make("CartPole-v1", "gym", num_envs=3, render_mode="rgb_array", render_env_id=2)
     pool.reset()
     every = pool.render([0, 1, 2])
@@ -383,7 +384,7 @@ def test_rendering():
         envpool.make("CartPole-v1", "gym").render()
 
 
-def test_seeds_belong_to_make():
+def test_seeds_are_given_to_make_only():
     pool = envpool.make("CartPole-v1", "gym", num_envs=2, seed=7)
     assert pool.config["seed"] == pool.spec.config.seed == 7
     with pytest.warns(PacelineWarning, match="seed: ignored"):
@@ -394,7 +395,7 @@ def test_seeds_belong_to_make():
     np.testing.assert_array_equal(first, envpool.make("CartPole-v1", "gym", num_envs=2, seed=[7, 8]).reset()[0])
 
 
-def test_specs():
+def test_spec_equals_the_config_of_the_pool():
     spec = envpool.make_spec("CartPole-v1", num_envs=4, seed=[7, 8, 9, 10])
     assert (spec.config.num_envs, spec.config.batch_size, spec.config.seed, spec.config.env_seed) == (4, 4, 0, [7, 8, 9, 10])
     assert spec.reward_threshold == 475.0 and spec.gymnasium_action_space == spec.action_space
@@ -423,13 +424,13 @@ def test_specs():
         ("Pong-v5", {"noop_max": -1}, "noop_max: -1, must be 0 to"),
     ],
 )
-def test_refused(task, keywords, text):
+def test_bad_keywords_are_refused(task, keywords, text):
     with pytest.raises(ConfigError) as refused:
         envpool.make(task, env_type="gym", **keywords)
     assert text in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_refused_calls():
+def test_bad_calls_are_refused_and_change_nothing():
     for make in (envpool.make_dm, lambda task: envpool.make(task, env_type="dm")):
         with pytest.raises(ConfigError, match="env_type: 'dm', must be 'gymnasium' or 'gym'"):
             make("CartPole-v1")
@@ -454,7 +455,7 @@ def test_refused_calls():
     pool.close()
 
 
-def test_models_refuse_pools_of_batches(make):
+def test_models_refuse_pools_with_a_batch_size(make):
     for pool in (envpool.make("CartPole-v1", "gymnasium", num_envs=4, batch_size=2), make(Counter, batch_size=2)):
         with pytest.raises(ConfigError, match="returns some of its 4 environments at a time, must return all"):
             DQN("MlpPolicy", pool)
@@ -464,8 +465,8 @@ def test_models_refuse_pools_of_batches(make):
 @pytest.mark.parametrize("env_type", ["gymnasium", "gym", "EnvPool's own"])
 @pytest.mark.parametrize("cls", [DQN, A2C])
 @pytest.mark.filterwarnings("ignore:seed. ignored, as in EnvPool:paceline.PacelineWarning")
-def test_models_learn_in_pools(cls, env_type):
-    """The action behind an episode's end is no step: a step of CartPole pays 1, that one 0."""
+def test_models_learn_in_pools_without_the_resets(cls, env_type):
+    """The action after an episode's end is no step: its reward is 0, and that of a step is 1."""
     if env_type == "EnvPool's own":
         pool = pytest.importorskip("envpool", reason="EnvPool is not installed").make("CartPole-v1", env_type="gymnasium", num_envs=3)
     else:
@@ -482,7 +483,8 @@ def test_models_learn_in_pools(cls, env_type):
         model.learn(600, callback=look)
         episodes = model._native.episodes(100)
         assert len(episodes) > 3 and all(total == length for total, length in episodes)
-        assert sum(resets) in range(len(episodes) - 3, len(episodes) + 1)  # those at the end are still to come
+        # resets after the last ends are still to come
+        assert sum(resets) in range(len(episodes) - 3, len(episodes) + 1)
         assert 600 <= model.num_timesteps == 3 * len(resets) - sum(resets) and model.stats["updates"] > 30
         after = model.get_parameters()["policy"]
         assert (cls is DQN) == all(np.array_equal(before[name], after[name]) for name in before)

@@ -1,4 +1,4 @@
-"""Examples whose lines other tests do not run, each briefly."""
+"""Short runs of examples that no other test runs."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
 @pytest.fixture
 def example(process):
-    """Runs an example's file in a process of its own."""
+    """Runs an example's file in a separate process."""
     if not EXAMPLES.is_dir():
         pytest.skip("no checkout around the tests")
 
@@ -24,8 +24,8 @@ def example(process):
 
 
 @pytest.mark.slow
-def test_cleanrl_dqn_reports_whole_games(example, tmp_path):
-    """A lost life ends the learner's episode and not the game, whose five lives are one return."""
+def test_cleanrl_dqn_reports_returns_of_games(example, tmp_path):
+    """A lost life ends the learner's episode but not the game; the return covers all five lives."""
     for package in ("ale_py", "cv2"):
         pytest.importorskip(package)
     try:
@@ -35,6 +35,6 @@ def test_cleanrl_dqn_reports_whole_games(example, tmp_path):
     small = {"total_timesteps": 1500, "buffer_size": 2000, "learning_starts": 1450, "num_envs": 2}
     done = example("cleanrl_dqn.py", *[word for name, value in small.items() for word in (f"--{name}", value)])
     games = re.findall(r"global_step=(\d+), episodic_return=(\d+)", done.stdout)
-    # Random games of Breakout last some 170 to 300 steps, and a life a fifth of that.
+    # Random games of Breakout last about 170 to 300 steps, and a life a fifth of that.
     assert 2 <= len(games) <= 12 and any(int(reward) > 0 for _, reward in games)
     assert list(tmp_path.glob("runs/*/model.zip"))

@@ -1,4 +1,4 @@
-"""_ffi.py says what paceline.h says: functions, arguments, constants, struct layout."""
+"""_ffi.py declares the functions, arguments, constants and struct layouts of paceline.h."""
 
 import ctypes
 import re
@@ -15,10 +15,10 @@ HEADER = _lib.INCLUDE_DIR / "paceline.h"
 if not HEADER.exists():  # the package is used from its sources
     HEADER = Path(__file__).parents[2] / "include" / "paceline.h"
 
-# For C programs only: Go never calls into Python.
+# Functions for C programs only: the library never calls Python.
 C_ONLY = {"paceline_trainer_new_table", "paceline_set_callback_error"}
 
-# Our structs under the header's names: ActOptions is paceline_act_options.
+# Python's names of the header's structs: ActOptions is paceline_act_options.
 STRUCTS = {"paceline_" + re.sub(r"(?<!^)(?=[A-Z])", "_", struct.__name__).lower(): struct for struct in _ffi.Growable.__subclasses__()}
 
 
@@ -38,7 +38,7 @@ def fields(struct):
 
 
 def argument_type(text):
-    """The ctypes type of one C parameter."""
+    """Returns the ctypes type of a C parameter."""
     text = text.strip()
     kind, stars = re.sub(r"\bconst\b|\w+$", "", text.replace("*", " * ")).split()[0], text.count("*")
     scalars = {
@@ -48,7 +48,7 @@ def argument_type(text):
     if stars == 0:
         return scalars[kind]
     if kind == "char":
-        static = "const" in text  # not to be freed
+        static = "const" in text  # a static string, which the caller must not free
         if stars == 2:
             return POINTER(c_char_p) if static else POINTER(c_void_p)
         return c_char_p if static else c_void_p
@@ -66,7 +66,7 @@ def test_every_function_is_declared(header):
     assert set(functions(header)) - C_ONLY == set(_ffi.PROTOTYPES)
 
 
-def test_arguments_and_results(header):
+def test_arguments_and_results_equal_the_header(header):
     for name, (result, arguments) in functions(header).items():
         if name not in _ffi.PROTOTYPES:
             continue
@@ -81,7 +81,7 @@ def test_arguments_and_results(header):
             assert our_result == {"int": _ffi.STATUS, "void": None, "const char *": c_char_p}[result], name
 
 
-def test_constants(header):
+def test_constants_equal_the_header(header):
     values = dict(re.findall(r"PACELINE_(\w+) = (-?\d+)", header))
     names = "BOX DISCRETE UINT8 FLOAT32 INT32 TERMINATED TRUNCATED RESET_TIMESTEPS RESET_ENVS SAVE_EXPERIENCE NEXT_STEP SAME_STEP DISABLED"
     for name in names.split():
@@ -98,7 +98,7 @@ def test_every_error_has_a_class(header):
     assert set(values.values()) == set(BY_STATUS)
 
 
-def test_struct_layout(compile_c):
+def test_struct_layout_equals_the_compiler(compile_c):
     lines = []
     for name, struct in STRUCTS.items():
         lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
@@ -116,7 +116,7 @@ def test_struct_layout(compile_c):
     assert printed.split("\n")[:-1] == expected
 
 
-def test_no_field_is_forgotten(header):
+def test_structs_have_every_field_of_the_header(header):
     for name, struct in STRUCTS.items():
         body = re.search(r"typedef struct " + name + r" \{([^}]*)\}", header).group(1)
         names = re.findall(r"(\w+)(?:\[\d+\])?[;,]", body)
@@ -130,6 +130,6 @@ def test_library_and_package_agree():
 
 
 def test_python_is_never_called_from_the_library():
-    """No callbacks into Python exist: they would need the GIL on the library's threads."""
+    """A callback into Python would need the GIL on the library's threads."""
     for file in Path(paceline.__file__).parent.rglob("*.py"):
         assert "CFUNCTYPE" not in file.read_text(), file

@@ -1,4 +1,4 @@
-"""What importing costs, and that Gymnasium has the environments whichever is imported first."""
+"""The cost of an import, and the registration in Gymnasium for either order of imports."""
 
 import pytest
 
@@ -19,7 +19,7 @@ assert not {HEAVY} & set(sys.modules), {HEAVY} & set(sys.modules)
     process(code, options=())
 
 
-def test_star_and_dir_have_every_public_name(process):
+def test_star_and_dir_list_every_public_name(process):
     process("from paceline import *; import paceline; assert all(globals()[name] is getattr(paceline, name) for name in paceline.__all__)")
     assert set(paceline.__all__) <= set(dir(paceline))
 
@@ -31,7 +31,7 @@ import inspect, sys, gymnasium.envs.registration as r
 ours = {id for id in gymnasium.registry if id.startswith("paceline/")}
 assert ours == {f"paceline/{name}" for name in paceline.envs.registration.CLASSIC} | {
     f"paceline/{game}-v0" for game in paceline.envs.registration.ATARI}, ours
-# Nothing stays behind: not the hook, nor its loader.
+# The import hook and its loader are removed.
 assert not [finder for finder in sys.meta_path if "paceline" in getattr(finder, "__module__", "")]
 assert type(r.__loader__) is type(r.__spec__.loader) is type(gymnasium.__loader__) and inspect.getsource(r)
 gymnasium.register_envs(paceline)
@@ -44,16 +44,16 @@ assert gymnasium.make("paceline/CartPole-v1").reset(seed=1)[0].shape == (4,)
 @pytest.mark.parametrize(
     "names", ["paceline, gymnasium", "gymnasium, paceline", "paceline, gymnasium.vector", "paceline, gymnasium.envs.registration"]
 )
-def test_either_is_imported_first(process, names):
+def test_ids_are_registered_for_either_import_order(process, names):
     process(f"import {names}\n{CHECK}", options=("-W", "error"))
 
 
 @pytest.mark.parametrize("first", ["paceline", "gymnasium"])
-def test_worker_processes(process, first):
+def test_worker_processes_find_the_ids(process, first):
     process("spawned.py", first)
 
 
-def test_without_gymnasium(process):
+def test_paceline_works_without_gymnasium(process):
     process("""
 import sys
 sys.modules["gymnasium"] = None
@@ -68,7 +68,7 @@ except ModuleNotFoundError:
 
 @pytest.fixture
 def stand_in(tmp_path):
-    """Makes a module gymnasium whose registration has the given lines."""
+    """Returns a function that makes a module gymnasium whose registration has the given lines."""
 
     def make(lines):
         (tmp_path / "gymnasium/envs").mkdir(parents=True)
@@ -82,7 +82,7 @@ def stand_in(tmp_path):
     return make
 
 
-def test_an_import_that_fails_is_tried_again(process, stand_in):
+def test_a_failed_import_is_repeated(process, stand_in):
     path = stand_in("import broken")
     process(f"""
 {path}
@@ -97,7 +97,7 @@ assert "paceline/Pong-v0" in gymnasium.registration.registry
 """)
 
 
-def test_another_thread_is_importing_gymnasium(process, stand_in):
+def test_gymnasium_may_be_importing_in_another_thread(process, stand_in):
     path = stand_in(
         "import threading, time; thread = threading.Thread(target=lambda: __import__('paceline')); thread.start(); time.sleep(0.3)"
     )

@@ -1,4 +1,4 @@
-"""Environments in forked workers that use the library: the sentence names the argument that starts them by spawn."""
+"""Library calls in forked environment workers: the error names the argument that selects spawn."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ START = "paceline was loaded before this process forked and cannot be used in it
 
 
 class Opponent(gymnasium.Env):
-    """Plays against a policy that it makes when an episode begins."""
+    """Makes a policy at the start of each episode and plays against it."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -34,8 +34,8 @@ def loaded():
     paceline.make_vec("CartPole-v1", 1).close()
 
 
-@pytest.mark.filterwarnings("ignore")  # Gymnasium reports what its workers raise, too
-def test_gymnasium_s_workers():
+@pytest.mark.filterwarnings("ignore")  # Gymnasium also reports exceptions of its workers
+def test_workers_of_gymnasium_name_the_context_argument():
     for context, error in (("fork", ForkError), ("spawn", None)):
         envs = gymnasium.vector.AsyncVectorEnv([Opponent] * 2, context=context)
         try:
@@ -49,7 +49,7 @@ def test_gymnasium_s_workers():
             envs.close(terminate=True)
 
 
-def test_our_workers():
+def test_workers_of_paceline_name_the_context_argument():
     envs = paceline.make_vec(Opponent, 2, workers=1, context="fork")
     with pytest.raises(CallbackError) as caught:
         envs.reset(seed=1)
@@ -68,8 +68,8 @@ def test_our_workers():
         (None, 'multiprocessing.get_context("spawn")'),
     ],
 )
-def test_workers_of_others(module, how):
-    """By what a process of theirs runs in."""
+def test_workers_of_other_libraries_name_their_argument(module, how):
+    """The module whose function the process runs selects the message."""
     there = types.ModuleType(module or __name__)
     exec("def worker(use):\n    use()", vars(there))
 
@@ -86,7 +86,7 @@ def test_workers_of_others(module, how):
     process.join()
 
 
-def test_a_process_that_nobody_is_known_to_have_started():
+def test_an_unknown_starter_gives_a_general_error():
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,6 @@
-"""Where lives are episodes: what begins a game, and what goes on with one, in every vector and alone."""
+"""Recipes in which a lost life ends the episode: which resets start a new game, in vectors and
+alone.
+"""
 
 import importlib.util
 
@@ -22,7 +24,7 @@ def rom():
 
 
 def until_a_life_is_lost(envs):
-    """By both, which play alike."""
+    """Plays until both environments have lost a life at the same step, and returns the lives."""
     for _ in range(400):
         *_, terminated, _, infos = envs.step(np.ones(2, np.int64))
         if terminated.all():
@@ -31,7 +33,7 @@ def until_a_life_is_lost(envs):
 
 @pytest.mark.parametrize("recipe", ["ale", "mnih2015", "sb3", "stooke_abbeel"])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_reset_begins_a_game_in_every_mode(mode, recipe):
+def test_a_reset_starts_a_game_in_every_mode(mode, recipe):
     envs = make_vec("Breakout", 2, autoreset_mode=mode, recipe=recipe, episodic_life=True, noop_min=2, noop_max=2)
     envs.reset(seed=1)
     on = 4 if mode == "disabled" else 5
@@ -39,12 +41,12 @@ def test_a_reset_begins_a_game_in_every_mode(mode, recipe):
         assert until_a_life_is_lost(envs) == [4, 4]
         assert envs.reset(**keywords)[1]["lives"].tolist() == [begun] * 2, keywords
         if begun < 5:
-            assert envs.reset(**keywords)[1]["lives"].tolist() == [5] * 2  # in the middle of a life
+            assert envs.reset(**keywords)[1]["lives"].tolist() == [5] * 2  # inside a life
     envs.close()
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_asynchronous_reset_does_the_same(mode):
+def test_an_asynchronous_reset_starts_a_game(mode):
     envs = make_vec("Breakout", 2, autoreset_mode=mode, episodic_life=True, noop_min=2, noop_max=2)
     envs.reset(seed=1)
     for keywords, begun in (({}, 5), ({"seed": [3, None]}, 5), (ALL, 4 if mode == "disabled" else 5)):
@@ -54,7 +56,7 @@ def test_an_asynchronous_reset_does_the_same(mode):
     envs.close()
 
 
-def test_one_environment_goes_on_after_a_lost_life():
+def test_a_single_environment_continues_after_a_lost_life():
     env = gymnasium.make("paceline/Breakout-v0", episodic_life=True)
     env.reset(seed=1)
     for seed, begun in ((None, 4), (2, 5)):
@@ -62,13 +64,13 @@ def test_one_environment_goes_on_after_a_lost_life():
         while not terminated:
             *_, terminated, _, info = env.step(1)
         assert env.reset(seed=seed)[1]["lives"] == begun
-        assert env.reset()[1]["lives"] == 5  # in the middle of an episode
+        assert env.reset()[1]["lives"] == 5  # inside an episode
         env.reset(seed=1)
     env.close()
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("stable_baselines3"), reason="stable-baselines3 is not installed")
-def test_sb3s_reset_begins_a_game():
+def test_reset_of_the_sb3_vec_env_starts_a_game():
     from paceline.sb3 import VecEnv
 
     envs = VecEnv("Breakout", 2, seed=1, recipe="sb3")

@@ -1,4 +1,6 @@
-"""One run of `make learn` on each path in C has the hashes of the golden file, to the bit. `make learn` checks all on the path in use."""
+"""A run of `make learn` on each C path has the hashes of the golden file. `make learn` checks all
+runs on the path in use.
+"""
 
 from pathlib import Path
 
@@ -9,7 +11,7 @@ LEARN = Path(__file__).resolve().parents[2] / "examples" / "python" / "learn.py"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", ["generic", "avx2", "avx512", "avx512bf16"])
-def test_a_run_on_each_path(process, isa):
+def test_a_run_on_each_path_has_the_golden_hashes(process, isa):
     if not LEARN.is_file():
         pytest.skip("no checkout around the tests")
     env = {"PACELINE_ISA": isa}

@@ -1,11 +1,11 @@
-"""What can be imported stays so, and imports in no circle; what loads the library."""
+"""Public modules and names, import cycles, and the first load of the library."""
 
 import importlib
 import os
 
 import pytest
 
-# Modules without a leading underscore, and names in them that scripts import.
+# Public modules and the names in them that scripts import.
 PUBLIC = {
     "a2c": "A2C Hashes settings",
     "atari": "ALEInterface ALEState Action LoggerMode SDL_SUPPORT roms",
@@ -57,13 +57,13 @@ from paceline.config import Config
 Config().close()
 assert "libpaceline" in open("/proc/self/maps").read()
 """,
-        # NumPy's own threads are not ours.
+        # NumPy starts threads, too
         env={"OPENBLAS_NUM_THREADS": "1"},
     )
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_public_modules(name):
+def test_public_modules_have_their_names(name):
     if name.endswith("sb3"):
         pytest.importorskip("stable_baselines3")
     module = importlib.import_module(f"paceline.{name}")
@@ -72,7 +72,7 @@ def test_public_modules(name):
     assert module.__doc__
 
 
-def test_public_modules_are_all_listed():
+def test_every_public_module_is_listed():
     import pkgutil
 
     import paceline
@@ -81,8 +81,8 @@ def test_public_modules_are_all_listed():
     assert {name for name in found if not any(part.startswith("_") for part in name.split("."))} - {"lib", "include"} == set(PUBLIC)
 
 
-def test_no_module_imports_itself_by_way_of_others():
-    """At import time; what functions import when they are called does not count."""
+def test_imports_have_no_cycle():
+    """Only imports at import time count, not imports inside functions."""
     import ast
     from pathlib import Path
 
@@ -99,14 +99,15 @@ def test_no_module_imports_itself_by_way_of_others():
                 base = package[: len(package) + 1 - node.level] + (node.module or "").split(".")
                 module = ".".join(part for part in base if part)
                 found |= {m for m in (module, *(f"{module}.{a.name}".lstrip(".") for a in node.names)) if m in files} - {name}
-    assert imports["dqn"] >= {"_trainer", "config", "errors"} and imports["envs.vec"] >= {"_lib", "envs.registration"}  # it found some
+    # some imports were found
+    assert imports["dqn"] >= {"_trainer", "config", "errors"} and imports["envs.vec"] >= {"_lib", "envs.registration"}
     done = set()
     while free := {name for name in imports if name not in done and imports[name] <= done}:
         done |= free
     assert done == set(imports), {name: imports[name] - done for name in set(imports) - done}
 
 
-def test_public_names():
+def test_public_names_are_listed():
     import paceline
 
     names = "A2C DQN Evaluation PPO PQN PacelineError PacelineWarning Policy __version__ linear load_env make make_vec"
@@ -120,7 +121,7 @@ def test_public_names():
         assert getattr(paceline, name) is importlib.import_module(f"paceline.envs.{name}")
 
 
-def test_unknown_names_are_attribute_errors():
+def test_unknown_names_raise_attribute_error():
     import paceline
 
     try:
@@ -132,28 +133,28 @@ def test_unknown_names_are_attribute_errors():
     assert "DQN" in dir(paceline)
 
 
-def test_missing_library_is_a_sentence(process):
+def test_a_missing_library_gives_its_path(process):
     done = process("from paceline.config import Config; Config()", check=False, env={"PACELINE_LIBRARY": "/nowhere/libpaceline.so"})
     assert "PacelineError: libpaceline was not found: tried /nowhere/libpaceline.so" in done.stderr
 
 
-def test_foreign_library_is_a_sentence(process, compile_c):
+def test_another_library_is_refused(process, compile_c):
     other = compile_c("int other(void) { return 1; }", "libother.so", "-shared", "-fPIC")
     done = process("from paceline.config import Config; Config()", check=False, env={"PACELINE_LIBRARY": str(other)})
     assert "is not libpaceline" in done.stderr
 
 
-def test_other_interface_version_is_a_sentence(process, compile_c):
+def test_another_interface_version_is_refused(process, compile_c):
     other = compile_c("int paceline_abi_version(void) { return 99; }", "libold.so", "-shared", "-fPIC")
     done = process("from paceline.config import Config; Config()", check=False, env={"PACELINE_LIBRARY": str(other)})
     assert "VersionError" in done.stderr and "interface version 99" in done.stderr
 
 
-def test_a_stand_in_for_ale_py_does_not_matter(process):
+def test_an_empty_ale_py_module_is_ignored(process):
     process("import sys, types; sys.modules['ale_py'] = types.ModuleType('ale_py'); from paceline.config import Config; Config()")
 
 
-def test_an_ale_py_in_a_folder_that_is_not_utf8_does_not_matter(process, tmp_path):
+def test_an_ale_py_under_a_path_that_is_not_utf8_is_ignored(process, tmp_path):
     folder = os.fsencode(tmp_path) + b"/\xff"
     os.makedirs(folder + b"/ale_py/roms")
     with open(folder + b"/ale_py/__init__.py", "wb"):

@@ -1,4 +1,4 @@
-"""Infos in every form that environments give them: what can be read is read, and none ends a run."""
+"""Infos of environments in every form: known forms are read, and no info ends a run."""
 
 import random
 
@@ -15,7 +15,7 @@ OBS, ACTIONS = spaces.Box(0, 1, (1,), np.float32), spaces.Discrete(2)
 
 
 class Vector(gymnasium.vector.VectorEnv):
-    """Two environments whose episodes end every fourth step, and whose infos are what `say` returns."""
+    """Two environments whose episodes end every fourth step. `say` returns the infos."""
 
     num_envs = 2
     single_observation_space, single_action_space = OBS, ACTIONS
@@ -50,7 +50,7 @@ class Single(gymnasium.Env):
 
 
 def seen(env):
-    """What callbacks see of both environments in the second step."""
+    """Returns the infos that callbacks get for both environments in the second step."""
     steps = []
     with A2C("MlpPolicy", env, n_steps=4) as model:
         model.learn(16, callback=lambda local, _: steps.append(local["infos"]))
@@ -68,16 +68,17 @@ def seen(env):
         ([{"speed": 1.0}, None], [{"speed": 1.0}, {}]),
         ({0: np.array([1.0, 2.0]), "_0": np.array([True, True])}, [{0: 1.0}, {0: 2.0}]),
         ({"at": {"x": np.array([1, 2]), "_x": np.array([True, False])}}, [{"at": {"x": 1}}, {"at": {}}]),
-        ({"fps": 60.0, "name": "ab", "track": np.zeros(3)}, [{}, {}]),  # of neither environment
+        # values that belong to no environment
+        ({"fps": 60.0, "name": "ab", "track": np.zeros(3)}, [{}, {}]),
         (None, [{}, {}]),
         ("ab", [{}, {}]),
     ],
 )
-def test_forms_of_infos(infos, each):
+def test_every_form_of_infos_is_read(infos, each):
     assert seen(Vector(lambda: infos)) == each
 
 
-def test_gymnasiums_own_infos_are_split_as_they_were_joined():
+def test_infos_joined_by_gymnasium_are_split_again():
     infos = iter([{"a": 1}, {"b": [1, 2]}, {"a": 2, "c": {"d": 0.5}}, {"b": np.zeros(2), 7: "x"}])
     joined = {}
     each = list(infos)
@@ -91,7 +92,7 @@ def test_gymnasiums_own_infos_are_split_as_they_were_joined():
 
 
 def junk(draw, depth=0):
-    """Something that nobody expects in infos."""
+    """Returns a random value of an unexpected kind."""
     kind = draw.randrange(14 if depth < 3 else 11)
     names = ["episode", "_episode", "is_success", "final_info", "_final_info", "raw_reward", "game_over", "TimeLimit.truncated",
              "action_mask", "_action_mask", "terminal_observation_", "x", "_x", "_", "", 0, None, (1, 2), 1.5]  # fmt: skip
@@ -122,7 +123,7 @@ def sb3_vector():
     vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
 
     class Sim(vec_env.VecEnv):
-        """A simulator's own: it has no terminal_observation to give, and says junk."""
+        """A VecEnv without terminal_observation and with unexpected infos."""
 
         def __init__(self):
             super().__init__(2, OBS, ACTIONS)
@@ -157,7 +158,7 @@ def sb3_vector():
     return Sim()
 
 
-def test_a_vec_env_without_terminal_observation():
+def test_ends_without_terminal_observation_are_terminations():
     from paceline import PacelineWarning
     from paceline.envs.vector import adapt
 

@@ -1,4 +1,4 @@
-"""examples/cpp/lander.cpp: what C++ has trained and saved acts the same from Python."""
+"""A policy trained and saved by examples/cpp/lander.cpp acts the same from Python."""
 
 import shutil
 import subprocess
@@ -15,12 +15,13 @@ SOURCE = CHECKOUT / "examples" / "cpp" / "lander.cpp"
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("c++") or not SOURCE.exists(), reason="no C++ compiler, or no checkout around the tests")
-def test_the_same_actions_as_in_cpp(tmp_path):
+def test_actions_equal_those_of_cpp(tmp_path):
     library = _lib.find()
     flags = ["-std=c++17", "-O1", f"-I{CHECKOUT / 'include'}", SOURCE, library, f"-Wl,-rpath,{library.parent}", "-pthread"]
     subprocess.run(["c++", *flags, "-o", tmp_path / "lander"], check=True)
     done = subprocess.run([tmp_path / "lander", "2"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr  # it asks for 80 of 100
+    # the example requires 80 of 100 landings
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "steps, return" in done.stdout and "of 100 landed" in done.stdout
 
     log = np.loadtxt(tmp_path / "lander.csv", delimiter=",", dtype=np.float32)

@@ -1,4 +1,4 @@
-"""What learn refuses, when callbacks end it, where it logs, and that nothing else steps its environments."""
+"""learn: refused arguments, callbacks that end it, loggers, its exclusive environments."""
 
 import math
 import threading
@@ -18,7 +18,7 @@ from paceline.logger import configure
 
 
 class Returns(BaseCallback):
-    """Returns result from the third call on."""
+    """Returns `result` from the third call on."""
 
     def __init__(self, result):
         super().__init__()
@@ -33,7 +33,7 @@ RESULTS = [(False, 3), (np.False_, 3), (0, 3), (np.float32(0), 3), ("", 3), (Non
 
 @pytest.mark.parametrize("result, steps", RESULTS, ids=lambda value: repr(value))
 @pytest.mark.parametrize("form", ["object", "list", "function", "list of functions", "events"])
-def test_any_falsy_result_but_none_ends_learning(form, result, steps):
+def test_any_falsy_result_except_none_ends_learning(form, result, steps):
     one = Returns(result)
     callback = {
         "object": one,
@@ -47,7 +47,7 @@ def test_any_falsy_result_but_none_ends_learning(form, result, steps):
 
 
 @pytest.mark.parametrize("result", [np.False_, None])
-def test_what_a_new_best_returns(result):
+def test_callback_on_new_best_can_end_learning(result):
     best = EvalCallback("CartPole-v1", callback_on_new_best=ConvertCallback(lambda *_: result), n_eval_episodes=1, eval_freq=5, verbose=0)
     with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
         assert model.learn(20, callback=best).num_timesteps == (20 if result is None else 5)
@@ -74,7 +74,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_a_refused_learn_leaves_the_run_before():
+def test_a_refused_learn_changes_nothing():
     with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
         model.learn(100.0, eval_freq=5e1, n_eval_episodes=1)
         model.logger.record("a", 1)
@@ -90,7 +90,7 @@ def test_a_refused_learn_leaves_the_run_before():
         EvalCallback("CartPole-v1", n_eval_episodes=0)
 
 
-def test_a_reset_that_fails_leaves_the_run_before(tmp_path):
+def test_a_failed_reset_changes_nothing(tmp_path):
     pytest.importorskip("tensorboard")
     env = Steps()
     with A2C("MlpPolicy", env, seed=1, tensorboard_log=str(tmp_path)) as model:
@@ -112,7 +112,7 @@ def test_a_reset_that_fails_leaves_the_run_before(tmp_path):
         ((np.zeros(4), np.zeros(3)), r"observation is a tuple of parts that differ in shape"),
     ],
 )
-def test_observations_that_are_none(obs, says):
+def test_values_that_are_no_observations_are_refused(obs, says):
     with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
         with pytest.raises(SpaceError, match=says):
             model.predict(obs)
@@ -123,7 +123,7 @@ def test_observations_that_are_none(obs, says):
 # ------------------------------------------------------------------------ logs
 
 
-def test_the_logger_of_learn_stays_open(tmp_path):
+def test_the_logger_stays_open_until_the_next_learn(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -133,7 +133,8 @@ def test_the_logger_of_learn_stays_open(tmp_path):
         first.record("final/x", 3.5)
         first.dump(20)
         model.learn(20)
-        assert model.logger is not first and first._outputs == {}  # closed by the next one
+        # the next logger closes the first
+        assert model.logger is not first and first._outputs == {}
         second = model.logger
         assert second._outputs
     assert second._outputs == {}
@@ -149,7 +150,7 @@ def test_the_logger_of_learn_stays_open(tmp_path):
     mine.close()
 
 
-def test_a_logger_of_no_formats(tmp_path, monkeypatch):
+def test_a_logger_may_have_no_formats(tmp_path, monkeypatch):
     monkeypatch.setenv("SB3_LOG_FORMAT", "json")
     logger = configure(tmp_path / "none", [])
     logger.record("a", 1)
@@ -164,7 +165,7 @@ def test_a_logger_of_no_formats(tmp_path, monkeypatch):
 
 
 class Seven(gymnasium.Env):
-    """Observes the step's number, episodes of 7."""
+    """Observes the number of steps. Episodes have 7 steps."""
 
     observation_space, action_space = gymnasium.spaces.Box(0, 7, (1,)), gymnasium.spaces.Discrete(2)
 
@@ -178,7 +179,7 @@ class Seven(gymnasium.Env):
 
 
 @pytest.mark.parametrize("cls", [DQN, A2C])
-def test_the_environment_learnt_in_is_refused(cls):
+def test_evaluation_in_the_training_environment_is_refused(cls):
     keywords = SMALL if cls is DQN else {"seed": 1}
     env = Seven()
     vector = gymnasium.vector.SyncVectorEnv([Seven, lambda: env])
@@ -199,7 +200,7 @@ def test_the_environment_learnt_in_is_refused(cls):
 
 
 def test_an_evaluation_between_two_learns_ends_the_episode():
-    """The next learn resets: the step behind the evaluation's last does not follow the one before it."""
+    """The next learn resets the environment, so no transition leads across the evaluation."""
     seen = []
 
     def look(locals_, _):
@@ -211,15 +212,16 @@ def test_an_evaluation_between_two_learns_ends_the_episode():
         assert model.evaluate(env, 1).lengths == (7,)
         model.learn(9, callback=look, reset_num_timesteps=False)
         assert seen == [(n, n == 7) for n in (1, 2, 3, 4, 1, 2, 3, 4, 5, 6)] + [(0, True), (1, False), (2, False)]
-        assert [episode["l"] for episode in model.ep_info_buffer] in ([7], [4, 7])  # not of 4 + 7
-        model.evaluate(Seven(), 1)  # another one
+        # one episode of 4 + 7 steps would be wrong
+        assert [episode["l"] for episode in model.ep_info_buffer] in ([7], [4, 7])
+        model.evaluate(Seven(), 1)  # another environment object
         model.learn(2, callback=look, reset_num_timesteps=False)
         assert [n for n, _ in seen[-2:]] == [3, 4]
 
 
 @pytest.mark.parametrize("by", ["learn", "callback"])
 def test_stop_ends_an_evaluation(by):
-    """It is not recorded, and learning ends there; the next evaluation is whole."""
+    """A stopped evaluation is not recorded and ends learning. The next one is complete."""
     callback = EvalCallback("CartPole-v1", n_eval_episodes=1_000_000, eval_freq=50)
     how = {"callback": callback} if by == "callback" else {"eval_freq": 50, "n_eval_episodes": 1_000_000}
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:

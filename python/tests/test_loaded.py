@@ -1,4 +1,4 @@
-"""What models do that were loaded from files: ours, and those of stable-baselines3 that python/tests/sb3 has."""
+"""Models loaded from files of Paceline and of Stable-Baselines3 (python/tests/sb3)."""
 
 import io
 import json
@@ -20,7 +20,7 @@ STEPS = SMALL | {"learning_starts": 100, "exploration_final_eps": 0.25, "explora
 
 
 def edited(path, file=THEIRS, **changed):
-    """A file of stable-baselines3's with other values in data."""
+    """Writes a copy of a Stable-Baselines3 file with changed values in data."""
     with zipfile.ZipFile(file) as whole, zipfile.ZipFile(path, "w") as archive:
         for name in whole.namelist():
             text = whole.read(name)
@@ -29,15 +29,15 @@ def edited(path, file=THEIRS, **changed):
 
 
 def greedy_share(model, n=4000):
-    """In how many of n states predict has the greedy action."""
+    """Returns the share of n states in which predict returns the greedy action."""
     obs = np.random.default_rng(3).uniform(-0.2, 0.2, (n, *model.observation_space.shape)).astype(np.float32)
     return float((model.predict(obs)[0] == model.predict(obs, deterministic=True)[0]).mean())
 
 
-def test_predict_explores_as_the_saved_run_did(tmp_path):
-    """At random with the schedule's probability, although the memory that the file has not is first filled at random."""
+def test_predict_explores_as_in_the_saved_run(tmp_path):
+    """predict uses the schedule's epsilon, also while random steps fill the empty replay memory."""
     with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
-        assert model.exploration_rate == 0 and greedy_share(model) == 1, "a new model is greedy, as stable-baselines3's"
+        assert model.exploration_rate == 0 and greedy_share(model) == 1, "a new model is greedy, as in Stable-Baselines3"
         seen = []
         model.learn(400, lambda locals, globals: seen.append(model.exploration_rate) is None)
         assert seen[0] == 1 and model.exploration_rate == 0.25
@@ -57,19 +57,19 @@ def test_predict_explores_as_the_saved_run_did(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
-def test_predict_explores_as_their_file_says(tmp_path):
+def test_predict_explores_at_the_rate_of_an_sb3_file(tmp_path):
     with DQN.load(THEIRS) as model:
         assert model.exploration_rate == 0.05 and greedy_share(model) == pytest.approx(0.975, abs=0.015)
         model.set_env(Steps())
         assert model.exploration_rate == 0.05
         model.learn(5)
-        assert model.exploration_rate == 1, "the run's own"
+        assert model.exploration_rate == 1, "after learn it is the rate of the run"
     for wrong in ("0.05", None, 7, float("nan")):
         with DQN.load(edited(tmp_path / "theirs.zip", exploration_rate=wrong)) as model:
             assert model.exploration_rate == 0
 
 
-def test_experience_loaded_after_the_model_is_learnt_from_at_once(tmp_path):
+def test_updates_start_at_once_after_experience_is_loaded(tmp_path):
     with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
         model.learn(400)
         model.save(tmp_path / "model")
@@ -84,7 +84,7 @@ def test_experience_loaded_after_the_model_is_learnt_from_at_once(tmp_path):
         assert model.stats["updates"] == updates + 40 // model.train_freq.frequency
 
 
-def test_a_file_without_experience_says_so_once(tmp_path):
+def test_a_file_without_experience_gives_one_warning(tmp_path):
     with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
         model.learn(400).save(tmp_path / "model")
         model.save(tmp_path / "whole", replay=True)
@@ -100,10 +100,10 @@ def test_a_file_without_experience_says_so_once(tmp_path):
         assert model.stats["updates"] > updates
     with DQN.load(tmp_path / "model") as model, warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.learn(40)  # a run of its own
+        model.learn(40)  # a new run
 
 
-def test_methods_without_a_memory_say_nothing(tmp_path):
+def test_methods_without_replay_memory_give_no_warning(tmp_path):
     with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
         model.learn(100).save(tmp_path / "model")
     with A2C.load(tmp_path / "model") as model, warnings.catch_warnings():
@@ -111,7 +111,7 @@ def test_methods_without_a_memory_say_nothing(tmp_path):
         model.learn(40, reset_num_timesteps=False)
 
 
-def test_what_only_training_needs_does_not_keep_their_file_from_acting(tmp_path):
+def test_unsupported_training_settings_do_not_prevent_acting(tmp_path):
     obs = np.random.default_rng(0).uniform(-1, 1, (50, 2)).astype(np.float32)
     kwargs = json.loads(zipfile.ZipFile(THEIRS).read("data"))["policy_kwargs"]
     with pytest.warns(PacelineWarning, match="train_freq as Python objects"), DQN.load(THEIRS) as model:
@@ -133,7 +133,7 @@ def test_what_only_training_needs_does_not_keep_their_file_from_acting(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
-def test_a_space_of_bools_is_read(tmp_path):
+def test_a_space_of_bools_is_loaded(tmp_path):
     data = json.loads(zipfile.ZipFile(THEIRS).read("data"))
     with DQN.load(edited(tmp_path / "theirs.zip", observation_space=data["observation_space"] | {"dtype": "bool"})) as model:
         assert model.observation_space == spaces.Box(0, 1, (2,), np.bool_)
@@ -177,7 +177,7 @@ def test_set_parameters_reads_files(cls, tmp_path):
             other.set_parameters(7)
 
 
-def test_set_parameters_reads_their_files():
+def test_set_parameters_reads_sb3_files():
     with DQN("MlpPolicy", Steps(), policy_kwargs={"net_arch": [16, 8], "activation_fn": "tanh"}, buffer_size=100) as model:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -195,7 +195,7 @@ def test_set_parameters_reads_their_files():
             model.set_parameters(THEIRS)
 
 
-def test_what_is_no_checkpoint_of_ours_is_named(tmp_path):
+def test_foreign_files_are_named(tmp_path):
     with pytest.raises(CheckpointError, match=r"a model of stable-baselines3's.*DQN.load, A2C.load or PPO.load reads it"):
         Policy.load(THEIRS)
     path = tmp_path / "buffer.pkl"

@@ -1,4 +1,4 @@
-"""Action masks of Gymnasium environments, in acting, learning, predicting and evaluating."""
+"""Action masks of Gymnasium environments in acting, learning, predicting and evaluating."""
 
 import warnings
 
@@ -16,7 +16,7 @@ MASKS = {"action_masks": True}
 
 
 def gate(episode, count):
-    """What may be done: two of three actions, or one."""
+    """Returns the allowed actions: two of three, or one."""
     mask = (np.arange(3) + episode + count) % 3 != 0
     if count % 4 == 3:
         mask[2 - count % 3] = False
@@ -24,9 +24,9 @@ def gate(episode, count):
 
 
 class Gated(Counter):
-    """A Counter with action masks, which refuses other actions."""
+    """A Counter with action masks. It refuses forbidden actions."""
 
-    wrong = None  # what is wrong with the mask of the 50th step
+    wrong = None  # replaces the info of the 50th step
 
     def info(self):
         mask = gate(self.episode, self.count)
@@ -51,10 +51,10 @@ def learn(env, steps=300, **keywords):
         return model.hashes()
 
 
-def test_one_environment_gives_the_same_bytes_in_every_mode():
+def test_one_environment_gives_one_result_in_every_mode():
     results = [learn(vector(mode, make=Gated), double_q=True) for mode in MODES]
     assert all(result == learn(Gated(), double_q=True) for result in results)
-    assert learn(Gated()) != results[0]  # without double_q
+    assert learn(Gated()) != results[0]  # differs from double_q
 
 
 def test_same_step_and_disabled_agree_for_three_environments():
@@ -63,10 +63,10 @@ def test_same_step_and_disabled_agree_for_three_environments():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rows_have_the_mask_of_the_observation_beside_them(mode):
+def test_each_row_has_the_mask_of_its_observation(mode):
     source = adapt(vector(mode, 3, Gated))
     rows = source.rows
-    source.masked = None  # where the first reset has masks
+    source.masked = None  # the first reset detects the masks
     source.reset(seed=1)
     assert source.masked
     for _ in range(40):
@@ -81,8 +81,10 @@ def test_rows_have_the_mask_of_the_observation_beside_them(mode):
     source.env.close()
 
 
-def test_masks_of_other_types():
-    """Lists and booleans are masks, too; masks count actions from 0, whatever the space does."""
+def test_masks_may_be_lists_or_booleans():
+    """Masks may be lists or booleans. Mask entry 0 is the first action, also if the action space
+    starts elsewhere.
+    """
 
     class Lists(Gated):
         def info(self):
@@ -91,7 +93,7 @@ def test_masks_of_other_types():
     class Shifted(Gated):
         action_space = gymnasium.spaces.Discrete(3, start=5)
 
-    learn(Shifted())  # which refuses what is not allowed
+    learn(Shifted())  # Shifted refuses forbidden actions
     assert learn(Lists()) == learn(Gated())
     assert learn(vector(AutoresetMode.SAME_STEP, 2, Lists)) == learn(vector(AutoresetMode.SAME_STEP, 2, Gated))
 
@@ -103,11 +105,12 @@ def test_masks_of_other_types():
     ("wrong", "error", "says"),
     [
         (lambda mask: {"action_mask": mask * 0}, ConfigError, "action mask: allows none of 3 actions, must allow one"),
-        (lambda mask: {"action_mask": [1, 0]}, (SpaceError, ValueError), "shape"),  # which Gymnasium's vectors refuse themselves
+        # Gymnasium's vector itself refuses this shape
+        (lambda mask: {"action_mask": [1, 0]}, (SpaceError, ValueError), "shape"),
         (lambda mask: {}, SpaceError, "infos has no 'action_mask'"),
     ],
 )
-def test_wrong_masks_are_refused_and_learning_goes_on(make, wrong, error, says):
+def test_wrong_masks_are_refused_and_learning_continues(make, wrong, error, says):
     env = make()
     first = env if isinstance(env, Gated) else env.envs[0]
     first.wrong = wrong
@@ -123,7 +126,7 @@ def test_wrong_masks_are_refused_and_learning_goes_on(make, wrong, error, says):
         assert model.num_timesteps >= 300
 
 
-def test_predict_keeps_to_masks(tmp_path):
+def test_predict_returns_allowed_actions_only(tmp_path):
     with DQN("MlpPolicy", Gated(), exploration_final_eps=1.0, exploration_fraction=1.0, **SMALL, **MASKS) as model:
         before = model.get_parameters()["policy"]
         model.learn(100)
@@ -149,12 +152,12 @@ def test_predict_keeps_to_masks(tmp_path):
     with Policy.load(tmp_path / "a") as policy:
         assert policy.act(obs[0], action_masks=[0, 1, 0]) == 1
         assert policy.predict(obs[0], action_masks=[0, 1, 0], deterministic=False)[0] == 1
-        for mode in MODES:  # Gated refuses what is not allowed
+        for mode in MODES:  # Gated refuses forbidden actions
             assert policy.evaluate(vector(mode, 3, Gated), 6, epsilon=0.5).episodes == 6
         assert policy.evaluate(Gated(), 5).episodes == 5
 
 
-def test_a_loaded_model_keeps_its_masks(tmp_path):
+def test_a_loaded_model_still_uses_masks(tmp_path):
     with DQN("MlpPolicy", Gated(), **SMALL, **MASKS) as model:
         model.learn(200).save(tmp_path / "a", replay=True)
         hashes = model.hashes()
@@ -164,12 +167,12 @@ def test_a_loaded_model_keeps_its_masks(tmp_path):
         model.set_env(Counter())
         with pytest.raises(SpaceError, match="environment 0: infos has no 'action_mask', must have one after every reset and step"):
             model.learn(100, reset_num_timesteps=False)
-        model.set_env(vector(AutoresetMode.SAME_STEP, 1, Gated))  # which are still kept to
+        model.set_env(vector(AutoresetMode.SAME_STEP, 1, Gated))  # the model still uses masks
         model.learn(100, reset_num_timesteps=False)
 
 
 class Open(Gated):
-    """Has masks, and takes every action."""
+    """Has masks but accepts every action."""
 
     def step(self, action):
         *rest, _ = Counter.step(self, action)
@@ -177,7 +180,7 @@ class Open(Gated):
 
 
 class OpenLater(Open):
-    """Has masks in steps alone."""
+    """Has masks after steps but not after resets."""
 
     def reset(self, *, seed=None, options=None):
         return Counter.reset(self)[0], {}
@@ -185,8 +188,8 @@ class OpenLater(Open):
 
 @pytest.mark.parametrize("make", [Open, OpenLater])
 @pytest.mark.parametrize("mode", [None, *MODES, "stable-baselines3"])
-def test_masks_that_were_not_asked_for_are_not_read_and_said_once(make, mode):
-    """The run is that of environments which have none."""
+def test_unused_masks_are_ignored_with_one_warning(make, mode):
+    """The run equals that of environments without masks."""
 
     def run(make):
         if mode == "stable-baselines3":
@@ -206,7 +209,7 @@ def test_masks_that_were_not_asked_for_are_not_read_and_said_once(make, mode):
 
 
 @pytest.mark.parametrize("method", [DQN, A2C])
-def test_a_policy_that_learnt_with_masks_says_once_that_it_acts_without(method, tmp_path):
+def test_acting_without_masks_after_learning_with_them_warns_once(method, tmp_path):
     keywords = SMALL if method is DQN else {}
     obs = np.zeros((2, 4), np.float32)
 
@@ -232,19 +235,21 @@ def test_a_policy_that_learnt_with_masks_says_once_that_it_acts_without(method, 
     with method("MlpPolicy", Counter(), **keywords) as model:
         assert not warned(lambda: model.learn(100).predict(obs))
         model.policy_snapshot().evaluate(Open(), 2)
-        with pytest.raises(AssertionError):  # Gated's own: it acts as it learnt
+        # Gated raises it: the model acts as it has learnt, without masks
+        with pytest.raises(AssertionError):
             model.evaluate(Gated(), 20, epsilon=1.0)
 
 
 @pytest.mark.parametrize("method, keywords", [(A2C, {}), (PPO, {"n_steps": 8, "batch_size": 8})])
-def test_policies_give_forbidden_actions_no_probability(method, keywords):
-    """A Gated environment refuses them; where one action is left, the entropy is 0."""
+def test_forbidden_actions_have_probability_0(method, keywords):
+    """A Gated environment refuses forbidden actions. With one allowed action the entropy is 0."""
 
     def run(env):
         with method("MlpPolicy", env, seed=7, action_masks=True, policy_kwargs={"net_arch": [16]}, ent_coef=0.1, **keywords) as model:
             model.learn(300)
             assert model.setting("action_masks") == "true"
-            assert 0 < -model.stats["entropy_loss"] < np.log(2)  # at most two of three are allowed
+            # at most two of three actions are allowed
+            assert 0 < -model.stats["entropy_loss"] < np.log(2)
             obs = np.zeros((200, *Gated.observation_space.shape), np.float32)
             drawn = model.predict(obs, action_masks=np.tile([1, 0, 1], (200, 1)))[0] - Gated.action_space.start
             assert set(drawn.tolist()) == {0, 2}
@@ -254,8 +259,8 @@ def test_policies_give_forbidden_actions_no_probability(method, keywords):
     assert same == disabled != run(vector(AutoresetMode.NEXT_STEP, 3, Gated))
 
 
-def test_loops_of_ones_own_have_masks():
-    """begin, act and observe give the bits that learn gives."""
+def test_begin_act_and_observe_take_masks():
+    """begin, act and observe give the bits of learn."""
     expected = learn(vector(AutoresetMode.SAME_STEP, 3, Gated))
     envs = vector(AutoresetMode.SAME_STEP, 3, Gated)
     with DQN("MlpPolicy", (envs.single_observation_space, envs.single_action_space), num_envs=3, **SMALL, **MASKS) as model:
@@ -276,12 +281,13 @@ def test_loops_of_ones_own_have_masks():
         assert model.hashes() == expected
 
 
-def test_vectors_of_stable_baselines3_have_masks():
+def test_masks_are_read_from_dummy_vec_env():
     pytest.importorskip("stable_baselines3")
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     class Single(Gated):
-        def reset(self, *, seed=None, options=None):  # DummyVecEnv seeds every environment, which Gated does not heed
+        # Gated ignores the seed that DummyVecEnv gives
+        def reset(self, *, seed=None, options=None):
             return super().reset()
 
     envs = DummyVecEnv([lambda i=i: Single(i) for i in range(3)])
@@ -289,12 +295,12 @@ def test_vectors_of_stable_baselines3_have_masks():
 
 
 @pytest.mark.parametrize("wrapper", ["VecMonitor", "VecFrameStack", "VecNormalize", "both"])
-def test_masks_go_through_wrappers_of_vectors_of_stable_baselines3(wrapper):
-    """Whose own reset_infos are empty."""
+def test_masks_are_read_through_sb3_wrappers(wrapper):
+    """The wrappers' reset_infos are empty."""
     vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
 
     class First(Gated):
-        """Allows the first action alone, and refuses the others."""
+        """Allows only the first action and refuses the others."""
 
         def reset(self, *, seed=None, options=None):
             return super().reset()

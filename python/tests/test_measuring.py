@@ -1,4 +1,4 @@
-"""Scripts of examples/python that measure: what they count, and what the committed file says."""
+"""Measuring scripts of examples/python: their results, and the committed file."""
 
 import csv
 import importlib.util
@@ -21,7 +21,7 @@ def load(name):
 
 
 @pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
-def test_zoo_runs_the_keywords_as_they_are(monkeypatch):
+def test_zoo_runs_unchanged_keywords(monkeypatch):
     zoo = load("zoo")
     monkeypatch.setitem(zoo.ZOO, "CartPole-v1", (1500, zoo.ZOO["CartPole-v1"][1]))
     _, mean, seconds = zoo.run("paceline", "CartPole-v1", 1)
@@ -45,7 +45,7 @@ def test_zoo_compares_means(capsys):
     assert "ours is above by 3.0, standard error 4.5: as good" in capsys.readouterr().out
 
 
-def test_zoo_s_file_shows_that_learning_is_as_good(capsys):
+def test_zoo_results_are_as_good_as_stable_baselines3(capsys):
     zoo = load("zoo")
     rows = list(csv.DictReader(zoo.FILE.read_text().splitlines()))
     counts = Counter((row["library"], row["env"]) for row in rows)
@@ -58,7 +58,7 @@ def test_zoo_s_file_shows_that_learning_is_as_good(capsys):
     assert said.count(": as good") == len(zoo.ZOO) and "not as good" not in said
 
 
-def test_pong_minutes_end_with_a_mean_that_is_confirmed(monkeypatch, capsys):
+def test_pong_minutes_ends_with_a_confirmed_mean(monkeypatch, capsys):
     minutes = load("pong_minutes")
     monkeypatch.setattr(minutes, "EVERY", 300)
     monkeypatch.setattr(minutes, "GAMES", 2)

@@ -1,4 +1,4 @@
-"""Episodes as what is inside the environments counted them: RecordEpisodeStatistics, and the library's Atari games."""
+"""Episodes reported by the environments: RecordEpisodeStatistics, and the library's Atari games."""
 
 import functools
 import math
@@ -22,7 +22,9 @@ def hundredth(env):
 
 
 class Thirds(gymnasium.Wrapper):
-    """Every third step ends an episode (a life), behind which the next reset goes on, as EpisodicLifeEnv does."""
+    """Every third step ends an episode (a life). The next reset continues the game, as
+    EpisodicLifeEnv does.
+    """
 
     def __init__(self, env, end="terminated"):
         super().__init__(env)
@@ -65,7 +67,7 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("given", list(GIVEN))
-def test_what_was_reported_is_what_is_shown(given, tmp_path):
+def test_reported_episodes_are_shown(given, tmp_path):
     seen = []
 
     class Look(BaseCallback):
@@ -77,11 +79,12 @@ def test_what_was_reported_is_what_is_shown(given, tmp_path):
         model.set_logger(logger := configure(tmp_path, ["json"]))
         model.learn(100, callback=Look(), log_interval=1)
         logger.close()
-        # The learner's own: hundredths, and where lives are episodes, of three steps at most.
+        # The learner sees rewards of hundredths, and with lives, episodes of at most three steps.
         assert model.stats["mean_return"] < 0.1 and model.stats["mean_length"] < (9 if "one" in given or "around" in given else 3.1)
         shown = list(model.ep_info_buffer)
         assert len(shown) > 8 and {(episode["r"], episode["l"]) for episode in shown} == {(6, 6), (9, 9)}
-        if given != "processes":  # from the first on
+        # environments in other processes are known to report only after the first report
+        if given != "processes":
             assert [episode["r"] for episode in seen] == [episode["r"] for episode in shown]
         mean = np.mean([episode["r"] for episode in shown])
         assert model.learning_curve.returns[-1] == model._shown_stats()["mean_return"] == pytest.approx(mean)
@@ -91,12 +94,13 @@ def test_what_was_reported_is_what_is_shown(given, tmp_path):
         model.learn(10, reset_num_timesteps=False)
         assert len(model.ep_info_buffer) >= len(shown)
         model.learn(1)
-        assert len(model.ep_info_buffer) == 0 or given == "processes"  # those of the run before are forgotten
+        # episodes of the earlier run are discarded
+        assert len(model.ep_info_buffer) == 0 or given == "processes"
     env.close()
 
 
 @pytest.mark.parametrize("given", list(GIVEN))
-def test_evaluation_takes_what_was_reported(given):
+def test_evaluation_uses_reported_episodes(given):
     env = GIVEN[given]()
     with A2C("MlpPolicy", Steps(), seed=1) as model:
         for _ in range(2):
@@ -105,8 +109,10 @@ def test_evaluation_takes_what_was_reported(given):
     env.close()
 
 
-def test_ends_that_no_monitor_sees():
-    """A time limit around it is an episode of its own; a Monitor that never reports is not waited for."""
+def test_unreported_ends_are_episodes():
+    """An outer time limit ends an episode of its own. A Monitor that never reports does not delay
+    the result.
+    """
     outside = TimeLimit(RecordEpisodeStatistics(Steps()), 4)
     never = Thirds(RecordEpisodeStatistics(TimeLimit(Steps(), 3), stats_key="other"))
     with A2C("MlpPolicy", Steps(), seed=1) as model:
@@ -122,7 +128,7 @@ def test_ends_that_no_monitor_sees():
 
 
 @pytest.mark.parametrize("episode", [7, {"r": "x", "l": 1}, {"r": [1, 2], "l": 1}, {"r": 1.0}])
-def test_infos_of_that_name_that_are_something_else(episode):
+def test_other_values_named_episode_are_ignored(episode):
     class Named(gymnasium.Wrapper):
         def step(self, action):
             return *self.env.step(action)[:4], {"episode": episode}
@@ -138,7 +144,7 @@ def test_infos_of_that_name_that_are_something_else(episode):
 
 @pytest.fixture
 def invaders():
-    """A policy for SpaceInvaders; skips where there is no ROM."""
+    """A policy for SpaceInvaders. Skips the test if there is no ROM."""
     try:
         model = DQN("CnnPolicy", "SpaceInvaders", buffer_size=200, learning_starts=50, seed=1)
     except ConfigError as err:
@@ -148,9 +154,9 @@ def invaders():
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled", None])
-def test_whole_games_of_environments_given_as_objects(invaders, mode):
+def test_evaluation_counts_games_not_lives(invaders, mode):
     make = paceline.make if mode is None else lambda *args, **kw: paceline.make_vec(*args, 1, autoreset_mode=mode, **kw)
     result = invaders.evaluate(env := make("SpaceInvaders", episodic_life=True), 1, seed=3, epsilon=1.0)
     env.close()
-    # Invaders are worth 5 to 30 points, which are clipped to 1 while learning, and there are three lives.
+    # An invader's reward is 5 to 30, clipped to 1 in training. A game has three lives.
     assert result.mean_return >= 50 and result.mean_return % 5 == 0 and result.mean_length > 250

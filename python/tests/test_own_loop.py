@@ -1,4 +1,4 @@
-"""Loops of the caller's own, begin, act and observe: what they refuse, and with which words."""
+"""begin, act and observe: refused arguments and their messages."""
 
 import gymnasium
 import numpy as np
@@ -32,11 +32,11 @@ NaN = float("nan")
         ((100, None), "obs: None, must be an array of numbers"),
     ],
 )
-def test_what_begin_refuses(arguments, says):
+def test_begin_refuses_bad_arguments(arguments, says):
     with DQN("MlpPolicy", PAIR, num_envs=2, **SMALL) as model:
         with pytest.raises((ConfigError, SpaceError), match=says):
             model.begin(*arguments)
-        model.begin(1e2, OBS)  # a float, as learn takes
+        model.begin(1e2, OBS)  # begin accepts a float, as learn does
         model.act()
 
 
@@ -55,7 +55,7 @@ def test_what_begin_refuses(arguments, says):
         (((OBS, {}), ZEROS, NO, NO), "obs: a pair of observations and infos"),
     ],
 )
-def test_what_observe_refuses(arguments, says):
+def test_observe_refuses_bad_arguments(arguments, says):
     with DQN("MlpPolicy", PAIR, num_envs=2, **SMALL) as model:
         model.begin(100, OBS)
         model.act()
@@ -64,7 +64,7 @@ def test_what_observe_refuses(arguments, says):
         model.observe(OBS, [1, 2], [0, 0], [False, True], [None, OBS[1]])
 
 
-def test_one_environment_alone_has_no_rows():
+def test_one_environment_needs_no_row_axis():
     with DQN("MlpPolicy", PAIR, num_envs=1, **SMALL) as model:
         model.begin(100, OBS[0])
         for final in ([None], [OBS[0]], OBS[0], OBS[:1], np.array([OBS[0], None], object)[:1]):
@@ -92,7 +92,7 @@ def test_begin_refuses_masks_that_allow_nothing():
 
 
 @pytest.mark.parametrize("cls", list(KEYWORDS))
-def test_learn_s_callbacks_have_no_loop_of_their_own(cls):
+def test_callbacks_of_learn_cannot_step(cls):
     def learn(*_):
         model.learn(10, reset_num_timesteps=False)
 
@@ -106,13 +106,13 @@ def test_learn_s_callbacks_have_no_loop_of_their_own(cls):
         for call in (learn, begin, act):
             with pytest.raises(BusyError, match=f"{call.__name__}: learn is in progress, must be called before or after it"):
                 model.learn(100, callback=call)
-        model.learn(100)  # it goes on
+        model.learn(100)  # the run can continue
 
 
 @pytest.mark.parametrize("cls", [PPO, PQN])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_loop_of_ones_own_is_learn(cls, mode):
-    """The same bits as learn's loop, whatever resets; test_swap.py has DQN and A2C."""
+def test_an_own_loop_equals_learn(cls, mode):
+    """A loop of begin, act and observe gives the bits of learn; test_swap.py tests DQN and A2C."""
 
     def made():
         return vector(mode, 3, lambda i: gymnasium.make("CartPole-v1"))

@@ -1,4 +1,4 @@
-"""Learning curves: what learn records, and how it is drawn."""
+"""Learning curves: the recorded points and the plots."""
 
 import math
 
@@ -31,7 +31,7 @@ def curve_of(seconds, apart=0.1, rate=1000):
     return clock, curve
 
 
-def test_points_are_thinned_and_stay_even():
+def test_points_are_thinned_evenly():
     clock, curve = curve_of(2000)
     assert MOST / 2 <= len(curve.seconds) == len(curve.steps) == len(curve.returns) <= MOST
     assert curve.seconds[0] == 0 and curve.seconds[-1] > 1990
@@ -40,7 +40,7 @@ def test_points_are_thinned_and_stay_even():
     assert curve.steps == [round(1000 * s) for s in curve.seconds]
     before = len(curve.seconds)
     curve.add(2_000_000, 1.0)
-    assert len(curve.seconds) == before  # a moment ago there was one
+    assert len(curve.seconds) == before  # the latest point is recent, so no point is added
     curve.add(2_000_000, 1.0, last=True)
     assert len(curve.seconds) == before + 1 and curve.seconds_at(1_000_000) == pytest.approx(1000)
 
@@ -55,7 +55,7 @@ def test_time_between_two_calls_does_not_count():
     assert curve.seconds[-1] == pytest.approx(15) and curve.evaluations == [(pytest.approx(15), 15_000, 2.0)]
 
 
-def test_learn_records():
+def test_learn_records_returns_and_evaluations():
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         model.learn(400, eval_freq=200, n_eval_episodes=2)
         curve = model.learning_curve
@@ -70,7 +70,7 @@ def test_learn_records():
 
 
 def axes_of(monkeypatch, path, *curves):
-    """What is drawn, as matplotlib has it."""
+    """Returns the axes of the figure that is drawn."""
     from matplotlib.figure import Figure
 
     drawn = []
@@ -80,7 +80,7 @@ def axes_of(monkeypatch, path, *curves):
     return drawn[0].axes
 
 
-def test_minutes_below_and_steps_above(monkeypatch, tmp_path):
+def test_axes_show_minutes_below_and_steps_above(monkeypatch, tmp_path):
     clock, curve = curve_of(600)
     curve.add_evaluation(600_000, 7.0)
     below, above = axes_of(monkeypatch, tmp_path / "curve.png", curve)
@@ -95,7 +95,7 @@ def test_minutes_below_and_steps_above(monkeypatch, tmp_path):
         assert image.format == "PNG" and image.width > image.height > 300
 
 
-def test_several_side_by_side(tmp_path):
+def test_several_curves_are_side_by_side(tmp_path):
     curves = [curve_of(seconds)[1] for seconds in (0.2, 5, 100)] + [LearningCurve("nothing yet")]
     plots.save_curves(tmp_path / "one.png", curves[1])
     plots.save_curves(tmp_path / "all.png", *curves)
@@ -106,7 +106,7 @@ def test_several_side_by_side(tmp_path):
     assert not (tmp_path / "none.png").exists()
 
 
-def test_no_window_and_no_global_settings(process):
+def test_plotting_does_not_import_pyplot(process):
     process("""
 import sys
 from paceline import plots
@@ -117,7 +117,7 @@ assert "matplotlib" in sys.modules and "matplotlib.pyplot" not in sys.modules
 """)
 
 
-def test_without_matplotlib(process):
+def test_missing_matplotlib_is_named(process):
     done = process(
         """
 import sys

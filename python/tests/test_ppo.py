@@ -1,6 +1,6 @@
-"""PPO on built-in environments and on Gymnasium's: keywords, minibatches, records, files, masks.
+"""PPO on built-in and on Gymnasium environments: keywords, minibatches, records, files, masks.
 
-What it shares with A2C is in test_a2c.py.
+test_a2c.py tests what PPO and A2C share.
 """
 
 import csv
@@ -33,7 +33,7 @@ def small(**keywords):
 # ---------------------------------------------------------------- keywords
 
 
-def test_the_constructor_is_stable_baselines3s():
+def test_constructor_arguments_equal_those_of_stable_baselines3():
     positional = (
         "policy env learning_rate n_steps batch_size n_epochs gamma gae_lambda clip_range clip_range_vf normalize_advantage ent_coef "
         "vf_coef max_grad_norm use_sde sde_sample_freq rollout_buffer_class rollout_buffer_kwargs target_kl stats_window_size "
@@ -50,14 +50,14 @@ def test_the_constructor_is_stable_baselines3s():
     assert {name: defaults[name] for name in want} == want
 
 
-def test_against_stable_baselines3s_signature():
+def test_signature_equals_that_of_installed_stable_baselines3():
     theirs = pytest.importorskip("stable_baselines3").PPO
     wanted = {name: p.default for name, p in inspect.signature(theirs).parameters.items()}
     mine = {name: p.default for name, p in inspect.signature(PPO).parameters.items() if p.kind is not p.KEYWORD_ONLY}
     assert list(wanted) == list(mine) and wanted == mine
 
 
-def test_ranges_are_numbers_or_schedules():
+def test_clip_ranges_are_numbers_or_schedules():
     assert settings({"clip_range": 0.1}) == {"clip_range": 0.1, "clip_range_schedule": None}
     assert settings({"clip_range": linear(0.2)}) == {"clip_range": 0.2, "clip_range_schedule": "0.0:0.2,1.0:0"}
     assert settings({"clip_range_vf": None}) == {"clip_range_vf": None, "clip_range_vf_schedule": None}
@@ -71,8 +71,10 @@ def test_ranges_are_numbers_or_schedules():
         small(clip_range=-1)
 
 
-def test_updates_as_stable_baselines3_counts_them(tmp_path):
-    """Its PPO counts passes over a rollout, of which target_kl may leave some out; its A2C counts rollouts."""
+def test_n_updates_is_counted_as_in_stable_baselines3(tmp_path):
+    """_n_updates counts the passes over a rollout in PPO and the rollouts in A2C. target_kl skips
+    passes.
+    """
     keywords = {"n_steps": 16, "batch_size": 8, "num_envs": 2, "n_epochs": 3, "seed": 1}
     with PPO("MlpPolicy", "CartPole-v1", **keywords) as model:
         model.set_logger(configure(tmp_path, ["csv"]))
@@ -83,7 +85,7 @@ def test_updates_as_stable_baselines3_counts_them(tmp_path):
     assert [float(row["train/n_updates"]) for row in rows if row["train/n_updates"]][-1] in (4 * 3, 5 * 3)
     with PPO("MlpPolicy", "CartPole-v1", **keywords, target_kl=1e-9) as model:
         model.learn(5 * 32)
-        assert model._n_updates == 5  # one begun for each rollout
+        assert model._n_updates == 5  # one pass was started in each rollout
     with A2C("MlpPolicy", "CartPole-v1", seed=1) as model:
         model.learn(100)
         assert model._n_updates == model.stats["updates"] == 20
@@ -101,12 +103,12 @@ def test_updates_as_stable_baselines3_counts_them(tmp_path):
         ({"policy_kwargs": {"optimizer_class": "SGD"}}, "must be RMSprop, RMSpropTFLike or Adam"),
     ],
 )
-def test_what_is_not_built_is_refused(keywords, says):
+def test_unsupported_keywords_are_refused(keywords, says):
     with pytest.raises(ConfigError, match=says):
         small(**keywords)
 
 
-def test_keywords_of_other_methods_say_whose_they_are():
+def test_keywords_of_other_methods_name_the_method():
     with pytest.raises(TypeError, match="'buffer_size': the replay memory and the target network are DQN's alone"):
         small(buffer_size=1000)
 
@@ -121,7 +123,7 @@ def test_every_setting_is_a_keyword_or_explained():
     assert {s.name for s in describe("ppo")} - by_others <= set(PPO.keywords())
 
 
-def test_python_defaults_are_the_librarys():
+def test_python_defaults_equal_the_library_defaults():
     defaults = {name: p.default for name, p in inspect.signature(PPO).parameters.items()}
     for setting in describe("ppo"):
         mine = defaults.get(setting.name)
@@ -133,7 +135,7 @@ def test_python_defaults_are_the_librarys():
         config.close()
 
 
-def test_odd_sizes_of_minibatches_are_said_once():
+def test_odd_minibatch_sizes_give_one_warning():
     with pytest.warns(PacelineWarning, match="batch_size: 24 does not divide n_steps .* a minibatch of 8 steps"), small(batch_size=24) as m:
         assert m.learn(32).stats["updates"] == 3 * 2
     with pytest.warns(PacelineWarning, match="batch_size: 64 is more than .* whole rollouts of 32 steps"), small(batch_size=64) as m:
@@ -154,7 +156,7 @@ def test_learn_counts_and_reports():
 
 def test_target_kl_ends_updates():
     with small(target_kl=1e-9) as model:
-        # The first minibatch of an update is of the policy that acted.
+        # In the first minibatch of an update the policy is the one that acted, so its KL is 0.
         assert model.learn(320).stats["updates"] == 10
         assert model.stats["rollouts"] == 10
     with small(target_kl=1e-9, target_kl_check="epoch") as model:
@@ -166,7 +168,7 @@ def weights(steps=320, **keywords):
         return model.learn(steps).hashes().weights
 
 
-def test_keywords_change_what_is_learnt():
+def test_every_keyword_changes_the_weights():
     results = [
         weights(**keywords)
         for keywords in (
@@ -180,7 +182,7 @@ def test_keywords_change_what_is_learnt():
     assert {weights(num_threads=n) for n in (1, 2)} == {results[0]}
 
 
-def test_environments_stepped_from_python():
+def test_same_step_and_disabled_agree_in_environments_stepped_from_python():
     def run(env):
         with PPO("MlpPolicy", env, **TINY) as model:
             model.learn(320)
@@ -190,12 +192,12 @@ def test_environments_stepped_from_python():
         run(vector(mode, 2)) for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP)
     )
     assert same == disabled and same[1:] == (20, 320)
-    # In NEXT_STEP a round that resets is no step, so that more rounds are needed.
+    # In NEXT_STEP a round that resets is no step, so more rounds are needed.
     assert following[0] != same[0] and following[1] > 20 and following[2] == 320
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rollouts_are_counted_in_rounds(mode):
+def test_a_rollout_is_n_steps_rounds_in_every_mode(mode):
     class Count(BaseCallback):
         def __init__(self):
             super().__init__()
@@ -209,7 +211,7 @@ def test_rollouts_are_counted_in_rounds(mode):
         assert count.ends[:-1] == list(range(8, count.ends[-1], 8)) and len(count.ends) >= 3
 
 
-def test_it_learns():
+def test_tuned_preset_learns_cartpole():
     for seed in (1, 2):
         with PPO.from_preset("tuned", "CartPole-v1", seed=seed) as model:
             model.learn(40_000)
@@ -217,8 +219,11 @@ def test_it_learns():
 
 
 @pytest.mark.slow
-def test_a_stop_is_heard_in_mid_update_and_nothing_is_lost(tmp_path):
-    """An update of some seconds, stopped, saved, and continued in both: the bits of a run that was not stopped."""
+def test_a_run_stopped_inside_an_update_continues_with_the_same_bits(tmp_path):
+    """A run that is stopped in a long update, saved and continued equals an uninterrupted run.
+
+    The stopped model and the loaded model continue.
+    """
     heavy = {**TINY, "n_steps": 128, "batch_size": 32, "n_epochs": 40, "policy_kwargs": {"net_arch": [512, 512]}, "num_envs": 4}
     with PPO("MlpPolicy", "CartPole-v1", **heavy) as model:
         whole = model.learn(1024).hashes()
@@ -234,7 +239,8 @@ def test_a_stop_is_heard_in_mid_update_and_nothing_is_lost(tmp_path):
         stopper.start()
         model.learn(1024)
         stopper.join()
-        # 16 minibatches an epoch: the update was in progress, and is not finished for a look.
+        # An epoch has 16 minibatches: the update is unfinished, and reading stats does not finish
+        # it.
         done = model.stats["updates"]
         assert 0 < done < updates and done % (16 * 40)
         model.save(tmp_path / "half", replay=True)
@@ -251,7 +257,7 @@ def test_a_stop_is_heard_in_mid_update_and_nothing_is_lost(tmp_path):
 
 
 @pytest.mark.parametrize("first", [96, 100])
-def test_save_and_resume_bit_for_bit(tmp_path, first):
+def test_a_resumed_run_equals_an_uninterrupted_run(tmp_path, first):
     whole = weights(640, clip_range=linear(0.2))
     with small(clip_range=linear(0.2)) as model:
         model.learn(640, callback=lambda locals, globals: model.num_timesteps < first)
@@ -264,7 +270,7 @@ def test_save_and_resume_bit_for_bit(tmp_path, first):
         A2C.load(tmp_path / "half")
 
 
-def test_records_have_stable_baselines3s_keys(capsys):
+def test_records_have_the_keys_of_stable_baselines3(capsys):
     with small(verbose=1) as model:
         model.learn(96)
     out = capsys.readouterr().out
@@ -279,7 +285,7 @@ def test_records_have_stable_baselines3s_keys(capsys):
 # ------------------------------------------------- stable-baselines3's files
 
 
-def test_a_file_of_stable_baselines3(tmp_path):
+def test_a_loaded_sb3_file_acts_the_same(tmp_path):
     theirs = pytest.importorskip("stable_baselines3")
     reference = theirs.PPO("MlpPolicy", "CartPole-v1", n_steps=64, n_epochs=2, clip_range=0.1, seed=0).learn(128)
     reference.save(tmp_path / "theirs")
@@ -296,7 +302,7 @@ def test_a_file_of_stable_baselines3(tmp_path):
             np.testing.assert_array_equal(value, reference.policy.predict_values(torch.as_tensor(obs)))
 
 
-def test_schedules_of_such_a_file():
+def test_schedules_of_an_sb3_file_are_read():
     from paceline.compat._sb3_file import _scheduled
 
     assert _scheduled({"value_schedule": "ConstantSchedule(val=0.2)"}) == 0.2
@@ -305,8 +311,8 @@ def test_schedules_of_such_a_file():
     assert _scheduled({":type:": "function"}) is None
 
 
-def test_a_checkpoint_in_mid_update_has_a_part_for_it(tmp_path):
-    """So that files of other moments stay as they are."""
+def test_only_checkpoints_inside_an_update_have_update_json(tmp_path):
+    """Files saved outside an update do not change."""
     with small() as model:
         model.learn(64)
         model.save(tmp_path / "a", replay=True)

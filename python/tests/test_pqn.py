@@ -1,6 +1,6 @@
-"""PQN on built-in environments and on Gymnasium's: keywords, layer normalisation, epsilon, files.
+"""PQN on built-in and on Gymnasium environments: keywords, layer normalisation, epsilon, files.
 
-What every method does is in test_a2c.py and test_ppo.py.
+test_a2c.py and test_ppo.py test what all methods share.
 """
 
 import inspect
@@ -29,7 +29,7 @@ def weights(steps=320, **keywords):
         return model.learn(steps).hashes().weights
 
 
-def test_python_defaults_are_the_librarys():
+def test_python_defaults_equal_the_library_defaults():
     defaults = {name: p.default for name, p in inspect.signature(PQN).parameters.items()}
     for setting in describe("pqn"):
         mine = defaults.get(setting.name)
@@ -46,7 +46,7 @@ def test_python_defaults_are_the_librarys():
     assert {s.name for s in describe("pqn")} - by_others <= set(PQN.keywords())
 
 
-def test_keywords():
+def test_every_keyword_changes_the_weights():
     kwargs = {"net_arch": (8, 4), "activation_fn": "Tanh", "optimizer_kwargs": {"eps": 1e-5}}
     assert settings({"policy_kwargs": kwargs}) == {"net_arch": [8, 4], "activation_fn": "tanh", "radam_eps": 1e-5}
     for keywords, says in (
@@ -76,13 +76,13 @@ def test_learn_counts_and_reports():
         stats = model.stats
         assert stats["rollouts"] == 10 and stats["updates"] == stats["updates_due"] == 10 * 3 * 2
         assert math.isfinite(stats["td_loss"]) and math.isfinite(stats["q_value"]) and stats["grad_norm"] > 0
-        # Along a line over half of the run, of 80 rounds.
+        # Epsilon falls linearly over half of the run's 80 rounds.
         np.testing.assert_allclose(seen, np.interp(np.arange(4, 321, 4), [0, 160], [1, 0.001]), atol=1e-12)
         obs = np.zeros((400, 4), np.float32)
         assert len(set(model.predict(obs, deterministic=True)[0].tolist())) == 1
 
 
-def test_parameters_of_normalisations():
+def test_layer_norms_have_parameters():
     with PQN("CnnPolicy", "Catch-v0", num_envs=2, n_steps=8, batch_size=8, seed=1, layer_norm="all") as model:
         arrays = model.learn(32).get_parameters()["policy"]
         shapes = {name: array.shape for name, array in arrays.items()}
@@ -90,7 +90,7 @@ def test_parameters_of_normalisations():
         assert shapes["features_extractor.linear.1.bias"] == (512,) and shapes["q_net.0.weight"] == (3, 512)
 
 
-def test_environments_stepped_from_python():
+def test_same_step_and_disabled_agree_in_environments_stepped_from_python():
     def run(env):
         with PQN("MlpPolicy", env, **TINY) as model:
             return model.learn(320).hashes(), model.stats["rollouts"]
@@ -112,7 +112,7 @@ def test_masks_are_refused():
 
 
 @pytest.mark.parametrize("first", [96, 100])
-def test_save_and_resume_bit_for_bit(tmp_path, first):
+def test_a_resumed_run_equals_an_uninterrupted_run(tmp_path, first):
     whole = weights(640)
     with small() as model:
         model.learn(640, callback=lambda locals, globals: model.num_timesteps < first)
@@ -126,7 +126,7 @@ def test_save_and_resume_bit_for_bit(tmp_path, first):
 
 
 @pytest.mark.slow
-def test_it_learns():
+def test_tuned_preset_learns_cartpole():
     for seed in (1, 2):
         with PQN.from_preset("tuned", "CartPole-v1", seed=seed) as model:
             model.learn(200_000)

@@ -1,19 +1,19 @@
-"""What belongs to the whole process: fork, exit, warnings, the host's floating-point mode."""
+"""The library in a host process: fork, exit, warnings, floating-point mode."""
 
 import platform
 
 import pytest
 
 
-def test_fork_after_loading(process):
+def test_fork_after_loading_is_refused(process):
     assert process("fork_after.py").stdout.endswith("done\n")
 
 
-def test_fork_before_loading(process):
+def test_fork_before_loading_works(process):
     assert process("fork_before.py").stdout.endswith("done\n")
 
 
-def test_exit_in_the_middle_of_a_run(process):
+def test_exit_during_a_run_is_clean(process):
     for _ in range(5):
         done = process("exit_in_run.py")
         assert done.stdout == "leaving\n" and done.stderr == ""
@@ -41,7 +41,7 @@ def test_unclosed_models_warn_in_development_mode(process, end):
 AT_EXIT = """
 import atexit, warnings
 
-@atexit.register  # the first, so that it runs behind all others: weakref.finalize's, the package's
+@atexit.register  # registered first, so it runs after the handlers of weakref.finalize and of the package
 def ask():
     for describe, number in describing:
         try:
@@ -54,12 +54,12 @@ from paceline import DQN, _lib, make_vec
 from paceline.errors import HandleError
 warnings.simplefilter("ignore", ResourceWarning)
 envs, model = make_vec("CartPole-v1", num_envs=8, batch_size=2), DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL)
-envs.async_reset(seed=1)  # under way at the end: the threads write in arrays that the interpreter frees
+envs.async_reset(seed=1)  # steps in progress at exit write to arrays that the interpreter frees
 describing = [(_lib.lib().paceline_vec_describe, envs._handle.value), (_lib.lib().paceline_trainer_describe, model._native.handle.value)]
 """
 
 
-def test_what_nobody_closed_is_freed_before_the_interpreter(process):
+def test_unclosed_objects_are_freed_at_exit(process):
     done = process(AT_EXIT, options=())
     assert done.stderr == "" and done.stdout == "paceline_vec: the handle was freed\npaceline_trainer: the handle was freed\n"
 
@@ -73,7 +73,7 @@ unsigned mode(void) { return _mm_getcsr(); }
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is x86-64's")
 @pytest.mark.parametrize("env", ["CartPole-v1", "Catch-v0"])
-def test_the_hosts_floating_point_mode_changes_nothing(process, compile_c, env):
+def test_the_floating_point_mode_of_the_host_changes_no_result(process, compile_c, env):
     host = compile_c(SET_FLUSH_TO_ZERO, "libhost.so", "-shared", "-fPIC")
     plain = process("hashes.py", env).stdout
     assert len(plain.split()) == 3
@@ -81,19 +81,19 @@ def test_the_hosts_floating_point_mode_changes_nothing(process, compile_c, env):
 
 
 def test_the_environment_may_be_empty(process):
-    """No variable of ours is needed."""
+    """The library needs no environment variable."""
     process(CASE + "model.close()", env={"HOME": "", "PATH": "", "GOMAXPROCS": ""})
 
 
-def test_loading_after_other_libraries(process):
+def test_the_library_loads_after_other_libraries(process):
     process("import gymnasium, numpy; from paceline import _lib; _lib.lib()", options=())
 
 
 @pytest.mark.slow
-def test_small_files_cost_little(process, tmp_path):
-    """No file of 4 MB costs more than 100 MB to open, whatever it says; prints the most that one took."""
+def test_small_files_take_little_memory(process, tmp_path):
+    """Opening any file of 4 MB takes at most 100 MB of memory. The test prints the maximum."""
     print(process("small_files.py", tmp_path, options=()).stdout)
 
 
-def test_other_threads_go_on_beside_learn(process):
+def test_other_threads_run_during_learn(process):
     process("beside.py", options=())

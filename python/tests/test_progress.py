@@ -1,4 +1,4 @@
-"""The line of progress_bar=True and of `paceline train`, by a clock that the test sets."""
+"""The progress line of progress_bar=True and of `paceline train`, with a simulated clock."""
 
 import io
 import math
@@ -23,13 +23,15 @@ class Terminal(io.StringIO):
 
 
 def bursts(seconds, period, busy):
-    """A count of 1000 a second that grows in the first part of every period alone."""
+    """Returns a function of time: 1000 counts a second on average, all in the first part of each
+    period.
+    """
     whole = math.floor(seconds / period)
     return 1000 * period * (whole + min(1, (seconds - whole * period) / busy))
 
 
 @pytest.mark.parametrize("period, within", [(0.3, 0.005), (0.9, 0.01), (2.3, 0.02), (3.7, 0.06)])
-def test_rates_do_not_jump_with_the_bursts(period, within):
+def test_rates_are_smooth_under_bursts(period, within):
     rate = Rate()
     for tenth in range(600):
         rate.add(tenth / 10, bursts(tenth / 10, period, 0.4 * period))
@@ -37,7 +39,7 @@ def test_rates_do_not_jump_with_the_bursts(period, within):
             assert rate.per_second() == pytest.approx(1000, rel=within)
 
 
-def test_rates_are_of_the_last_ten_seconds():
+def test_rates_cover_the_last_ten_seconds():
     rate = Rate()
     assert math.isnan(rate.per_second())
     count = 0
@@ -50,12 +52,12 @@ def test_rates_are_of_the_last_ten_seconds():
         if second >= 40:
             assert rate.per_second() == pytest.approx(20)
         count += 100 if second < 30 else 20
-    rate.add(100_000, count + 99_940)  # the last two, where nothing was added for longer
+    rate.add(100_000, count + 99_940)  # after a long gap the rate is that of the last two points
     assert rate.per_second() == pytest.approx(1, rel=0.01)
 
 
 def learn(monkeypatch, out, total=90_000, seconds=90.0, steps_per_second=1000, **more):
-    """A line that is updated twenty times a second; stops after so many seconds."""
+    """Updates a progress line twenty times a second and stops after `seconds`."""
     monkeypatch.setattr("sys.stderr", out)
     clock = Clock()
     stats = {"num_timesteps": 0, "updates": 0, "mean_return": math.nan, "loss": 0.25}
@@ -68,7 +70,7 @@ def learn(monkeypatch, out, total=90_000, seconds=90.0, steps_per_second=1000, *
     return out.getvalue()
 
 
-def test_lines_where_there_is_no_terminal(monkeypatch):
+def test_without_a_terminal_a_line_is_printed_every_ten_seconds(monkeypatch):
     out = learn(monkeypatch, io.StringIO(), seconds=45)
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", out)
     lines = out.splitlines()
@@ -79,12 +81,12 @@ def test_lines_where_there_is_no_terminal(monkeypatch):
     assert "45,000 / 90,000 steps" in lines[-1] and "0:45, 0:45 left" in lines[-1]
 
 
-def test_nothing_is_left_at_the_end(monkeypatch):
+def test_the_last_line_has_no_time_left(monkeypatch):
     out = learn(monkeypatch, io.StringIO(), seconds=90, epsilon=0.05)
     assert out.splitlines()[-1].endswith("  1:30  epsilon 0.050  loss 0.25000") and len(out.splitlines()) == 9
 
 
-def test_a_terminal_s_line_is_rewritten(monkeypatch):
+def test_the_line_of_a_terminal_is_rewritten(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     out = learn(monkeypatch, Terminal(), seconds=20)
     assert out.startswith("\r") and out.endswith("\n") and out.count("\n") == 1
@@ -94,6 +96,6 @@ def test_a_terminal_s_line_is_rewritten(monkeypatch):
     assert lines[-1].startswith("Pong            20,000 / 90,000 steps    1,000 steps/s")
 
 
-def test_hours(monkeypatch):
+def test_long_times_are_shown_in_hours(monkeypatch):
     out = learn(monkeypatch, io.StringIO(), total=10_000_000, seconds=60)
     assert "1:00, 2:45:40 left" in out.splitlines()[-1]

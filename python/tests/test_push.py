@@ -1,4 +1,4 @@
-"""Gymnasium environments stepped from Python: every autoreset mode, every way to fail."""
+"""Gymnasium environments stepped from Python: autoreset modes and failures."""
 
 import gymnasium
 import numpy as np
@@ -16,20 +16,20 @@ PIXELS = {k: v for k, v in SMALL.items() if k != "policy_kwargs"}
 
 
 def learn(env, steps=300, **keywords):
-    """(hashes, stats, the actions each environment took) after so many steps."""
+    """Returns the hashes and stats after training."""
     with DQN("MlpPolicy", env, **{**SMALL, **keywords}) as model:
         model.learn(steps)
         return model.hashes(), model.stats
 
 
-def test_one_environment_gives_the_same_bytes_in_every_mode():
+def test_one_environment_gives_one_result_in_every_mode():
     results = [learn(vector(mode))[0] for mode in MODES]
     single = learn(Counter())[0]
     assert all(result == single for result in results)
     assert learn(Counter(), seed=8)[0] != single
 
 
-def test_images_give_the_same_bytes_in_every_mode():
+def test_images_give_one_result_in_every_mode():
     def run(env):
         with DQN("CnnPolicy", env, **PIXELS) as model:
             return model.learn(100).hashes()
@@ -54,8 +54,10 @@ def test_resets_are_no_steps(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rows_are_what_the_header_says(mode):
-    """Against numbers worked out by hand: episodes of 3 (terminated), 4 (truncated), 5 steps."""
+def test_rows_follow_the_header(mode):
+    """Rows equal numbers computed by hand, for episodes of 3 (terminated), 4 (truncated) and 5
+    steps.
+    """
     source = adapt(vector(mode, 2))
     rows = source.rows
     source.reset(seed=1)
@@ -80,8 +82,8 @@ def test_rows_are_what_the_header_says(mode):
     source.env.close()
 
 
-def test_dense_final_obs_without_a_mask():
-    """As ale-py gives it: a whole array, of which only rows that ended mean anything."""
+def test_dense_final_obs_needs_no_mask():
+    """final_obs may be a full array, as ale-py gives it. Only rows of ended episodes are valid."""
 
     class Dense(SyncVectorEnv):
         def step(self, actions):
@@ -98,16 +100,18 @@ def test_dense_final_obs_without_a_mask():
 
 
 @pytest.mark.filterwarnings("ignore:synchronized")
-def test_modes_and_w1_are_the_same_for_pushed_environments():
-    """W=1 with both switches off is textbook DQN; the table of modes holds for pushed ones too."""
+def test_synchronized_changes_nothing_with_one_environment():
+    """With one environment, synchronized changes nothing, also if the host steps it."""
     for concurrent in (False, True):
         results = [learn(Counter(), concurrent=concurrent, synchronized=s)[0] for s in (False, True)]
         assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_update_that_takes_long_is_waited_for_in_slices(mode):
-    """Act and observe give up every tenth of a second, and what they would have done is done once in the end."""
+def test_waits_for_long_updates_return_to_python(mode):
+    """Act and observe return to Python every tenth of a second. The interrupted work is done only
+    once.
+    """
 
     def run(poll):
         waited = []
@@ -123,7 +127,7 @@ def test_an_update_that_takes_long_is_waited_for_in_slices(mode):
 
 
 class Broken(Counter):
-    """Goes wrong in its 100th step, once."""
+    """Fails once, in its 100th step."""
 
     def __init__(self, number, how):
         super().__init__(number)
@@ -158,7 +162,7 @@ class Broken(Counter):
         ("reward", SpaceError, "environment 0: reward 'much', must be a number"),
     ],
 )
-def test_a_broken_environment_is_reported_and_nothing_is_lost(tmp_path, how, error, says):
+def test_a_failing_environment_is_named_and_learning_continues(tmp_path, how, error, says):
     env = Broken(0, how)
     with DQN("MlpPolicy", env, **SMALL) as model:
         with pytest.raises(error, match=says):
@@ -203,7 +207,7 @@ def test_wrong_vector_results_are_reported():
             model.learn(100)
 
 
-def test_ends_without_a_last_observation_are_terminations_and_said_once():
+def test_ends_without_a_last_observation_are_terminations():
     class Forgetful(SyncVectorEnv):
         def step(self, actions):
             return (*super().step(actions)[:4], {})
@@ -214,7 +218,7 @@ def test_ends_without_a_last_observation_are_terminations_and_said_once():
     with pytest.warns(
         PacelineWarning, match=r"environment 0: its episode ended, but infos\['final_obs'\] has no row for it: the end is learnt"
     ) as said:
-        for _ in range(3 + 4):  # episodes of 3 steps, terminated, and 4, truncated
+        for _ in range(3 + 4):  # episodes of 3 steps (terminated) and 4 steps (truncated)
             source.step()
             assert not rows.truncated.any()
     assert rows.terminated.all() and len(said) == 1
@@ -233,7 +237,7 @@ def test_actions_count_from_the_space_start():
         assert model.predict(np.zeros(4), deterministic=True)[0] in (-1, 0, 1)
 
 
-def test_load_without_the_environment(tmp_path):
+def test_a_model_loads_without_its_environment(tmp_path):
     path = tmp_path / "model.zip"
     with DQN("MlpPolicy", Counter(), **SMALL) as model:
         model.learn(200)
@@ -255,7 +259,7 @@ def test_load_without_the_environment(tmp_path):
         assert model.num_timesteps == 300
 
 
-def test_set_env():
+def test_set_env_replaces_the_environment():
     with DQN("MlpPolicy", Counter(), **SMALL) as model:
         model.learn(102)
         other = Counter(5)
@@ -272,7 +276,7 @@ def test_num_envs_must_agree():
         DQN("MlpPolicy", vector(AutoresetMode.SAME_STEP, 2), **SMALL, num_envs=3)
 
 
-def test_other_spaces_are_refused_at_construction():
+def test_continuous_actions_are_refused():
     class Continuous(Counter):
         action_space = gymnasium.spaces.Box(-1, 1, (2,))
 
@@ -280,7 +284,7 @@ def test_other_spaces_are_refused_at_construction():
         DQN("MlpPolicy", Continuous(), **SMALL)
 
 
-def test_callbacks_see_the_round():
+def test_callbacks_get_the_results_of_each_round():
     seen = []
 
     def look(locals_, globals_):
@@ -295,7 +299,7 @@ def test_callbacks_see_the_round():
     assert seen[2][3][0].tolist() == [0, 1, 0, -1]
 
 
-def test_gymnasiums_own_environments_and_wrappers():
+def test_gymnasium_wrappers_are_supported():
     env = gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
     with DQN("MlpPolicy", env, **SMALL) as model:
         model.learn(200)
@@ -306,10 +310,10 @@ def test_gymnasiums_own_environments_and_wrappers():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_evaluation_of_vector_environments(mode):
+def test_evaluation_plays_vector_environments(mode):
     with DQN("MlpPolicy", Counter(), **SMALL) as model:
         result = model.evaluate(vector(mode, 2), episodes=6)
-        # Each plays episodes of 3, 4 and 5 steps: returns 6, 10 and 15.
+        # Each environment plays episodes of 3, 4 and 5 steps: returns 6, 10 and 15.
         assert result.episodes == 6 and result.mean_return == pytest.approx(31 / 3) and result.mean_length == 4
         assert (result.min_return, result.max_return) == (6, 15)
         assert result.std_return == pytest.approx(np.std([6, 10, 15] * 2, ddof=1))

@@ -1,7 +1,7 @@
-"""The recipe "sb3" beside stable-baselines3's own wrappers, step for step.
+"""The recipe "sb3" equals Stable-Baselines3's Atari wrappers in every step.
 
-What is random there, the frames of NOOP, is fixed to one number on both sides. Where
-stable-baselines3 is not installed, sums that were recorded from it are compared.
+The random number of NOOP frames is fixed on both sides. If Stable-Baselines3 is not installed, the
+tests compare recorded digests.
 """
 
 import hashlib
@@ -17,12 +17,13 @@ needs_sb3 = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("stable_baselines3", "cv2")), reason="stable-baselines3 or OpenCV is not installed"
 )
 
-# With FIRE and lives; without lives; without FIRE; without both; whose lives count down to 0 before the end.
+# Games with FIRE and lives, without lives, without FIRE, without both, and with lives that count
+# down to 0 before the end.
 GAMES = ["Breakout", "Pong", "MsPacman", "Freeway", "Seaquest", "Qbert", "SpaceInvaders", "BeamRider"]
 
 
 class Theirs:
-    """make_atari_env and VecFrameStack(4) of one environment that is reset by hand."""
+    """make_atari_env and VecFrameStack(4) for one environment, which the caller resets."""
 
     def __init__(self, game, noops, **keywords):
         import gymnasium
@@ -51,7 +52,7 @@ class Theirs:
 
 
 def compare(game, noops, steps, ours=None, **keywords):
-    """Plays both with the same actions; returns how many lives and games were over."""
+    """Plays both sides with the same actions. Returns the numbers of lost lives and of games."""
     theirs = Theirs(game, noops, **keywords)
     env = paceline.make_vec(game, 1, autoreset_mode="disabled", recipe="sb3", noop_min=noops, noop_max=noops, **(ours or {}))
     assert env.single_action_space.n == theirs.env.action_space.n
@@ -91,7 +92,7 @@ class Ours:
 
 
 def digest(side, actions, steps=400):
-    """A sum of all that is seen: the observation of every reset and what every step gives."""
+    """Returns a digest of every observation after a reset and every result of a step."""
     sum, rng = hashlib.sha256(side.reset().tobytes()), np.random.default_rng(7)
     for _ in range(steps):
         obs, reward, terminated, truncated = side.step(int(rng.integers(actions)))
@@ -101,7 +102,7 @@ def digest(side, actions, steps=400):
     return sum.hexdigest()[:16]
 
 
-# By stable-baselines3 2.9.2, ale-py 0.12.1 and OpenCV 5.0.0: digest(Theirs(game, 9), ...).
+# digest(Theirs(game, 9), ...) with Stable-Baselines3 2.9.2, ale-py 0.12.1 and OpenCV 5.0.0
 RECORDED = {
     "Breakout": "38c799d24d941bd0",
     "Pong": "73083fdd2a5cf32a",
@@ -115,37 +116,38 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("game", GAMES)
-def test_recorded_sums(game):
+def test_games_have_the_recorded_digests(game):
     ours = Ours(game, 9)
     assert digest(ours, ours.actions) == RECORDED[game]
     ours.env.close()
 
 
-def test_recorded_sum_of_games_that_are_cut_off():
-    ours = Ours("Breakout", 9, max_num_frames_per_episode=160)  # in the third frame of an act
+def test_truncated_games_have_the_recorded_digest():
+    # the limit is in the third frame of a step
+    ours = Ours("Breakout", 9, max_num_frames_per_episode=160)
     assert digest(ours, ours.actions) == "016e2bc52a4b0eb6"
     ours.env.close()
 
 
 @needs_sb3
 @pytest.mark.parametrize("game", GAMES)
-def test_step_for_step(game):
+def test_every_step_equals_stable_baselines3(game):
     lives, games = compare(game, 1 + 3 * GAMES.index(game), 3000)
     assert games or game in ("Pong", "Freeway")
     assert lives or game in ("Pong", "Freeway")
 
 
-# A game so short may end in the frames of NOOP, in FIRE or behind it, or in an act.
+# A short game may end in the NOOP frames, in or after FIRE, or in a step.
 @needs_sb3
 @pytest.mark.parametrize("game", ["Breakout", "Pong", "MsPacman"])
 @pytest.mark.parametrize("frames", [3, 30, 35, 38, 181])
-def test_games_that_are_cut_off(game, frames):
+def test_truncated_games_equal_stable_baselines3(game, frames):
     _, games = compare(game, 30, 200, {"max_num_frames_per_episode": frames}, max_num_frames_per_episode=frames)
     assert games
 
 
 @needs_sb3
-def test_keywords_of_the_wrapper():
+def test_keywords_equal_those_of_the_wrapper():
     ours = {"episodic_life": False, "reward_clipping": False, "frameskip": 2}
     theirs = {"terminal_on_life_loss": False, "clip_reward": False, "frame_skip": 2}
     _, games = compare("Breakout", 5, 1500, ours, wrapper=theirs)

@@ -1,7 +1,7 @@
-"""What recipes show, beside pipelines of our own over ale-py's frames.
+"""Observations and rewards of the recipes equal those of independent pipelines on ale-py's frames.
 
-A pipeline here is written from the papers' descriptions with NumPy and OpenCV; it knows ale-py's
-plain console, one frame at a time, and nothing of the library.
+The pipelines follow the papers' descriptions and use NumPy, OpenCV and ale-py's console, one frame
+at a time. They share no code with the library.
 """
 
 import numpy as np
@@ -25,17 +25,20 @@ def area(grey):
 
 
 def half(grey):
-    """Without the last two rows, the mean of 2 x 2 pixels, a half going up."""
+    """Drops the last two rows and returns the mean of each 2 x 2 block; halves are rounded up."""
     cells = grey[:-2].astype(int).reshape(104, 2, 80, 2).sum(axis=(1, 3))
     return ((cells + 2) // 4).astype(np.uint8)
 
 
 def boxes(lines, size):
-    """Torch's image.scale along the first axis: means over boxes with fractional edges, one
-    float32 operation after the other."""
+    """Torch's image.scale along the first axis: means over boxes with fractional edges.
+
+    The order of the float32 operations is Torch's.
+    """
     scale = np.float32(len(lines)) / np.float32(size)
     means = np.empty((size, *lines.shape[1:]), np.float32)
-    first, begin = 0, np.float32(0)  # the line that the box begins in, and how far in it
+    # the line that contains the box's start, and the offset in this line
+    first, begin = 0, np.float32(0)
     for i in range(size):
         edge = np.float32(i + 1) * scale
         last = int(edge)
@@ -54,18 +57,20 @@ def boxes(lines, size):
 
 
 def luma(rgb):
-    """Luma as Torch computes it, then boxes along the rows and then along the columns; bytes are
-    cut, not rounded."""
+    """Torch's luma, then boxes along the rows and along the columns. Bytes are truncated, not
+    rounded.
+    """
     red, green, blue = (c.astype(np.float64) for c in np.moveaxis(rgb.astype(np.float32) / np.float32(255), 2, 0))
     grey = (0.299 * red + 0.587 * green + 0.114 * blue).astype(np.float32)
     return (boxes(np.ascontiguousarray(boxes(grey.T, 84).T), 84) * np.float32(255)).astype(np.uint8)
 
 
 class Pipeline:
-    """A recipe as the papers describe it, over a console with a frame skip of 1.
+    """A recipe as the papers describe it, on a console with a frame skip of 1.
 
-    Each step lasts 4 frames, fewer if the game ends; the brighter of its last two images goes
-    onto a stack of 4 frames that is black before an episode. Rewards are their signs.
+    A step lasts 4 frames, or fewer if the game ends. The pixelwise maximum of its last two images
+    is pushed onto a stack of 4 frames, which is black before an episode. The reward is the sign of
+    the sum.
     """
 
     colour, all_actions, episodic = False, False, False
@@ -86,7 +91,7 @@ class Pipeline:
                 self.ale.act(ale_py.Action(action))
 
     def start(self, after_life):
-        """Plays what precedes the first observation, and returns its images."""
+        """Plays the frames before the first observation and returns their images."""
         return [self.image()]
 
     def reset(self, after_life=False):
@@ -113,9 +118,11 @@ class Pipeline:
 
 
 class Ale(Pipeline):
-    """FIRE before the first observation. A step that the game's end cuts short shows the frame
-    before once more; if the end comes with the fourth frame, that is not looked at, and the
-    brighter of the step before stands in its place."""
+    """FIRE before the first observation.
+
+    If the game ends within a step, the step shows the frame before it again. If the game ends with
+    the fourth frame, that frame is not used: the maximum of the step before is used instead.
+    """
 
     keywords = {"noop_max": 1}
 
@@ -134,8 +141,11 @@ class Ale(Pipeline):
 
 
 class Mnih2015(Pipeline):
-    """A life is an episode; 2 frames of NOOP, here, before each. The brighter of two also at the
-    beginning, and in each of red, green and blue."""
+    """A life is an episode. Each starts with 2 NOOP frames in this test.
+
+    The first observation is also a maximum of two images. The maximum is taken for red, green and
+    blue.
+    """
 
     keywords = {"noop_min": 2, "noop_max": 3}
     colour = episodic = True
@@ -150,14 +160,14 @@ class Mnih2015(Pipeline):
 
 
 class Machado2018(Pipeline):
-    """All 18 actions, no frames before the first observation; sticky actions are left out."""
+    """All 18 actions, no frames before the first observation. The test has no sticky actions."""
 
     keywords = {"repeat_action_probability": 0}
     all_actions = True
 
 
 class StookeAbbeel(Pipeline):
-    """A life is an episode; NOOP, FIRE and UP before each, as far as the game has them."""
+    """A life is an episode. Each starts with NOOP, FIRE and UP, if the game has them."""
 
     keywords = {"noop_min": 0, "noop_max": 1}
     episodic = True
@@ -180,7 +190,7 @@ def test_all_recipes_are_tested():
 
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("recipe", PIPELINES)
-def test_recipe(recipe, game):
+def test_a_recipe_equals_its_pipeline(recipe, game):
     side = PIPELINES[recipe](consoles.roms()[game])
     keywords = {**side.keywords, "recipe": recipe}
     env = paceline.make_vec(f"atari/{game}", 1, autoreset_mode="disabled", **keywords)
@@ -189,7 +199,7 @@ def test_recipe(recipe, game):
     assert np.array_equal(obs[0], side.reset())
     rng, lost, over = np.random.default_rng(3), 0, 0
     for step in range(300 if game == "breakout" else 150):
-        # FIRE alone lets Breakout's ball fall, so that games end.
+        # Long runs of FIRE lose the ball in Breakout, so games end.
         action = int(rng.integers(len(side.actions))) if step % 40 < 20 else FIRE
         obs, rewards, terminated, truncated, infos = env.step([action])
         wanted, reward, ended = side.step(action)
@@ -209,13 +219,13 @@ def test_recipe(recipe, game):
 
 
 @pytest.mark.parametrize("game", slow_but(GAMES, vector.GAMES))
-def test_beside_vector_env(game):
-    """The long comparison, and the table, is atari/vector.py."""
+def test_recipe_ale_equals_vector_env(game):
+    """atari/vector.py has the long comparison and its table."""
     assert (found := vector.compare(game, 200)).none(), found
 
 
 @pytest.mark.parametrize("keywords", vector.VARIANTS, ids=lambda k: ",".join(f"{a}={b}" for a, b in k.items()))
-def test_keywords_beside_vector_env(keywords):
+def test_keywords_equal_those_of_vector_env(keywords):
     for game in ("breakout", "seaquest"):
         found = vector.compare(game, 60, envs=1, **keywords)
         assert found.none(), f"{game}: {found}"

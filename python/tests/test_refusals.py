@@ -1,4 +1,4 @@
-"""What no method has: each says so when a model is made."""
+"""Spaces and policies that no method supports are refused when a model is made."""
 
 import gymnasium
 import numpy as np
@@ -20,7 +20,7 @@ class Moves(Walk):
 
 @every
 @pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)], ids=str)
-def test_actions_that_are_not_one_of_several(cls, space):
+def test_action_spaces_other_than_discrete_are_refused(cls, space):
     says = f"action space: {type(space).__name__}, must be Discrete"
     envs = gymnasium.vector.SyncVectorEnv([lambda: Moves(space)] * 2)
     for env in (Moves(space), envs, (spaces.Box(-1, 1, (3,)), space)):
@@ -39,19 +39,19 @@ def test_actions_that_are_not_one_of_several(cls, space):
     ],
     ids=str,
 )
-def test_observations_that_cnn_policy_cannot_see(cls, space, says):
+def test_observations_unsuitable_for_cnn_policy_are_refused(cls, space, says):
     with pytest.raises(ConfigError, match=says):
         cls("CnnPolicy", (space, spaces.Discrete(2)), num_envs=2)
 
 
 @every
 @pytest.mark.parametrize("policy", ["MlpLstmPolicy", "CnnLstmPolicy", "MultiInputLstmPolicy", type("RecurrentActorCriticPolicy", (), {})])
-def test_recurrent_policies(cls, policy):
+def test_recurrent_policies_are_refused(cls, policy):
     with pytest.raises(ConfigError, match="^policy: .*, must be 'MlpPolicy', 'CnnPolicy' or 'auto': recurrent networks are not built$"):
         cls(policy, "CartPole-v1")
 
 
-def test_pqn_has_no_policy_of_stable_baselines3s():
+def test_pqn_has_no_sb3_policy():
     says = "policy: stable-baselines3 has no network of PQN's; get_parameters has the weights as arrays"
     with PQN("MlpPolicy", "CartPole-v1", num_envs=4) as model, pytest.raises(ConfigError, match=says):
         model.policy  # noqa: B018

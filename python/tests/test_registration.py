@@ -1,4 +1,4 @@
-"""gymnasium.make_vec and gymnasium.make of the library's environments, in Gymnasium's own wrappers."""
+"""The library's environments in gymnasium.make_vec, gymnasium.make and Gymnasium's wrappers."""
 
 import subprocess
 import sys
@@ -17,10 +17,10 @@ from test_vec import make
 ENTRY = {"vectorization_mode": "vector_entry_point"}
 
 
-def test_names_are_the_librarys():
+def test_registered_ids_equal_the_names_of_the_library():
     camel = ["".join(word[:1].upper() + word[1:] for word in name[6:].split("_")) for name in vec.names() if name.startswith("atari/")]
     assert sorted(registration.ATARI) == sorted(camel)
-    assert set(registration.CLASSIC) <= set(vec.names())  # load_env adds others
+    assert set(registration.CLASSIC) <= set(vec.names())  # load_env adds more names
     assert {f"paceline/{game}-v0" for game in registration.ATARI} <= set(gymnasium.registry)
 
 
@@ -30,13 +30,13 @@ def test_importing_registers_and_loads_nothing():
         "assert not {'paceline.envs.vec', 'paceline._lib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
-    # Gymnasium imports the package itself where it is named.
+    # Gymnasium imports the package that the id names.
     code = "import gymnasium; gymnasium.make('paceline:paceline/CartPole-v1').reset()"
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "Catch-v0", "Pong-v0"])
-def test_make_vec(id):
+def test_gymnasium_make_vec_returns_the_native_vector(id):
     name = id.removesuffix("-v0") if id == "Pong-v0" else id
     make(name)
     envs = gymnasium.make_vec(f"paceline/{id}", num_envs=3, **ENTRY)
@@ -53,7 +53,7 @@ def test_make_vec(id):
 
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Bricks-v0", "Pong-v0"])
-def test_make_passes_gymnasiums_checker(id):
+def test_make_passes_check_env(id):
     make(id.removesuffix("-v0") if id == "Pong-v0" else id)
     env = gymnasium.make(f"paceline/{id}", render_mode="rgb_array")
     check_env(env.unwrapped)
@@ -63,13 +63,13 @@ def test_make_passes_gymnasiums_checker(id):
     env.close()
 
 
-def test_spaces_are_gymnasiums():
+def test_spaces_equal_those_of_gymnasium():
     for id in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0"):
         ours, theirs = gymnasium.make(f"paceline/{id}"), gymnasium.make(id)
         assert ours.observation_space == theirs.observation_space and ours.action_space == theirs.action_space
 
 
-def test_sync_and_async_of_gymnasium():
+def test_sync_and_async_vectors_give_the_same_observations():
     for mode, keywords in (("sync", {}), ("async", {"context": "spawn"})):
         envs = gymnasium.make_vec("paceline/CartPole-v1", num_envs=2, vectorization_mode=mode, vector_kwargs=keywords)
         obs, _ = envs.reset(seed=4)
@@ -81,7 +81,7 @@ def test_sync_and_async_of_gymnasium():
 
 
 def play(envs, steps=250):
-    """All results of a run."""
+    """Returns all results of a run."""
     out = [envs.reset(seed=3)]
     envs.action_space.seed(3)
     for _ in range(steps):
@@ -90,7 +90,7 @@ def play(envs, steps=250):
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
-def test_record_episode_statistics(mode):
+def test_record_episode_statistics_counts_episodes(mode):
     envs = wrappers.RecordEpisodeStatistics(gymnasium.make_vec("paceline/CartPole-v1", num_envs=3, autoreset_mode=mode, **ENTRY))
     lengths, running = [], np.zeros(3)
     for _, reward, terminated, truncated, infos in play(envs)[1:]:
@@ -103,14 +103,14 @@ def test_record_episode_statistics(mode):
     assert len(lengths) > 10 and len(envs.return_queue) > 10
 
 
-def test_normalising_wrappers():
+def test_normalising_wrappers_work():
     envs = gymnasium.make_vec("paceline/CartPole-v1", num_envs=4, **ENTRY)
     envs = wrappers.NormalizeReward(wrappers.NormalizeObservation(envs))
     last = play(envs)[-1]
     assert np.isfinite(last[0]).all() and abs(envs.env.obs_rms.mean).max() < 1 and np.std(last[1]) < 1
 
 
-def test_clip_and_transform():
+def test_clip_and_transform_wrappers_work():
     envs = gymnasium.make_vec("paceline/MountainCar-v0", num_envs=2, **ENTRY)
     envs = wrappers.TransformObservation(wrappers.ClipReward(envs, -0.5, 0.5), lambda obs: obs * 2)
     plain = gymnasium.make_vec("paceline/MountainCar-v0", num_envs=2, **ENTRY)
@@ -119,7 +119,7 @@ def test_clip_and_transform():
         assert (ours[1] == -0.5).all() and (theirs[1] == -1).all()
 
 
-def test_infos_as_lists():
+def test_infos_become_lists_of_dicts():
     make("Pong")
     envs = wrappers.DictInfoToList(gymnasium.make_vec("paceline/Pong-v0", num_envs=2, **ENTRY))
     for *_, infos in play(envs, 3):
@@ -127,7 +127,7 @@ def test_infos_as_lists():
         assert infos[1]["recipe"] == "ale" and infos[0]["lives"] == 0
 
 
-def test_record_video(tmp_path):
+def test_record_video_writes_mp4(tmp_path):
     pytest.importorskip("moviepy", reason="moviepy is not installed")
     envs = gymnasium.make_vec("paceline/CartPole-v1", num_envs=2, render_mode="rgb_array", **ENTRY)
     envs = wrappers.RecordVideo(envs, str(tmp_path), video_length=20, disable_logger=True)
@@ -136,7 +136,7 @@ def test_record_video(tmp_path):
     assert [path.suffix for path in tmp_path.iterdir()] == [".mp4"] * len(list(tmp_path.iterdir())) and list(tmp_path.iterdir())
 
 
-def test_render_of_every_environment():
+def test_every_environment_renders_moving_images():
     for id in [*registration.CLASSIC, "Pong", "Breakout"]:
         envs = make(id, 2, render_mode="rgb_array") if id != "Breakout" else make("Pong", 2, render_mode="rgb_array", frameskip=2)
         envs.reset(seed=1)

@@ -1,4 +1,4 @@
-"""model.replay_buffer: transitions that are read, sampled and added from Python."""
+"""model.replay_buffer: Python reads, samples and adds transitions."""
 
 import gymnasium
 import numpy as np
@@ -11,8 +11,8 @@ from paceline.errors import ConfigError, PacelineError, SpaceError
 SHAPES = [(5, 4), (5, 1), (5, 4), (5, 1), (5, 1)]
 
 
-def test_samples_are_what_the_environment_gave():
-    """Counter's observations and rewards say what belongs together."""
+def test_samples_are_transitions_of_the_environment():
+    """Counter's observations and rewards identify each transition."""
     with DQN("MlpPolicy", Counter(), **SMALL) as model:
         model.learn(300)
         size = int(model.stats["replay_size"])
@@ -24,14 +24,15 @@ def test_samples_are_what_the_environment_gave():
         obs, action, after, done, reward = (x.T for x in batch)
         last = obs[2] + 1 == 3 + obs[1] % 3
         np.testing.assert_array_equal(reward[0], obs[2] + 1)
-        np.testing.assert_array_equal(done[0] == 1, last & (obs[1] % 2 == 0))  # odd episodes are truncated
+        # odd episodes are truncated
+        np.testing.assert_array_equal(done[0] == 1, last & (obs[1] % 2 == 0))
         going = done[0] == 0
         np.testing.assert_array_equal(after[:, ~going], 0)
         np.testing.assert_array_equal(after[:, going], np.stack([obs[0], obs[1], obs[2] + 1, action[0]])[:, going])
     assert 0 < every.dones.sum() < size and len(drawn.dones) == 5
 
 
-def test_sampling_draws_from_a_stream_of_its_own():
+def test_sampling_does_not_change_the_run():
     def run(sampled):
         with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
             draws = []
@@ -46,7 +47,7 @@ def test_sampling_draws_from_a_stream_of_its_own():
     assert all(np.array_equal(a, b) for a, b in zip(first, second)) and not np.array_equal(first[0], first[5])
 
 
-def test_demonstrations_are_there_at_once_and_are_learnt_from():
+def test_added_transitions_are_visible_at_once_and_learnt_from():
     env = gymnasium.make("CartPole-v1")
     with DQN("MlpPolicy", env, **{**SMALL, "learning_starts": 0}) as model:
         buffer = model.replay_buffer
@@ -60,7 +61,8 @@ def test_demonstrations_are_there_at_once_and_are_learnt_from():
         assert buffer.size() == 40
         got = buffer.read([0, 3, 7])
         np.testing.assert_array_equal(got.observations[:, 0], [0, 3, 7])
-        np.testing.assert_array_equal(got.next_observations[:, 0], [1, 0, 8])  # zeros after an end, which 7 is not
+        # next_observations is 0 after a termination; transition 7 is truncated
+        np.testing.assert_array_equal(got.next_observations[:, 0], [1, 0, 8])
         np.testing.assert_array_equal([got.actions[:, 0], got.rewards[:, 0], got.dones[:, 0]], [[0, 1, 1], [0, 1.5, 3.5], [0, 1, 0]])
         model.learn(200, callback=lambda local, _: local["replay_buffer"].sample(2) and None)
         assert buffer.size() == 240
@@ -74,14 +76,14 @@ def test_rows_go_to_their_environments():
         np.testing.assert_array_equal(buffer.read(range(6)).observations[:, 0], [0, 100, 4, 104, 8, 108])
 
 
-def test_images():
+def test_samples_of_images_are_uint8():
     with DQN("CnnPolicy", Image(), **{k: v for k, v in SMALL.items() if k != "policy_kwargs"}) as model:
         model.learn(100)
         batch = model.replay_buffer.sample(2)
         assert batch.observations.dtype == np.uint8 and batch.observations.shape[1:] == model.obs_layout.shape
 
 
-def test_what_is_refused():
+def test_bad_transitions_are_refused():
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         buffer = model.replay_buffer
         obs = np.zeros((1, 4))

@@ -1,4 +1,4 @@
-"""Names of games and their files that are not what they should be."""
+"""ROM files and game names that are refused."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from paceline.atari import ALEInterface
 from paceline.errors import ConfigError, MissingFileError
 
 
-def test_files_that_are_no_cartridge_are_named(tmp_path, monkeypatch):
+def test_bad_rom_files_are_named(tmp_path, monkeypatch):
     ale = ALEInterface()
     with pytest.raises(MissingFileError, match=r"none\.bin: no such file or directory$"):
         ale.loadROM(tmp_path / "none.bin")
@@ -19,7 +19,7 @@ def test_files_that_are_no_cartridge_are_named(tmp_path, monkeypatch):
         paceline.load_env(tmp_path / "none.so")
 
 
-def test_a_game_s_file_with_other_bytes_is_refused_by_what_make_vec_has(tmp_path, process):
+def test_a_rom_with_another_md5_is_refused(tmp_path, process):
     (tmp_path / "pong.bin").write_bytes(b"x" * 2048)
     done = process(
         """
@@ -39,7 +39,7 @@ for make in (lambda: paceline.make_vec("Pong"), lambda: paceline.DQN("CnnPolicy"
     assert [line[: len(said)] for line in done.stdout.splitlines()] == [said, said] and "other_md5" not in done.stdout
 
 
-def test_a_game_that_is_not_there_is_not_taken_for_another_environment():
+def test_an_unknown_game_is_no_environment():
     for name in ("ALE/Combat-v5", "atari/combat"):
         with pytest.raises(ConfigError, match=f'^environment "{name}" is not known; known environments: '):
             paceline.make_vec(name)

@@ -1,4 +1,4 @@
-"""The memory of results: who has a block of it."""
+"""The pool of result blocks: which thread holds a block."""
 
 import sys
 import threading
@@ -17,7 +17,7 @@ def pool():
 
 
 @pytest.mark.skipif(not COUNTED, reason="references are not counted in a free-threaded Python: vectors return copies")
-def test_a_block_comes_again_when_nobody_looks_at_it(pool):
+def test_a_block_is_reused_after_its_last_reference(pool):
     first = pool.take()
     held = first.obs[1]
     pool.give(first)
@@ -29,7 +29,7 @@ def test_a_block_comes_again_when_nobody_looks_at_it(pool):
     assert pool.take() is first
 
 
-def test_threads_never_have_the_same_block(pool):
+def test_threads_never_hold_the_same_block(pool):
     taken, failures = set(), []
     over = time.monotonic() + 1
 

@@ -1,4 +1,4 @@
-"""Beside stable-baselines3 itself, where it is installed (pip install 'paceline[sb3]')."""
+"""Comparisons with installed Stable-Baselines3 (pip install 'paceline[sb3]')."""
 
 import gymnasium
 import numpy as np
@@ -12,7 +12,7 @@ from paceline.errors import ConfigError
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
 
 
-def test_weights_of_theirs_are_weights_of_ours():
+def test_sb3_weights_give_the_same_q_values():
     theirs = sb3.DQN("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [16]}, seed=3, device="cpu")
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as ours:
         assert list(ours.get_parameters()["policy"]) == list(theirs.get_parameters()["policy"])
@@ -23,7 +23,7 @@ def test_weights_of_theirs_are_weights_of_ours():
         assert one[0] == one[1] and one[0].shape == one[1].shape
 
 
-def test_the_convolutions_too():
+def test_sb3_convolutions_give_the_same_q_values():
     import gymnasium
 
     class Image(gymnasium.Env):
@@ -46,7 +46,7 @@ def test_the_convolutions_too():
         np.testing.assert_allclose(values, expected, atol=1e-4 * np.abs(expected).max())
 
 
-def test_their_callbacks(tmp_path):
+def test_callbacks_of_sb3_are_called(tmp_path):
     from stable_baselines3.common import callbacks
 
     class Count(callbacks.BaseCallback):
@@ -62,7 +62,7 @@ def test_their_callbacks(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_their_evaluation():
+def test_sb3_evaluates_the_model():
     import gymnasium
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.monitor import Monitor
@@ -111,8 +111,11 @@ def _monitored(envs):
 @both
 @pytest.mark.parametrize("given", list(GIVEN))
 @pytest.mark.filterwarnings("ignore:The environment is already wrapped")
-def test_environments_in_and_out(cls, given):
-    """Every kind of environment in, get_env a VecEnv, the loop of SB3's documentation, evaluate_policy, and on."""
+def test_get_env_is_a_vec_env_for_every_kind_of_environment(cls, given):
+    """The model takes every kind of environment, and get_env returns a VecEnv.
+
+    SB3's documented loop and evaluate_policy run on it, and learning continues.
+    """
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.vec_env import VecEnv
 
@@ -136,8 +139,8 @@ def test_environments_in_and_out(cls, given):
 
 
 @both
-def test_vec_envs_are_gymnasium_vectors(cls):
-    """The same experience from SB3's DummyVecEnv and from Gymnasium's vector of the same environments."""
+def test_a_vec_env_gives_the_bits_of_a_gymnasium_vector(cls):
+    """DummyVecEnv and Gymnasium's vector of the same environments give the same bits."""
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     same = gymnasium.vector.AutoresetMode.SAME_STEP
@@ -149,7 +152,7 @@ def test_vec_envs_are_gymnasium_vectors(cls):
     assert hashes[0] == hashes[1]
 
 
-def test_normalized_environments():
+def test_dqn_refuses_vec_normalize():
     from stable_baselines3.common.vec_env import VecNormalize
 
     envs = VecNormalize(_made(2))
@@ -164,7 +167,7 @@ def test_normalized_environments():
 
 @both
 @pytest.mark.parametrize("built_in", [True, False])
-def test_their_callbacks_all(cls, built_in, tmp_path):
+def test_every_callback_of_sb3_runs(cls, built_in, tmp_path):
     from stable_baselines3.common import callbacks
 
     class Watch(callbacks.BaseCallback):
@@ -192,7 +195,8 @@ def test_their_callbacks_all(cls, built_in, tmp_path):
     others = [callbacks.StopTrainingOnMaxEpisodes(10), every, callbacks.LogEveryNTimesteps(200), callbacks.ProgressBarCallback()]
     with cls("MlpPolicy", "CartPole-v1" if built_in else _made(2), **KEYWORDS[cls], **({"num_envs": 2} if built_in else {})) as model:
         model.learn(5000, callback=[watch, evaluation, checkpoints, *others])
-        assert len(watch.episodes) == 20 and len(model.ep_info_buffer) == 20  # 10 for each environment ended it
+        # 10 episodes of each environment ended learning
+        assert len(watch.episodes) == 20 and len(model.ep_info_buffer) == 20
         assert watch.episodes == [e["r"] for e in model.ep_info_buffer]
     assert np.load(tmp_path / "evaluations.npz")["results"].shape[1] == 2
     files = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
@@ -202,7 +206,7 @@ def test_their_callbacks_all(cls, built_in, tmp_path):
 
 
 @both
-def test_their_logger(cls, tmp_path):
+def test_loggers_of_sb3_are_accepted(cls, tmp_path):
     from stable_baselines3.common.logger import HParam, configure
 
     with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
@@ -212,8 +216,8 @@ def test_their_logger(cls, tmp_path):
     assert "rollout/ep_rew_mean" in (tmp_path / "progress.csv").read_text()
 
 
-def test_their_documented_summary_writer(tmp_path):
-    """stable-baselines3's SummaryWriterCallback finds the TensorBoard writer in our own logger."""
+def test_the_documented_summary_writer_runs(tmp_path):
+    """SB3's SummaryWriterCallback finds the TensorBoard writer in Paceline's logger."""
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.logger import TensorBoardOutputFormat
 
@@ -237,7 +241,7 @@ def test_their_documented_summary_writer(tmp_path):
 
 
 @both
-def test_torch_copies(cls):
+def test_model_policy_is_a_copy_in_torch(cls):
     import torch
 
     with cls("MlpPolicy", "CartPole-v1", **{**KEYWORDS[cls], "policy_kwargs": {"activation_fn": torch.nn.Tanh}}) as model:
@@ -248,14 +252,14 @@ def test_torch_copies(cls):
         if cls is DQN:
             with model.policy_snapshot() as ours:
                 np.testing.assert_allclose(model.q_net(torch.as_tensor(obs)).detach().numpy(), ours.q_values(obs), atol=1e-5)
-        next(iter(policy.parameters())).data.zero_()  # a copy's
+        next(iter(policy.parameters())).data.zero_()  # only the copy changes
         assert any(array.any() for array in model.get_parameters()["policy"].values())
 
 
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("policy, shape", [("MlpPolicy", (3,)), ("MlpPolicy", (2, 40, 44)), ("CnnPolicy", (2, 40, 44))])
-def test_torch_copies_without_sb3(policy, shape, normalize, monkeypatch):
-    """Modules of torch alone compute what the library does."""
+def test_q_net_needs_torch_only(policy, shape, normalize, monkeypatch):
+    """Torch modules compute the library's Q-values without Stable-Baselines3."""
     import importlib.util
 
     import torch
@@ -277,7 +281,7 @@ def test_torch_copies_without_sb3(policy, shape, normalize, monkeypatch):
 
 
 @both
-def test_devices_and_policies_as_objects(cls):
+def test_devices_and_policies_may_be_objects(cls):
     import torch
     from stable_baselines3.a2c import MlpPolicy as OfA2C
     from stable_baselines3.dqn import MlpPolicy as OfDQN
@@ -288,8 +292,10 @@ def test_devices_and_policies_as_objects(cls):
         cls("MlpPolicy", "CartPole-v1", device=torch.device("cuda"), **KEYWORDS[cls])
 
 
-def test_atari_of_theirs():
-    """make_atari_env, frame stacks and transposed images, as the zoo makes them, beside the recipe of the library's own."""
+def test_a_model_learns_in_sb3_atari_environments():
+    """make_atari_env with frame stacks and transposed images, as in RL Zoo, and the library's
+    recipe.
+    """
     pytest.importorskip("cv2")
     import ale_py
     from stable_baselines3.common.env_util import make_atari_env
@@ -309,7 +315,9 @@ def test_atari_of_theirs():
 
 
 class Far(gymnasium.Env):
-    """Observations near 100, of which the first's sign around it says which action pays 10; episodes of 20."""
+    """Observations near 100. The sign of the first one's offset selects the action with reward 10.
+    Episodes have 20 steps.
+    """
 
     observation_space, action_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,)), gymnasium.spaces.Discrete(2)
 
@@ -338,7 +346,7 @@ def _normalized(n, **keywords):
 
 
 @pytest.mark.parametrize("how", ["learn", "EvalCallback"])
-def test_evaluation_normalises_as_learning_did(how):
+def test_evaluation_uses_the_normalisation_of_training(how):
     from paceline.callbacks import EvalCallback
 
     envs, evaluation = _normalized(4), _normalized(1)
@@ -349,10 +357,10 @@ def test_evaluation_normalises_as_learning_did(how):
         else:
             model.learn(7680, callback=(callback := EvalCallback(evaluation, n_eval_episodes=10, eval_freq=7680, verbose=0)))
             last = callback.evaluations[-1][1]
-        assert last.mean_return > 160  # of 200; chance is 100
+        assert last.mean_return > 160  # the maximum is 200, chance is 100
         np.testing.assert_allclose(evaluation.obs_rms.mean, 100, atol=0.2)
         assert evaluation.obs_rms is not envs.obs_rms
-        # Normalised rewards are what it learnt from, the Monitor's what is shown.
+        # The model learns from normalised rewards and shows the Monitor's.
         assert model.stats["mean_return"] < 50 < model.ep_info_buffer[-1]["r"]
         at, length = model.num_timesteps, len(model.learning_curve.steps)
         for bad in (Far(), _made(1)):
@@ -369,8 +377,10 @@ def test_evaluation_normalises_as_learning_did(how):
 
 
 @pytest.mark.parametrize("given", ["Env", "DummyVecEnv", "SubprocVecEnv", "VecMonitor"])
-def test_monitors_are_believed(given):
-    """Behind wrappers that change rewards, and that end episodes where a life is lost."""
+def test_episodes_of_monitors_are_shown(given):
+    """The Monitor's episodes count, also inside wrappers that change rewards or end episodes at a
+    lost life.
+    """
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.monitor import Monitor
     from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor
@@ -400,7 +410,7 @@ def test_monitors_are_believed(given):
     envs.close()
 
 
-def test_environments_that_are_the_ones_learnt_in():
+def test_evaluation_in_the_training_environment_is_refused():
     from stable_baselines3.common import callbacks
     from stable_baselines3.common.vec_env import DummyVecEnv
 

@@ -1,4 +1,6 @@
-"""model.policy, a copy of a model's networks in PyTorch, and the optimiser's settings, beside stable-baselines3."""
+"""model.policy (a copy of the networks in PyTorch) and optimiser settings, compared with
+Stable-Baselines3.
+"""
 
 import warnings
 
@@ -28,8 +30,11 @@ def _random_states():
     ("MlpPolicy", {}), ("CnnPolicy", {}), ("CnnPolicy", {"share_features_extractor": False})
 ])  # fmt: skip
 @both
-def test_a_copy_can_be_trained_and_given_back(cls, policy, kwargs):
-    """As for behaviour cloning: one object until the weights change, no random numbers, gradients, and a way back."""
+def test_a_trained_copy_can_be_set(cls, policy, kwargs):
+    """Behaviour cloning works: gradients flow, and set_parameters takes the trained copy.
+
+    model.policy is the same object until the weights change, and making it uses no random numbers.
+    """
     import torch
 
     if cls is DQN and kwargs:
@@ -48,7 +53,7 @@ def test_a_copy_can_be_trained_and_given_back(cls, policy, kwargs):
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(scores, wanted).backward()
             optimizer.step()
-        assert model.policy is copy  # with what it was trained to
+        assert model.policy is copy  # a read keeps the trained copy
         trained = {name: tensor.numpy().copy() for name, tensor in copy.state_dict().items()}
         model.set_parameters(copy.state_dict())
         assert model.policy is copy
@@ -58,7 +63,7 @@ def test_a_copy_can_be_trained_and_given_back(cls, policy, kwargs):
         model.set_parameters({"policy": dict(copy.named_parameters())}, exact_match=False)
         model.set_parameters({"policy": {name: np.zeros_like(array) for name, array in model.get_parameters()["policy"].items()}})
         assert model.policy is not copy and not any(p.any() for p in model.policy.parameters())
-        for name, tensor in copy.state_dict().items():  # which stays what it was
+        for name, tensor in copy.state_dict().items():  # the old copy does not change
             np.testing.assert_array_equal(tensor.numpy(), trained[name])
         model.set_parameters(copy.state_dict())
         with pytest.raises(ConfigError, match="unknown"):
@@ -66,8 +71,8 @@ def test_a_copy_can_be_trained_and_given_back(cls, policy, kwargs):
 
 
 @both
-def test_their_models_take_our_optimizer(cls):
-    """Its groups have their values where they count; what it has learnt of the parameters stays with the model."""
+def test_sb3_models_take_the_optimizer_settings(cls):
+    """SB3 accepts the optimiser's parameter groups. The optimiser's state stays in the model."""
     import torch
 
     theirs = getattr(sb3, cls.__name__)("MlpPolicy", "CartPole-v1", device="cpu", **({"buffer_size": 100} if cls is DQN else {}))
@@ -85,7 +90,7 @@ def test_their_models_take_our_optimizer(cls):
 
 
 @both
-def test_learning_says_that_it_does_not_see_a_trained_copy(cls):
+def test_learning_warns_about_a_trained_copy(cls):
     import torch
 
     with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:

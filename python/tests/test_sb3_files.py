@@ -1,4 +1,4 @@
-"""Files of stable-baselines3's, where it is installed (pip install 'paceline[sb3]')."""
+"""Files of installed Stable-Baselines3 (pip install 'paceline[sb3]')."""
 
 import contextlib
 import warnings
@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("cls", [DQN, A2C])
 
 
 class ImageEnv(gymnasium.Env):
-    """Images of any shape, which nobody steps."""
+    """Observations are images of any shape. The environment is never stepped."""
 
     action_space = gymnasium.spaces.Discrete(3)
 
@@ -32,7 +32,7 @@ class ImageEnv(gymnasium.Env):
 
 @both
 @pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
-def test_their_files(cls, policy, tmp_path):
+def test_loaded_sb3_files_act_the_same(cls, policy, tmp_path):
     env = ImageEnv((84, 84, 1)) if policy == "CnnPolicy" else gymnasium.make("CartPole-v1")
     small = {"buffer_size": 100} if cls is DQN else {}
     theirs = getattr(sb3, cls.__name__)(policy, env, seed=3, device="cpu", **small)
@@ -59,14 +59,14 @@ def test_their_files(cls, policy, tmp_path):
         (PPO, {"share_features_extractor": False, "normalize_images": False}),
     ],
 )
-def test_networks_of_images_are_the_same_both_ways(cls, policy, kwargs, tmp_path):
-    """What their file says of images and extractors is loaded, and the copy in torch of what was loaded computes the same."""
+def test_loaded_image_networks_compute_the_same(cls, policy, kwargs, tmp_path):
+    """Settings of images and extractors are loaded. The copy in PyTorch computes the same."""
     import torch
 
     env = ImageEnv((1, 40, 40))
     small = {"buffer_size": 100} if cls is DQN else {}
     theirs = getattr(sb3, cls.__name__)(policy, env, seed=3, device="cpu", policy_kwargs=kwargs, **small)
-    if cls is not DQN:  # the two extractors of a new model compute the same but for one of its weights
+    if cls is not DQN:  # change one extractor: those of a new model have equal weights
         for name, array in theirs.policy.named_parameters():
             array.data += 0.01 * ("vf_features" in name)
     theirs.save(tmp_path / "theirs")
@@ -87,9 +87,11 @@ def test_networks_of_images_are_the_same_both_ways(cls, policy, kwargs, tmp_path
 
 
 @pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
-def test_policy_kwargs_of_their_files(tmp_path):
-    """Those that are known come with the file, those that only training needs are said to be left out, the others are
-    refused by name, and so is an array that nobody would use."""
+def test_policy_kwargs_of_sb3_files_are_loaded_or_refused(tmp_path):
+    """Known settings are loaded, and settings for training are left out with a warning.
+
+    Other settings and unknown arrays are refused by name.
+    """
     import torch
     from stable_baselines3.common.torch_layers import FlattenExtractor
 
@@ -134,14 +136,14 @@ def test_policy_kwargs_of_their_files(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
-def test_their_file_explores_as_theirs_does(tmp_path):
+def test_a_loaded_sb3_file_keeps_its_exploration_rate(tmp_path):
     theirs = sb3.DQN("MlpPolicy", "CartPole-v1", device="cpu", buffer_size=100, exploration_fraction=0.5).learn(50)
     theirs.save(tmp_path / "theirs")
     with DQN.load(tmp_path / "theirs") as ours:
         assert ours.exploration_rate == theirs.exploration_rate and 0 < ours.exploration_rate < 0.2
 
 
-def test_a_space_of_bools_is_read(tmp_path):
+def test_a_space_of_bools_is_loaded(tmp_path):
     class Bits(ImageEnv):
         def __init__(self):
             self.observation_space = gymnasium.spaces.Box(0, 1, (5,), np.bool_)
@@ -152,7 +154,7 @@ def test_a_space_of_bools_is_read(tmp_path):
         model.predict(np.ones(5, bool))
 
 
-def test_spaces_of_their_files_are_read_where_there_is_no_env(tmp_path):
+def test_spaces_that_need_an_env_say_so(tmp_path):
     class Choices(gymnasium.Env):
         observation_space, action_space = gymnasium.spaces.MultiDiscrete([3, 2]), gymnasium.spaces.Discrete(2)
 
@@ -176,13 +178,14 @@ def test_spaces_of_their_files_are_read_where_there_is_no_env(tmp_path):
 @pytest.mark.parametrize(
     "cls, net_arch", [(DQN, []), *((A2C, arch) for arch in ([], {}, {"pi": [18]}, {"vf": [7, 6]}, [{"pi": [5], "vf": []}]))]
 )
-def test_their_linear_networks(cls, net_arch, tmp_path):
-    """Names and shapes are theirs, and so is what a file of theirs, or the copy in torch of a model of ours, computes."""
+def test_linear_networks_equal_those_of_sb3(cls, net_arch, tmp_path):
+    """Names and shapes are equal. A loaded file and a copy in PyTorch compute the same."""
     import torch
 
     small = {"buffer_size": 100} if cls is DQN else {}
     keywords = {**small, "policy_kwargs": {"net_arch": net_arch}, "device": "cpu"}
-    theirs = getattr(sb3, cls.__name__)("MlpPolicy", "CartPole-v1", **keywords)  # which adds an optimiser with a weight_decay of 0
+    # SB3 adds an optimiser with weight_decay=0 to policy_kwargs
+    theirs = getattr(sb3, cls.__name__)("MlpPolicy", "CartPole-v1", **keywords)
     theirs.save(tmp_path / "linear")
     obs = np.random.default_rng(1).normal(size=(20, 4)).astype(np.float32)
     with cls.load(tmp_path / "linear") as loaded, cls("MlpPolicy", "CartPole-v1", **keywords) as ours:

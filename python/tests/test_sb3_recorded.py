@@ -1,4 +1,6 @@
-"""Beside what stable-baselines3 did when python/tests/sb3/record.py ran; needs neither it nor torch."""
+"""Comparisons with results that python/tests/sb3/record.py recorded from Stable-Baselines3. Needs
+neither SB3 nor torch.
+"""
 
 import csv
 import inspect
@@ -25,22 +27,22 @@ each = pytest.mark.parametrize("name", list(CLASSES))
 
 
 @pytest.mark.parametrize("path", list(RECORDED["signatures"]))
-def test_every_argument_is_there_with_its_default(path):
+def test_every_argument_has_its_default(path):
     of, _, name = path.partition(".")
     function = getattr(callbacks, name) if of == "callbacks" else CLASSES[of] if name == "__init__" else getattr(CLASSES[of], name)
     ours = inspect.signature(function).parameters
     missing = set(RECORDED["signatures"][path]) - set(ours) - {"path_or_params", "load_path_or_dict"}
-    # The names under which parameters and paths come first are positional everywhere.
+    # Other names of parameters and paths are always positional.
     assert not missing
     for argument, default in RECORDED["signatures"][path].items():
         if default is None or argument not in ours or argument in ("log_interval", "tb_log_name"):
-            continue  # learn's are the method's own: 4 or 100, "DQN" or "A2C"
+            continue  # defaults of learn that depend on the method: 4 or 100, "DQN" or "A2C"
         assert ours[argument].default == default, argument
 
 
 @each
-def test_every_attribute_is_there(name):
-    """But for the parts of its own loop, and what batch normalisation has."""
+def test_models_have_every_attribute(name):
+    """Parts of SB3's own loop and of batch normalisation are excluded."""
     with CLASSES[name]("MlpPolicy", Steps(), **SMALL[name]) as model:
         model.learn(1)
         absent = {"train", "collect_rollouts", "batch_norm_stats", "batch_norm_stats_target", "rollout_buffer"}
@@ -51,7 +53,9 @@ def test_every_attribute_is_there(name):
 
 @each
 def test_loggers_find_the_hyperparameters(name):
-    """In vars(model), where those of W&B, MLflow and TensorBoard look; before learning and after it."""
+    """vars(model) has the hyperparameters for W&B, MLflow and TensorBoard, before and after
+    learning.
+    """
     with CLASSES[name]("MlpPolicy", Steps(), seed=1, **SMALL[name]) as model:
         for _ in range(2):
             shown = vars(model)
@@ -65,7 +69,7 @@ def test_loggers_find_the_hyperparameters(name):
 
 
 @each
-def test_callbacks_see_the_same(name, tmp_path):
+def test_callbacks_get_the_recorded_values(name, tmp_path):
     expected = RECORDED["seen"][name]
     rounds = []
 
@@ -91,16 +95,18 @@ def test_callbacks_see_the_same(name, tmp_path):
     with CLASSES[name]("MlpPolicy", Steps(), **SMALL[name]) as model:
         model.set_logger(logger := configure(tmp_path, ["csv"]))
         model.learn(40, callback=Look(), log_interval=1)
-        model.learn(400, log_interval=1)  # updates run beside the steps: the first may come after 40
+        # updates are concurrent with the steps, so the first may come after step 40
+        model.learn(400, log_interval=1)
         logger.close()
     assert rounds == expected["rounds"]
     columns = next(csv.reader((tmp_path / "progress.csv").read_text().splitlines()))
 
-    assert {c for c in expected["columns"] if c not in columns} <= {"train/explained_variance"}  # NaN where all returns are the same
+    # NaN if all returns are equal
+    assert {c for c in expected["columns"] if c not in columns} <= {"train/explained_variance"}
 
 
 @each
-def test_callbacks_end_learning_where_theirs_do(name, tmp_path):
+def test_callbacks_end_learning_at_the_recorded_step(name, tmp_path):
     expected = RECORDED["seen"][name]
     with CLASSES[name]("MlpPolicy", Steps(), **SMALL[name]) as model:
         assert model.learn(1000, callback=callbacks.StopTrainingOnMaxEpisodes(5)).num_timesteps == expected["stopped"]
@@ -109,11 +115,12 @@ def test_callbacks_end_learning_where_theirs_do(name, tmp_path):
     npz = np.load(tmp_path / "evaluations.npz")
     assert sorted(npz) == sorted(expected["evaluations"])
     for key, values in expected["evaluations"].items():
-        assert np.sort(npz[key]).tolist() == np.sort(values).tolist()  # ours begins an episode for each evaluation
+        # SB3 does not reset before an evaluation, so the order differs
+        assert np.sort(npz[key]).tolist() == np.sort(values).tolist()
 
 
 @pytest.mark.parametrize("file", ["dqn", "a2c", "ppo"])
-def test_their_files_act_the_same(file, tmp_path):
+def test_sb3_files_give_the_recorded_actions(file, tmp_path):
     recorded = RECORDED["files"][file]
     obs = np.array(recorded["obs"], np.float32)
     shutil.copy(HERE / f"{file}.zip", tmp_path)
@@ -124,7 +131,7 @@ def test_their_files_act_the_same(file, tmp_path):
         with model.policy_snapshot() as policy:
             for head, values in policy.outputs(obs).items():
                 theirs = np.array(recorded["outputs"][head]).reshape(values.shape)
-                if head == "logits":  # which theirs has as log-probabilities
+                if head == "logits":  # SB3 records log-probabilities
                     values = values - np.log(np.exp(values).sum(1, keepdims=True))
                 np.testing.assert_allclose(values, theirs, atol=1e-5)
         if file == "dqn":
@@ -145,8 +152,8 @@ def test_their_files_act_the_same(file, tmp_path):
 
 @pytest.mark.parametrize("file", ["dqn", "a2c", "ppo"])
 @pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
-def test_files_of_their_first_versions(file, tmp_path):
-    """Those of 1.0 to 1.4, with the spaces of gym: other names of what a space has, and no starts."""
+def test_files_of_sb3_1_0_to_1_4_are_loaded(file, tmp_path):
+    """Files of versions 1.0 to 1.4 have gym's spaces: other attribute names and no start."""
     old = {"_shape": "shape", "_np_random": "np_random"}
     with zipfile.ZipFile(HERE / f"{file}.zip") as new, zipfile.ZipFile(tmp_path / "old.zip", "w") as archive:
         data = json.loads(new.read("data"))
@@ -185,8 +192,8 @@ class Harmful:
         return print, ("this must not run",)
 
 
-def test_nothing_in_a_file_is_run(tmp_path, capsys):
-    """A pickle among the tensors that names anything else is refused, and damage is a sentence."""
+def test_no_code_of_a_file_is_run(tmp_path, capsys):
+    """A pickle that names an unexpected object is refused, and damage gives one line."""
     with zipfile.ZipFile(HERE / "dqn.zip") as whole:
         entries = {name: whole.read(name) for name in whole.namelist()}
 
@@ -218,6 +225,6 @@ def test_nothing_in_a_file_is_run(tmp_path, capsys):
         with pytest.warns(PacelineWarning), pytest.raises(ConfigError, match=rf"policy_kwargs\['{name}'\] is not known"):
             DQN.load(written(data=json.dumps(data).encode()))
     data = json.loads(entries["data"])
-    data["gamma"] = "0.5"  # of another type: not a number, so not taken
+    data["gamma"] = "0.5"  # a string is no number, so the default is used
     with pytest.warns(PacelineWarning), DQN.load(written(data=json.dumps(data).encode())) as model:
         assert model.gamma == 0.99

@@ -1,4 +1,4 @@
-"""Schedules over slices of learning, beside stable-baselines3's."""
+"""Schedules over several calls of learn, compared with Stable-Baselines3."""
 
 import gymnasium
 import pytest
@@ -10,8 +10,10 @@ sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not 
 
 
 @pytest.mark.parametrize("name", ["A2C", "DQN", "PPO"])
-def test_rates_over_slices(name):
-    """Learning rate and clip range of every update, and epsilon, in three slices and after a reset: theirs."""
+def test_rates_over_slices_equal_those_of_sb3(name):
+    """Learning rate, clip range and epsilon are equal in every update of three slices and after a
+    reset.
+    """
     theirs, ours, slices = [], [], [(96, True), (96, False), (64, False), (128, True), (64, False)]
     keywords = {
         "A2C": {"n_steps": 8},
@@ -24,7 +26,7 @@ def test_rates_over_slices(name):
         def _update_learning_rate(self, optimizers):
             super()._update_learning_rate(optimizers)
             left, epsilon = self._current_progress_remaining, 0
-            if name == "DQN":  # ours begins to fall after the warm-up
+            if name == "DQN":  # Paceline's epsilon falls only after the warm-up
                 epsilon = self.exploration_schedule(1 - (self.num_timesteps - 32) / self._total_timesteps)
             clip = self.clip_range(left) if name == "PPO" else 0
             theirs.append((self.num_timesteps, left, self.policy.optimizer.param_groups[0]["lr"], clip, epsilon))

@@ -1,4 +1,4 @@
-"""paceline.sb3.VecEnv beside stable-baselines3's own DummyVecEnv of Monitors, and under SB3's algorithms."""
+"""paceline.sb3.VecEnv compared with a DummyVecEnv of Monitors, and used by SB3's algorithms."""
 
 import warnings
 
@@ -19,13 +19,13 @@ from stable_baselines3.common.monitor import Monitor  # noqa: E402
 
 from paceline.sb3 import VecEnv  # noqa: E402
 
-# CartPole falls every 20 steps or so, MountainCar is truncated after 200; a Pong that
-# is never played is lost after 760.
+# CartPole falls after about 20 steps, MountainCar is truncated after 200, and a Pong that is never
+# played is lost after 760.
 RUNS = {"CartPole-v1": 150, "MountainCar-v0": 410, "Pong": 1190}
 
 
 def make(env, *arguments, **keywords):
-    """VecEnv, where the game's ROM is there."""
+    """Makes a VecEnv. Skips the test if the game's ROM is missing."""
     try:
         return VecEnv(env, *arguments, **keywords)
     except PacelineError as err:
@@ -35,7 +35,7 @@ def make(env, *arguments, **keywords):
 
 
 def same(ours, other):
-    """Equal infos of one environment, the seconds of an episode apart."""
+    """Compares infos of one environment, except the seconds of an episode."""
     assert ours.keys() == other.keys()
     for key in ours:
         if key == "episode":
@@ -47,7 +47,7 @@ def same(ours, other):
 
 
 @pytest.mark.parametrize("id", RUNS)
-def test_it_is_theirs_step_by_step(id):
+def test_every_step_equals_dummy_vec_env(id):
     ours = make(id, num_envs=2, seed=4)
     other = theirs.DummyVecEnv([lambda: Monitor(paceline.single.make(id))] * 2)
     assert (ours.observation_space, ours.action_space) == (other.observation_space, other.action_space)
@@ -55,13 +55,13 @@ def test_it_is_theirs_step_by_step(id):
     rng, ended, infos = np.random.default_rng(1), 0, []
     for step in range(RUNS[id]):
         if step in (0, 400):
-            if step:  # SB3 draws seeds where it is not given one
+            if step:  # without a seed SB3 would draw one
                 ours.seed(9), other.seed(9)
             np.testing.assert_array_equal(ours.reset(), other.reset(), strict=True)
             for a, b in zip(ours.reset_infos, other.reset_infos, strict=True):
                 same(a, b)
         actions = rng.integers(ours.action_space.n, size=2) if id != "Pong" else np.zeros(2, np.int64)
-        # The two ways to step, in turns.
+        # Both ways to step alternate.
         results = ours.step(actions) if step % 3 else (ours.step_async(actions), ours.step_wait())[1]
         expected = other.step(actions)
         for a, b in zip(results[:3], expected[:3]):
@@ -76,7 +76,7 @@ def test_it_is_theirs_step_by_step(id):
     ours.close()
 
 
-def test_episodes_are_whole_games_with_whole_rewards():
+def test_reported_episodes_are_games_with_unclipped_rewards():
     ours = make("SpaceInvaders", num_envs=2, seed=1, episodic_life=True)
     assert ours.reset().shape == (2, 4, 84, 84)
     rng, games, lives, returns, lengths = np.random.default_rng(1), 0, 0, np.zeros(2), np.zeros(2, int)
@@ -91,7 +91,7 @@ def test_episodes_are_whole_games_with_whole_rewards():
             if info["game_over"]:
                 assert info["lives"] == 0 and ours.reset_infos[i]["lives"] == 3
                 assert (info["episode"]["r"], info["episode"]["l"]) == (returns[i], lengths[i])
-                assert returns[i] > 5 * lengths[i] / 100  # 5 to 30 points a hit
+                assert returns[i] > 5 * lengths[i] / 100  # a hit gives 5 to 30 points
                 games += 1
                 returns[i] = lengths[i] = 0
             elif dones[i]:
@@ -100,7 +100,7 @@ def test_episodes_are_whole_games_with_whole_rewards():
     ours.close()
 
 
-def test_an_end_without_a_reset():
+def test_a_lost_life_can_end_an_episode_without_a_reset():
     ours = make("SpaceInvaders", num_envs=1, seed=1, life_loss_info=True)
     ours.reset()
     rng = np.random.default_rng(1)
@@ -113,7 +113,7 @@ def test_an_end_without_a_reset():
     ours.close()
 
 
-def test_reset_forgets_a_step_and_the_episode_so_far():
+def test_reset_discards_a_pending_step_and_the_episode():
     with_pending, without = VecEnv("CartPole-v1", 3, seed=2), VecEnv("CartPole-v1", 3, seed=2)
     for envs in (with_pending, without):
         envs.reset()
@@ -134,19 +134,19 @@ def test_reset_forgets_a_step_and_the_episode_so_far():
 
 
 class Alternate:
-    """What evaluate_policy needs of a model."""
+    """Has the method of a model that evaluate_policy calls."""
 
     def predict(self, obs, state=None, episode_start=None, deterministic=False):
         return np.arange(len(obs)) % 2, None
 
 
-def test_the_machinery_around_it():
+def test_sb3_wrappers_and_evaluate_policy_accept_it():
     envs = VecEnv("CartPole-v1", 4, seed=1)
     assert isinstance(envs, theirs.VecEnv) and envs.unwrapped is envs
     assert not theirs.is_vecenv_wrapped(envs, theirs.VecMonitor)
     assert envs.env_is_wrapped(Monitor) == [True] * 4 and envs.env_is_wrapped(gymnasium.wrappers.TimeLimit, [0]) == [False]
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # evaluate_policy warns where there is no Monitor
+        warnings.simplefilter("error")  # evaluate_policy warns if there is no Monitor
         mean, _ = evaluate_policy(Alternate(), envs, n_eval_episodes=8)
     assert mean < 12
     with pytest.warns(UserWarning, match="already wrapped"):
@@ -164,7 +164,7 @@ def test_the_machinery_around_it():
     normal.close()
 
 
-def test_algorithms_of_theirs():
+def test_algorithms_of_sb3_learn_in_it():
     few = {"verbose": 0, "seed": 1, "device": "cpu"}
     for algorithm, steps, more in (
         (sb3.PPO, 256, {"n_steps": 32, "batch_size": 64, "n_epochs": 2}),
@@ -186,7 +186,7 @@ def test_images_need_no_transposing():
     assert model.env is envs and not theirs.is_vecenv_wrapped(model.env, theirs.VecTransposeImage)
     model.learn(32)
     envs.close()
-    # Channels last they need it.
+    # Images with the channel last need transposing.
     last = theirs.VecTransposeImage(VecEnv(vector(gymnasium.vector.AutoresetMode.SAME_STEP, 2, Image)))
     assert last.reset().shape == (2, 1, 40, 40)
     for _ in range(3):
@@ -195,12 +195,12 @@ def test_images_need_no_transposing():
     last.close()
 
 
-def test_rendering(tmp_path):
+def test_images_are_tiled_and_recorded(tmp_path):
     envs = VecEnv("CartPole-v1", 3, seed=1, render_mode="rgb_array")
     envs.reset()
     images = envs.get_images()
     assert len(images) == 3 and envs.env_method("render", indices=[2])[0].shape == images[0].shape == (400, 600, 3)
-    assert envs.render().shape == (800, 1200, 3)  # tiled by SB3
+    assert envs.render().shape == (800, 1200, 3)  # SB3 tiles the images
     pytest.importorskip("moviepy", reason="moviepy is not installed")
     video = theirs.VecVideoRecorder(envs, str(tmp_path), lambda step: step == 0, video_length=5)
     video.reset()
@@ -210,7 +210,7 @@ def test_rendering(tmp_path):
     assert [file.suffix for file in tmp_path.iterdir()] == [".mp4"]
 
 
-def test_methods_of_the_librarys():
+def test_env_method_calls_methods_of_the_library():
     envs = VecEnv("CartPole-v1", 2, seed=1)
     envs.reset()
     (state,) = envs.env_method("clone_state", indices=1)
@@ -234,7 +234,7 @@ class Tuned(Counter):
 
 
 @pytest.mark.parametrize("processes", [2, None])
-def test_environments_of_python(processes):
+def test_python_environments_equal_dummy_vec_env(processes):
     ours = VecEnv([lambda i=i: Tuned(i) for i in range(3)], 3, workers=processes, seed=5)
     other = theirs.DummyVecEnv([lambda i=i: Monitor(Tuned(i)) for i in range(3)])
     other.seed(5)
@@ -259,7 +259,7 @@ def test_environments_of_python(processes):
     ours.close()
 
 
-def test_refused():
+def test_bad_arguments_are_refused():
     for envs, text in (
         (make_vec("CartPole-v1", 2), "autoreset_mode: 'next_step', must be 'same_step' for stable-baselines3"),
         (make_vec("CartPole-v1", 2, autoreset_mode="same_step", batch_size=1), "batch_size: 1, must be num_envs, 2, for"),
@@ -284,7 +284,7 @@ def test_refused():
     envs.set_options({"reset_mask": np.ones(2, bool)})
     with pytest.raises(ConfigError, match="options: 'reset_mask', must not be there"):
         envs.reset()
-    assert envs.reset().shape == (2, 4)  # options do not stay
+    assert envs.reset().shape == (2, 4)  # options count for one reset
     with pytest.raises(ConfigError, match="environment 1: action: 2, must be 0 to 1"):
         envs.step([0, 2])
     envs.close()
@@ -297,8 +297,8 @@ class Both(Counter):
 
 
 @pytest.mark.parametrize("make_one", [lambda: gymnasium.make("CartPole-v1"), Both])
-def test_vectors_of_others(make_one):
-    """Such as Gymnasium's own; and episodes that terminate with their last allowed step."""
+def test_gymnasium_vectors_equal_dummy_vec_env(make_one):
+    """Gymnasium's vectors work, also if an episode terminates at its step limit."""
     made = gymnasium.vector.SyncVectorEnv([make_one] * 2, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP)
     ours, other = VecEnv(made, seed=1), theirs.DummyVecEnv([lambda: Monitor(make_one())] * 2)
     other.seed(1)
@@ -312,7 +312,7 @@ def test_vectors_of_others(make_one):
     ours.close()
 
 
-def test_loaded_at_first_use(process):
+def test_stable_baselines3_is_imported_at_first_use(process):
     loaded = "assert ('stable_baselines3' in sys.modules) is"
     process(f"import sys, paceline; {loaded} False; paceline.sb3.VecEnv; {loaded} True")
     hide = "import sys; sys.modules['stable_baselines3'] = None; import paceline"

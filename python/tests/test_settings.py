@@ -1,4 +1,4 @@
-"""Settings of DQN, and of A2C where it has them, by what they do."""
+"""Effects of settings in DQN and in the other methods that have them."""
 
 import json
 
@@ -14,7 +14,7 @@ def small(**keywords):
     return DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "num_envs": 2, **keywords})
 
 
-def test_tau():
+def test_tau_moves_the_target_towards_the_online_network():
     with pytest.warns(PacelineWarning, match="tau: 0.1 makes concurrent default to False") as caught:
         model = small(tau=0.1, target_update_interval=8)
     assert caught[0].filename == __file__ and len(caught) == 1
@@ -30,7 +30,7 @@ def test_tau():
 
 
 @pytest.mark.parametrize("name, f", [("Tanh", np.tanh), ("ReLU", lambda x: np.maximum(x, 0))])
-def test_the_activation_is_the_one_asked_for(name, f, tmp_path):
+def test_activation_fn_selects_the_activation(name, f, tmp_path):
     obs = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
     with small(policy_kwargs={"net_arch": [16], "activation_fn": type(name, (), {})}) as model:
         model.learn(100, log_interval=None).save(tmp_path / "run")
@@ -41,7 +41,7 @@ def test_the_activation_is_the_one_asked_for(name, f, tmp_path):
             assert np.array_equal(policy.q_values(obs), loaded.q_values(obs))
 
 
-def test_a_learning_rate_of_any_shape_is_saved(tmp_path):
+def test_any_learning_rate_function_is_saved(tmp_path):
     def rate(progress):
         return 1e-3 * 0.01 ** (1 - progress)
 
@@ -57,7 +57,7 @@ def test_a_learning_rate_of_any_shape_is_saved(tmp_path):
 
 
 @pytest.mark.parametrize("method, keywords", [(DQN, {"buffer_size": 200, "learning_starts": 64}), (A2C, {})])
-def test_images_that_are_not_divided_by_255(method, keywords, tmp_path):
+def test_normalize_images_false_keeps_pixel_values(method, keywords, tmp_path):
     kwargs = {"policy_kwargs": {"normalize_images": False}}
     with method("CnnPolicy", "Catch-v0", seed=1, **keywords, **kwargs) as raw, method("CnnPolicy", "Catch-v0", seed=1, **keywords) as usual:
         obs = np.random.default_rng(1).integers(0, 256, (3, *raw.obs_layout.shape), np.uint8)
@@ -80,7 +80,7 @@ def test_images_that_are_not_divided_by_255(method, keywords, tmp_path):
 
 
 @pytest.mark.parametrize("method", [DQN, A2C])
-def test_means_over_so_many_episodes(method):
+def test_stats_window_size_limits_the_means(method):
     with method("MlpPolicy", "CartPole-v1", seed=1, stats_window_size=5) as model:
         model.learn(1000, log_interval=None)
         assert model.stats_window_size == 5 == model.ep_info_buffer.maxlen == len(model.ep_info_buffer) < model.stats["episodes"]
@@ -89,7 +89,7 @@ def test_means_over_so_many_episodes(method):
         method("MlpPolicy", "CartPole-v1", stats_window_size=0)
 
 
-def test_dead_units_are_a_metric_and_a_warning():
+def test_dead_units_give_a_metric_and_a_warning():
     with small(policy_kwargs={"net_arch": [16, 8]}, window=400, target_update_interval=400) as model:
         model.set_parameters({"policy": {"q_net.q_net.2.bias": np.full(8, -1e6, np.float32)}}, exact_match=False)
         assert np.isnan(model.stats["dead_units/q_net.0"])
@@ -100,7 +100,7 @@ def test_dead_units_are_a_metric_and_a_warning():
         assert model.stats["dead_units/q_net.0"] < 1 == model.stats["dead_units/q_net.2"]
 
 
-def test_a_preset_of_stable_baselines3():
+def test_preset_sb3_equals_the_default_keywords():
     with (
         DQN.from_preset("sb3", "CartPole-v1", seed=1, buffer_size=1000) as preset,
         DQN("MlpPolicy", "CartPole-v1", seed=1, buffer_size=1000, concurrent=False, synchronized=False) as keywords,
@@ -109,7 +109,7 @@ def test_a_preset_of_stable_baselines3():
 
 
 @pytest.mark.slow
-def test_names_of_a_hundred_megabytes_are_refused_at_once(tmp_path):
+def test_very_long_names_are_refused(tmp_path):
     from paceline import bench, make_vec
 
     big = "x" * 100_000_000
@@ -137,8 +137,11 @@ def test_names_of_a_hundred_megabytes_are_refused_at_once(tmp_path):
         (PQN, "pqn_cleanrl", {"episodic_life": True}, {"noop_max": 1}),
     ],
 )
-def test_env_kwargs_change_a_presets_key_by_key(tmp_path, model_class, preset, of_preset, given):
-    """The caller's win; what is loaded keeps its own, too. Pong has no lives, and its presets have the option all the same."""
+def test_env_kwargs_override_single_options_of_a_preset(tmp_path, model_class, preset, of_preset, given):
+    """The caller's values override the preset's, and a loaded model keeps its values.
+
+    Pong has no lives, but its presets have the option.
+    """
     try:
         make("Pong").close()
     except PacelineError as err:

@@ -1,4 +1,6 @@
-"""Ctrl-C is heard within a second and leaves a usable model; the host's signals stay the host's."""
+"""Ctrl-C ends a call within a second and leaves a usable model; the library changes no signal
+handler of the host.
+"""
 
 import os
 import signal
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import hear_ctrl_c, slow_but
+from conftest import restore_sigint, slow_but
 
 HERE = Path(__file__).parent
 
@@ -17,11 +19,11 @@ HOWS = "native callback evaluation pixels push push-pixels own-loop a2c a2c-push
 
 
 @pytest.mark.parametrize("how", slow_but(["native", "callback", "push", "ppo-own-loop"], HOWS))
-def test_ctrl_c(how, tmp_path):
+def test_ctrl_c_ends_a_call_and_leaves_a_usable_model(how, tmp_path):
     command = [sys.executable, "-X", "dev", "-X", "faulthandler", str(HERE / "procs" / "interrupt.py"), how]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=tmp_path, env=env, preexec_fn=hear_ctrl_c, **pipes) as child:
+    with subprocess.Popen(command, cwd=tmp_path, env=env, preexec_fn=restore_sigint, **pipes) as child:
         try:
             assert child.stdout.readline() == "ready\n", child.stderr.read()
             child.send_signal(signal.SIGINT)
@@ -33,8 +35,8 @@ def test_ctrl_c(how, tmp_path):
             child.kill()
 
 
-def test_an_interrupt_while_an_evaluation_begins_ends_it(process):
-    """Its thread is not left behind, where it would write into arrays that are gone."""
+def test_an_interrupt_at_the_start_ends_an_evaluation(process):
+    """The evaluation's thread ends, because it must not write to arrays that have been freed."""
     process(
         """
 import threading
@@ -63,8 +65,8 @@ with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model, model.policy_snapshot() 
     )
 
 
-def test_only_go_s_own_handlers_are_installed(process):
-    """SIGINT and the rest stay Python's: Go takes what it needs to run, and nothing else."""
+def test_only_signal_handlers_of_go_are_installed(process):
+    """SIGINT keeps Python's handler. The Go runtime installs only the handlers that it needs."""
     process(
         """
 import signal
@@ -84,7 +86,7 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     )
 
 
-def test_a_closed_pipe_still_is_an_exception(process):
+def test_a_closed_pipe_raises_broken_pipe_error(process):
     process(
         """
 import os
@@ -102,13 +104,15 @@ else:
     )
 
 
-def test_signal_storm(process):
+def test_frequent_signals_disturb_no_call(process):
     process("storm.py")
     process("storm.py", options=())
 
 
-def test_tiles_and_a_small_signal_stack(process):
-    """AMX's tiles need more than 8 KB of stack for a signal: where a thread has less, the library multiplies without them."""
+def test_a_small_signal_stack_disables_amx_tiles(process):
+    """AMX tiles need a signal stack of more than 8 KB. If a thread has less, the library multiplies
+    without tiles.
+    """
     with_tiles = process("small_stack.py", env={"PACELINE_ISA": "amx"}, check=False)
     if with_tiles.returncode:
         assert 'PACELINE_ISA: "amx", must be one of' in with_tiles.stderr

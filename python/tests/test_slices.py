@@ -1,4 +1,4 @@
-"""Learning in slices: learn(n, reset_num_timesteps=False) again and again, as in stable-baselines3."""
+"""Several calls of learn with reset_num_timesteps=False, as in Stable-Baselines3."""
 
 import warnings
 
@@ -19,12 +19,12 @@ KEYWORDS = {
 }
 methods = pytest.mark.parametrize("cls", KEYWORDS)
 
-# (total_timesteps, reset_num_timesteps) of calls of learn, in rollouts of every method.
+# (total_timesteps, reset_num_timesteps) of each call; whole rollouts of every method
 SLICES = [(96, True), (96, False), (160, False), (320, True), (64, False)]
 
 
 class Record(BaseCallback):
-    """What a rollout's end, or a step of DQN's, has for an update at that step."""
+    """Records the rates of an update after each rollout, or after each step of DQN."""
 
     def __init__(self):
         super().__init__()
@@ -47,21 +47,24 @@ class Record(BaseCallback):
 
 
 def expected(steps, end, cls):
-    """stable-baselines3's 1 - num_timesteps / total_timesteps, total_timesteps being what was given and num_timesteps
-    at the start; and the rates that it gives."""
+    """Returns the rates of an update at a step.
+
+    The remaining progress is 1 - num_timesteps / end, as in Stable-Baselines3. end is
+    total_timesteps plus num_timesteps at the start of the call.
+    """
     left = 1 - steps / end
     if cls is PPO:
         return steps, left, 1e-3 * left, 0.2 * left
     if cls is PQN:
         return steps, left, 1e-3 * left, 1 - 0.9 * min(1, steps / (0.5 * end))
-    if cls is DQN:  # whose epsilon begins to fall after the warm-up
+    if cls is DQN:  # epsilon falls only after the warm-up
         epsilon = 1 - 0.9 * min(1, (steps - 32) / (0.5 * end)) if steps > 32 else 1
         return steps, left, 1e-3 * left, epsilon
     return steps, left, 1e-3 * left
 
 
 @methods
-def test_rates_of_updates_over_slices(cls):
+def test_rates_follow_the_remaining_progress_over_slices(cls):
     exploring = {"exploration_fraction": 0.5, "exploration_initial_eps": 1.0, "exploration_final_eps": 0.1}
     more = {PPO: {"clip_range": lambda left: 0.2 * left}, A2C: {}}.get(cls, exploring)
     with cls("MlpPolicy", "CartPole-v1", learning_rate="lin_0.001", **KEYWORDS[cls], **more) as model:
@@ -85,7 +88,7 @@ def falling(cls, **more):
 
 @methods
 def test_every_slice_learns(cls, tmp_path):
-    """From one call to the next, from a file, and at other rates from that file."""
+    """Weights change in every call, also after a load, and at another rate after a load."""
     with falling(cls) as model:
         for k in range(3):
             before = model.hashes()
@@ -100,7 +103,7 @@ def test_every_slice_learns(cls, tmp_path):
 
 
 def test_a_preset_learns_in_slices():
-    """DQN's tuned, whose learning rate and epsilon fall, in slices: as a script does that saves or evaluates between."""
+    """DQN's preset tuned, with falling learning rate and epsilon, learns in every call."""
     with DQN.from_preset("tuned", "CartPole-v1", seed=1) as model:
         assert model.setting("learning_rate_final")
         for k in range(1, 4):
@@ -112,8 +115,8 @@ def test_a_preset_learns_in_slices():
 
 @methods
 @pytest.mark.parametrize("make", [lambda: "CartPole-v1", lambda: gymnasium.make("CartPole-v1")], ids=["built-in", "gymnasium"])
-def test_the_rest_of_a_run(cls, make):
-    """An interrupted run and its rest are the run that was not interrupted, wherever that was."""
+def test_an_interrupted_run_and_its_rest_equal_one_run(cls, make):
+    """An interrupted run and its rest equal an uninterrupted run, wherever it was interrupted."""
     keywords = {**KEYWORDS[cls], **({"num_envs": 1} if cls is PQN else {}), "learning_rate": lambda left: 1e-2 * left**2}
     with cls("MlpPolicy", make(), **keywords) as whole:
         whole.learn(320)
@@ -125,8 +128,8 @@ def test_the_rest_of_a_run(cls, make):
                 assert model.hashes() == whole.hashes() and model._current_progress_remaining == 0
 
 
-def test_a_loop_of_ones_own_in_slices():
-    """begin goes by the rule of learn."""
+def test_begin_continues_the_schedules():
+    """begin follows the rule of learn."""
     spaces = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
     obs, zeros, no = np.ones((2, 3), np.float32), np.ones(2), np.zeros(2, bool)
     with A2C("MlpPolicy", spaces, num_envs=2, learning_rate=lambda left: 1e-2 * left, **KEYWORDS[A2C]) as model:
@@ -146,12 +149,14 @@ def of_zero(list_of_warnings):
 
 
 @pytest.mark.parametrize("cls, total", [(PPO, 32), (PPO, 20), (A2C, 8), (DQN, 40)])
-def test_a_rate_that_is_0_all_along_is_said_once(cls, total, capfd):
-    """A run of one update has the rate of its end, as in stable-baselines3: in a loop of such runs nothing is learnt."""
+def test_a_rate_that_is_always_0_gives_one_warning(cls, total, capfd):
+    """A run of one update uses the rate of its end, as in Stable-Baselines3, so a loop of such runs
+    learns nothing.
+    """
     with falling(cls) as model, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.learn(total)
-        if cls is DQN:  # the first update is the one at step 40
+        if cls is DQN:  # the first update is at step 40
             assert model.stats["updates"] == 1
         after = model.hashes()
         assert len(said := of_zero(caught)) == 1 and said[0].startswith("learning_rate: 0 from the first update")
@@ -164,7 +169,7 @@ def test_a_rate_that_is_0_all_along_is_said_once(cls, total, capfd):
 
 
 @methods
-def test_a_rate_that_falls_to_0_is_not_said(cls):
+def test_a_rate_that_falls_to_0_gives_no_warning(cls):
     with falling(cls) as model, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
@@ -185,9 +190,11 @@ class Dumps:
         self.at.append(step)
 
 
-def test_records_of_short_slices():
-    """log_interval counts DQN's episodes on from slice to slice, as stable-baselines3 does: there is a record at every
-    fourth, though no slice has so many."""
+def test_log_interval_counts_episodes_over_slices():
+    """log_interval counts DQN's episodes over all calls, as in Stable-Baselines3.
+
+    There is a record after every fourth episode, although no call has four.
+    """
     with DQN("MlpPolicy", gymnasium.make("CartPole-v1"), **KEYWORDS[DQN]) as model:
         model.set_logger(logger := Dumps())
         for first in (100, 70):

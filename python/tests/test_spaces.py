@@ -1,4 +1,4 @@
-"""Gymnasium's spaces and observations as the library's rows."""
+"""Conversion of Gymnasium's spaces and observations into the library's rows."""
 
 import json
 import warnings
@@ -50,7 +50,7 @@ def test_predict_takes_either_order_of_axes():
         np.testing.assert_array_equal(rows, obs)
 
 
-def test_vectors_are_laid_flat_as_float32():
+def test_vectors_become_flat_float32():
     layout = ObsLayout.of_space(spaces.Box(-1, 1, (2, 3), np.float64))
     assert layout.shape == (6,) and layout.dtype == np.float32
     rows, batched = layout.batch(np.arange(6, dtype=np.float64).reshape(2, 3))
@@ -65,7 +65,7 @@ def test_vectors_are_laid_flat_as_float32():
         (spaces.Box(0, 1, (3, 0), np.float32), r"shape \(3, 0\), must have no empty axis"),
     ],
 )
-def test_other_observations_are_refused(space, says):
+def test_unsupported_observation_spaces_are_refused(space, says):
     with pytest.raises(ConfigError, match=says):
         ObsLayout.of_space(space)
 
@@ -87,7 +87,7 @@ def test_other_observations_are_refused(space, says):
         (spaces.MultiDiscrete([[2, 2], [2, 2]]), [[0, 1], [1, 1]], [1, 0, 0, 1, 0, 1, 0, 1]),
     ],
 )
-def test_other_numbers_become_float32(space, given, row):
+def test_numbers_of_other_types_become_float32(space, given, row):
     layout = ObsLayout.of_space(space)
     assert (layout.dtype == np.float32 and layout.space() == space) or not layout.counts
     given = np.asarray(given, space.dtype)
@@ -99,19 +99,19 @@ def test_other_numbers_become_float32(space, given, row):
     assert vars(again) == vars(layout) and actions.start == 7
 
 
-def test_a_choice_outside_its_space_is_refused():
+def test_an_observation_outside_its_space_is_refused():
     with pytest.raises(SpaceError, match="observation 8, must be 5 to 7"):
         ObsLayout.of_space(spaces.Discrete(3, start=5)).batch(8)
 
 
 @pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)])
-def test_other_actions_are_refused(space):
+def test_unsupported_action_spaces_are_refused(space):
     with pytest.raises(ConfigError, match=f"action space: {type(space).__name__}, must be Discrete"):
         ActionLayout.of_space(space)
 
 
 @pytest.mark.parametrize("obs, says", [(np.zeros(3, np.float32), "shape"), (np.zeros(4, np.complex64), "dtype")])
-def test_predict_refuses_what_does_not_fit(obs, says):
+def test_predict_refuses_wrong_shapes_and_types(obs, says):
     with pytest.raises(SpaceError, match=says):
         ObsLayout.of_space(gymnasium.spaces.Box(-1, 1, (4,))).batch(obs)
 
@@ -120,8 +120,8 @@ KINDS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float
 
 
 @pytest.mark.parametrize("space", ["float32", "float64", "int64", "uint8", "bool", "image", "Discrete"])
-def test_observations_are_cast_where_they_can_be_meant(space):
-    """By reading, the same in predict and from an environment, whatever the kind of number."""
+def test_observations_are_cast_if_no_value_changes_meaning(space):
+    """The cast is the same in predict and in an environment, for every type of number."""
     declared = {
         "image": spaces.Box(0, 255, (40, 40), np.uint8),
         "Discrete": spaces.Discrete(3),
@@ -153,7 +153,7 @@ def test_observations_are_cast_where_they_can_be_meant(space):
         (spaces.Box(0, 9, (2,), np.float32), [[1], [1, 2]], r"observation is a list of parts that differ in shape, its space says \(2,\)"),
     ],
 )
-def test_observations_that_cannot_be_meant_are_refused(space, obs, says):
+def test_observations_that_cannot_be_cast_are_refused(space, obs, says):
     layout = ObsLayout.of_space(space)
     for read in (lambda: layout.read(obs, (), "environment 0"), lambda: layout.batch(obs)):
         with pytest.raises(SpaceError, match=says):
@@ -161,7 +161,7 @@ def test_observations_that_cannot_be_meant_are_refused(space, obs, says):
 
 
 @pytest.mark.parametrize("value, becomes", [(2**53 + 1, 2.0**53), (2**63 - 1, 2.0**63), (np.uint64(2**64 - 1), 2.0**64), (1e300, np.inf)])
-def test_a_value_that_does_not_survive_is_said_once(value, becomes):
+def test_an_inexact_value_gives_one_warning(value, becomes):
     layout = ObsLayout.of_space(spaces.Box(-np.inf, np.inf, (2,), np.float32))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -175,7 +175,7 @@ def test_a_value_that_does_not_survive_is_said_once(value, becomes):
 
 
 class Whole(Counter):
-    """A Counter whose observations are whole numbers."""
+    """A Counter with integer observations."""
 
     kind = np.int64
 
@@ -188,7 +188,7 @@ class Tens(Whole):
 
 
 @pytest.mark.parametrize("mode", [None, *MODES, "workers", "stable-baselines3"])
-def test_whole_numbers_are_learnt_from_as_the_floats_that_they_are(mode):
+def test_integer_observations_give_the_bits_of_floats(mode):
     def run(make):
         if mode == "stable-baselines3":
             env = pytest.importorskip("stable_baselines3.common.vec_env").DummyVecEnv([make])
@@ -205,7 +205,7 @@ def test_whole_numbers_are_learnt_from_as_the_floats_that_they_are(mode):
     assert run(Whole) == run(Tens) == run(Counter)
 
 
-def test_whole_numbers_in_a_loop_of_ones_own():
+def test_integer_observations_in_observe_give_the_bits_of_floats():
     def run(kind):
         env, n = Counter(), 0
         with DQN("MlpPolicy", (env.observation_space, env.action_space), **SMALL) as model:

@@ -1,4 +1,4 @@
-"""What scripts of stable-baselines3 do, without stable-baselines3: files, attributes, ids, spaces."""
+"""Scripts of Stable-Baselines3 run without it: files, attributes, ids, spaces."""
 
 import io
 import warnings
@@ -13,13 +13,14 @@ from envs import SMALL, Walk
 from paceline import A2C, DQN, PPO, PacelineWarning, Policy, make_vec
 from paceline.errors import ConfigError, SpaceError
 
-KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}, PPO: {"seed": 1, "n_steps": 50, "batch_size": 25}}  # whole rollouts below
+# learn(100) is whole rollouts of PPO
+KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}, PPO: {"seed": 1, "n_steps": 50, "batch_size": 25}}
 each = pytest.mark.parametrize("cls", list(KEYWORDS))
 
 
 @pytest.fixture
 def rom():
-    """Skips a test where the ROM that it needs is not there."""
+    """Skips the test if the ROM of Pong is missing."""
     try:
         make_vec("Pong").close()
     except ConfigError as err:
@@ -30,8 +31,10 @@ def rom():
 
 
 @each
-def test_the_documented_script(cls, tmp_path, monkeypatch):
-    """stable-baselines3's first example: learn, save, del, load without env, predict."""
+def test_the_documented_script_runs(cls, tmp_path, monkeypatch):
+    """The first example of Stable-Baselines3's documentation runs: learn, save, load without env,
+    predict.
+    """
     monkeypatch.chdir(tmp_path)
     env = gymnasium.make("CartPole-v1")
     model = cls("MlpPolicy", env, **KEYWORDS[cls])
@@ -51,10 +54,10 @@ def test_the_documented_script(cls, tmp_path, monkeypatch):
             env.step(action)
 
 
-def test_files_are_made_where_they_should_be(tmp_path):
+def test_files_are_saved_under_the_given_name(tmp_path):
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         model.learn(200)
-        (tmp_path / "best").mkdir()  # a folder of the same name is in nobody's way
+        (tmp_path / "best").mkdir()  # a folder of the same name does not matter
         for name, file in (("best", "best.zip"), ("new/dir/x", "new/dir/x.zip"), ("x.paceline", "x.paceline")):
             model.save(tmp_path / name)
             assert (tmp_path / file).is_file()
@@ -68,13 +71,14 @@ def test_files_are_made_where_they_should_be(tmp_path):
         assert model.hashes() == hashes
 
 
-def test_replay_buffers(tmp_path):
+def test_a_saved_replay_buffer_is_loaded(tmp_path):
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         model.learn(300)
         model.save_replay_buffer(tmp_path / "buffer")
         hashes, size = model.hashes(), model.replay_buffer.size()
         assert size == len(model.replay_buffer) == 300 and not model.replay_buffer.full
-        assert model.stats["replay_size"] == 264 and model.stats["replay_pending"] == 36  # of the window at hand
+        # pending: the steps of the window in progress
+        assert model.stats["replay_size"] == 264 and model.stats["replay_pending"] == 36
     with DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "seed": 9}) as model:
         model.learn(150)
         weights = model.hashes().weights
@@ -89,8 +93,12 @@ def test_replay_buffers(tmp_path):
 
 
 @each
-def test_set_env_changes_who_steps(cls, tmp_path):
-    """Built in, stepped from Python and back, also by way of a file: spaces decide, and nothing is lost."""
+def test_set_env_changes_between_built_in_and_python_environments(cls, tmp_path):
+    """The model changes between built-in environments and those stepped from Python, also from a
+    file.
+
+    Only the spaces must agree. Weights and counts stay.
+    """
     with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
         model.learn(200)
         weights = model.hashes().weights
@@ -111,7 +119,7 @@ def test_set_env_changes_who_steps(cls, tmp_path):
 # ----------------------------------------------------------------- attributes
 
 
-def test_attributes_of_sb3():
+def test_models_have_the_attributes_of_sb3():
     def rate(progress):
         return 1e-3 * progress
 
@@ -145,7 +153,7 @@ def test_attributes_of_sb3():
                 getattr(model, name)
 
 
-def test_keywords_that_are_not_ours_say_what_is():
+def test_unknown_keywords_name_an_alternative():
     for name, says in {
         "prioritized_replay_alpha": "prioritised replay is not built",
         "lerning_rate": "did you mean learning_rate?",
@@ -161,7 +169,7 @@ def test_keywords_that_are_not_ours_say_what_is():
 
 
 @pytest.mark.parametrize("id", ["ALE/Pong-v5", "PongNoFrameskip-v4", "Pong-v5", "paceline/Pong-v0", "atari/pong"])
-def test_ids_of_atari_games(id):
+def test_ids_of_atari_games_name_the_built_in_game(id):
     from paceline.envs import _ids
 
     with warnings.catch_warnings(record=True) as caught:
@@ -173,7 +181,7 @@ def test_ids_of_atari_games(id):
     assert bool(meaning.env_kwargs) == others
 
 
-def test_ids_of_gymnasium():
+def test_ids_of_gymnasium_are_made():
     gymnasium.register("WalkForSwap-v0", entry_point=lambda: Walk(spaces.Box(-1, 1, (3,))))
     with DQN("MlpPolicy", "WalkForSwap-v0", **SMALL) as model:
         model.learn(120)
@@ -196,7 +204,7 @@ SPACES = [
 
 @each
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_observations_of_every_kind(cls, space, tmp_path):
+def test_every_observation_space_is_learnt_from(cls, space, tmp_path):
     env = Walk(space)
     with cls("MlpPolicy", env, **KEYWORDS[cls]) as model:
         model.learn(150)
@@ -210,13 +218,16 @@ def test_observations_of_every_kind(cls, space, tmp_path):
             np.testing.assert_array_equal(loaded.predict(batch, deterministic=True)[0], actions)
 
 
-# ------------------------------------------------------------ a loop of one's own
+# ------------------------------------------------------------ begin, act, observe
 
 
 @each
 @pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
-def test_a_loop_of_ones_own_is_learn(cls, mode):
-    """The same bits as learn's loop, whatever resets, with arrays that are written over after every call."""
+def test_an_own_loop_equals_learn(cls, mode):
+    """A loop of begin, act and observe gives the bits of learn, in every mode.
+
+    Arrays may be overwritten after every call.
+    """
 
     def made():
         return gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 3, autoreset_mode=mode)
@@ -244,7 +255,7 @@ def test_a_loop_of_ones_own_is_learn(cls, mode):
             assert model.hashes() == expected
 
 
-def test_a_loop_refuses_what_does_not_fit():
+def test_an_own_loop_refuses_bad_arguments():
     pair = (spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
     obs, zeros, no = np.zeros((2, 3), np.float32), np.zeros(2), np.zeros(2, bool)
     with DQN("MlpPolicy", pair, num_envs=2, **SMALL) as model:
@@ -268,8 +279,8 @@ def test_a_loop_refuses_what_does_not_fit():
         model.begin(10, obs)
 
 
-def test_ids_that_gymnasium_does_not_make():
-    """Gymnasium's own words: its version of an environment, the package that is missing."""
+def test_ids_that_gymnasium_cannot_make_are_refused():
+    """Gymnasium's message names the existing version or the missing package."""
 
     def needs(**keywords):
         raise gymnasium.error.DependencyNotInstalled("Box3D is not installed,\n pip install it")
@@ -295,14 +306,14 @@ def test_ids_that_gymnasium_does_not_make():
         del gymnasium.registry["Needs-v0"]
 
 
-def test_vectors_of_ale_py_s_own(rom):
+def test_vectors_of_ale_py_are_learnt_from(rom):
     vectors = pytest.importorskip("ale_py.vector_env", reason="ale-py has no vector environment")
     with A2C("CnnPolicy", vectors.AtariVectorEnv("pong", num_envs=2), seed=1) as model:
         model.learn(40)
         assert model.num_timesteps == 40 and model.stats["updates"] == 4
 
 
-def test_get_env_without_sb3(monkeypatch):
+def test_get_env_works_without_sb3(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     envs = make_vec("CartPole-v1", 2)
     for env in (gymnasium.make("CartPole-v1"), envs):
@@ -313,7 +324,7 @@ def test_get_env_without_sb3(monkeypatch):
         assert obs.shape == (2, 4)
 
 
-def test_action_meanings(rom):
+def test_atari_environments_have_action_meanings(rom):
     import paceline
 
     pong = ["NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE"]
@@ -323,7 +334,7 @@ def test_action_meanings(rom):
     assert make_vec("CartPole-v1").get_action_meanings() == []
 
 
-def test_warnings_name_the_line_that_caused_them(rom, tmp_path):
+def test_warnings_name_the_line_of_the_call(rom, tmp_path):
     small = {"buffer_size": 200, "learning_starts": 50, "policy": "CnnPolicy"}
     calls = [
         lambda: DQN(env="Pong-v5", **small),
@@ -337,7 +348,7 @@ def test_warnings_name_the_line_that_caused_them(rom, tmp_path):
         assert {warning.filename for warning in caught} == {__file__}
 
 
-def test_wrong_arguments_are_sentences():
+def test_wrong_arguments_are_refused():
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         for call, says in [
             (lambda: model.set_logger(None), "logger: None, must have the method record"),
@@ -368,7 +379,7 @@ ZOO["LunarLander-v3"] = ZOO["Acrobot-v1"]
 
 @pytest.mark.parametrize("id", list(ZOO))
 @pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
-def test_keywords_of_the_zoo_run_as_they_are(id):
+def test_keywords_of_rl_zoo_run_unchanged(id):
     if id.startswith("Lunar"):
         pytest.importorskip("Box2D", reason="Box2D is not installed")
     with DQN("MlpPolicy", gymnasium.make(id), policy_kwargs={"net_arch": [256, 256]}, **ZOO[id]) as model:

@@ -1,4 +1,4 @@
-"""Callbacks and loggers as scripts of stable-baselines3 use them, without stable-baselines3."""
+"""Callbacks and loggers as Stable-Baselines3's scripts use them, without Stable-Baselines3."""
 
 import csv
 import json
@@ -53,19 +53,19 @@ class Record(BaseCallback):
 
 @both
 @pytest.mark.parametrize("keywords", [{"num_envs": 1}, {"num_envs": 3}])
-def test_locals_of_built_in_environments(cls, keywords):
+def test_locals_have_the_results_of_built_in_environments(cls, keywords):
     record = Record()
     with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls], **keywords) as model:
         model.learn(600, callback=record)
-        assert record.rewards == 600  # CartPole pays 1 a step
+        assert record.rewards == 600  # a step of CartPole has reward 1
         assert len(record.episodes) == model.stats["episodes"] > 5
         assert np.mean([e["r"] for e in record.episodes[-100:]]) == pytest.approx(model.stats["mean_return"])
         assert all(e["r"] == e["l"] and e["t"] > 0 for e in record.episodes)
-    # What ended an episode is a last observation: CartPole's is out of bounds.
+    # A terminal observation of CartPole is out of bounds.
     assert all(abs(obs[0]) > 2.4 or abs(obs[2]) > 0.2094 for obs, cut in record.lasts if not cut)
 
 
-def test_a_callback_changes_nothing():
+def test_a_callback_does_not_change_the_result():
     hashes = []
     for callback in (None, Record()):
         with DQN("MlpPolicy", "CartPole-v1", **SMALL, num_envs=3) as model:
@@ -74,7 +74,7 @@ def test_a_callback_changes_nothing():
 
 
 @both
-def test_locals_of_environments_in_python(cls):
+def test_locals_have_the_results_of_python_environments(cls):
     record = Record()
     infos = []
     env = Walk(spaces.Box(-1, 1, (3,)))
@@ -86,7 +86,8 @@ def test_locals_of_environments_in_python(cls):
         model.learn(150, callback=[record, look])
     assert [e["r"] for e in record.episodes[:4]] == [9, 6, 9, 6] and [e["l"] for e in record.episodes[:2]] == [9, 6]
     assert [cut for _, cut in record.lasts[:4]] == [True, False, True, False]
-    assert [info["steps"] for info in infos[:16]] == [*range(1, 10), *range(1, 7), 1]  # the environment's own
+    # the environment's own infos
+    assert [info["steps"] for info in infos[:16]] == [*range(1, 10), *range(1, 7), 1]
     with cls("MlpPolicy", gymnasium.wrappers.RecordEpisodeStatistics(env), **KEYWORDS[cls]) as model:
         model.learn(50, callback=lambda locals_, _: infos.append(locals_["infos"][0]))
     ends = [info["episode"] for info in infos[-50:] if "episode" in info]
@@ -94,7 +95,7 @@ def test_locals_of_environments_in_python(cls):
 
 
 @pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
-def test_locals_of_vectors(mode):
+def test_locals_have_the_results_of_vectors(mode):
     record = Record()
     envs = gymnasium.vector.SyncVectorEnv([lambda: Walk(spaces.Box(-1, 1, (3,)))] * 2, autoreset_mode=mode)
     with DQN("MlpPolicy", envs, **SMALL) as model:
@@ -103,7 +104,7 @@ def test_locals_of_vectors(mode):
     assert {e["r"] for e in record.episodes} == {6.0, 9.0}
 
 
-def test_our_callbacks_with_sb3s_keywords(tmp_path):
+def test_callbacks_take_the_keywords_of_sb3(tmp_path):
     seen = []
     stop = StopTrainingOnNoModelImprovement(max_no_improvement_evals=1, min_evals=1)
     evaluation = EvalCallback(
@@ -128,7 +129,7 @@ def test_our_callbacks_with_sb3s_keywords(tmp_path):
         assert file["results"].shape == file["ep_lengths"].shape == (n, 3) and (file["results"] == file["ep_lengths"]).all()
         assert file["results"].mean(1).max() == evaluation.best_mean_reward
         assert every.callback.n_calls == 2 * n
-    with DQN.load(tmp_path / "best" / "best_model") as best:  # it can be trained on
+    with DQN.load(tmp_path / "best" / "best_model") as best:  # training can continue
         best.learn(100, reset_num_timesteps=False)
     with DQN("MlpPolicy", "CartPole-v1", **SMALL, num_envs=2) as model:
         record = Record()
@@ -140,8 +141,8 @@ def test_our_callbacks_with_sb3s_keywords(tmp_path):
 
 @both
 @pytest.mark.parametrize("env", ["CartPole-v1", "a vector"])
-def test_locals_of_learn(cls, env):
-    """What stable-baselines3's learn and collect_rollouts have in theirs and costs nothing."""
+def test_locals_have_the_arguments_of_learn(cls, env):
+    """locals has the names of Stable-Baselines3's learn and collect_rollouts that cost nothing."""
     envs = vector(MODES[1], 2, lambda i: gymnasium.make("CartPole-v1")) if env == "a vector" else env
     seen = []
 
@@ -162,7 +163,7 @@ def test_locals_of_learn(cls, env):
     assert seen[0] == [40, 7, "mine", True, False] and seen[-1] == [80, model.LOG_INTERVAL, cls.__name__, False, False]
 
 
-def test_a_record_every_n_steps(tmp_path):
+def test_log_every_n_timesteps_records_every_n_steps(tmp_path):
     logger = configure(tmp_path, ["json"])
     with DQN("MlpPolicy", "CartPole-v1", **SMALL, num_envs=2) as model:
         model.set_logger(logger)
@@ -172,10 +173,10 @@ def test_a_record_every_n_steps(tmp_path):
     assert [line["time/total_timesteps"] for line in lines] == [100, 200, 300, 400]
 
 
-def test_a_replay_buffer_beside_a_checkpoint(tmp_path):
-    """Under stable-baselines3's name, for the script's load_replay_buffer; on disk it is the checkpoint itself."""
+def test_checkpoint_callback_saves_the_replay_buffer(tmp_path):
+    """The replay buffer has SB3's file name. It is a link to the checkpoint."""
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
-        for _ in range(2):  # the second time over the files of the first
+        for _ in range(2):  # the second run overwrites the files of the first
             model.learn(400, callback=CheckpointCallback(200, tmp_path, save_replay_buffer=True, save_vecnormalize=True))
         expected, size = model.hashes().replay, model.replay_buffer.size()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
@@ -190,7 +191,7 @@ def test_a_replay_buffer_beside_a_checkpoint(tmp_path):
 # -------------------------------------------------------------------- loggers
 
 
-def test_loggers(tmp_path, capsys):
+def test_loggers_write_every_format(tmp_path, capsys):
     pytest.importorskip("tensorboard")
     logger = configure(tmp_path / "logs", ["stdout", "csv", "json", "tensorboard"])
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
@@ -201,20 +202,21 @@ def test_loggers(tmp_path, capsys):
             model.logger.record("mine/last", model.num_timesteps, exclude="csv")
 
         model.learn(200, callback=record, log_interval=2, eval_freq=100, n_eval_episodes=2)
-        model.learn(50, reset_num_timesteps=False)  # it stays open, and the caller's
+        model.learn(50, reset_num_timesteps=False)  # the logger stays open and is used again
         assert model.logger is logger and logger.get_dir() == str(tmp_path / "logs")
     logger.close()
     rows = list(csv.DictReader((tmp_path / "logs" / "progress.csv").read_text().splitlines()))
     lines = [json.loads(line) for line in (tmp_path / "logs" / "progress.json").read_text().splitlines()]
     assert len(rows) == len(lines) > 3 and "mine/last" not in rows[0] and lines[0]["mine/last"] > 0
-    assert sum("eval/mean_reward" in line for line in lines) == 2  # dumped at once
+    # evaluations are recorded at once
+    assert sum("eval/mean_reward" in line for line in lines) == 2
     assert float(rows[0]["mine/mean"]) == np.mean(range(1, lines[0]["mine/last"] + 1))
     assert "ep_rew_mean" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="format_strings: 'xml', must be stdout, log, json, csv, tensorboard"):
         configure(tmp_path, ["xml"])
 
 
-def test_what_scripts_read_of_a_logger(tmp_path, capsys):
+def test_loggers_have_levels_and_output_formats(tmp_path, capsys):
     logger = configure(tmp_path, ["stdout", "csv"])
     assert [type(output).__name__ for output in logger.output_formats] == ["_Table", "_CSV"] and logger.level == 20
     logger.debug("quiet")
@@ -226,14 +228,14 @@ def test_what_scripts_read_of_a_logger(tmp_path, capsys):
     logger.close()
 
 
-def test_a_writer_of_tensorboard_s_is_sb3s_alone(process, tmp_path):
+def test_only_the_sb3_logger_has_a_tensorboard_writer(process, tmp_path):
     pytest.importorskip("tensorboard")
     made = f"from paceline.logger import configure; configure({str(tmp_path)!r}, ['tensorboard']).output_formats[0].writer"
     done = process(made, check=False)
     assert "AttributeError: writer: none, " in done.stderr and "set_logger(stable_baselines3.common.logger.configure(" in done.stderr
 
 
-def test_values_that_cannot_be_written_are_named_once(tmp_path):
+def test_unwritable_values_give_one_warning(tmp_path):
     logger = configure(tmp_path, ["json"])
     with pytest.warns(PacelineWarning, match="a/figure is a Figure.*stable-baselines3's Logger") as caught:
         for _ in range(2):

@@ -1,4 +1,6 @@
-"""Models as scripts of stable-baselines3 make, change and load them, without stable-baselines3: layers, attributes, environments, files."""
+"""Models of Stable-Baselines3's scripts, without Stable-Baselines3: layers, attributes,
+environments, files.
+"""
 
 import io
 
@@ -17,7 +19,7 @@ both = pytest.mark.parametrize("cls", [DQN, A2C])
 
 
 @pytest.mark.parametrize("cls", [DQN, A2C, PQN])
-def test_layers_that_are_not_built_are_refused(cls):
+def test_bad_net_arch_is_refused(cls):
     more = {"buffer_size": 100} if cls is DQN else {"n_steps": 128} if cls is PQN else {}
     image = spaces.Box(0, 255, (1, 40, 40), np.uint8), spaces.Discrete(2)
     linear = [[], *([{"pi": [], "vf": []}] if cls is A2C else [])]
@@ -25,7 +27,7 @@ def test_layers_that_are_not_built_are_refused(cls):
         with pytest.raises(ConfigError, match=r"policy_kwargs\['net_arch'\]: .*, must be a list of widths, such as \[64, 64\]"):
             cls("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": net_arch})
     cls("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": None}, **more).close()
-    for net_arch in linear:  # CnnPolicy has none, here and there
+    for net_arch in linear:  # as in SB3, CnnPolicy has no such layers
         cls("CnnPolicy", image, policy_kwargs={"net_arch": net_arch}, **more).close()
     with pytest.raises(ConfigError, match="must be empty: CnnPolicy's layers are fixed"):
         cls("CnnPolicy", image, policy_kwargs={"net_arch": [8]}, **more)
@@ -36,8 +38,11 @@ LINEAR[PPO] = LINEAR[A2C]
 
 
 @pytest.mark.parametrize("cls, net_arch", [(cls, net_arch) for cls, every in LINEAR.items() for net_arch in every])
-def test_layers_as_they_are_given(cls, net_arch, tmp_path):
-    """No layers are a linear network, which learns, is saved, goes on with the same bits and computes what its weights say."""
+def test_a_model_has_the_layers_of_net_arch(cls, net_arch, tmp_path):
+    """An empty net_arch is a linear network. It learns, is saved, and continues with the same bits.
+
+    Its outputs follow from its weights.
+    """
     more = {DQN: SMALL, PQN: {"n_steps": 64, "num_envs": 2}, PPO: {"n_steps": 32, "batch_size": 32}}.get(cls, {})
     keywords = {**more, "policy_kwargs": {"net_arch": net_arch}, "seed": 1}
     widths = (net_arch[0] if net_arch and isinstance(net_arch, list) else net_arch) or {}
@@ -72,7 +77,7 @@ def test_layers_as_they_are_given(cls, net_arch, tmp_path):
 
 @both
 def test_settings_cannot_be_assigned(cls):
-    """They would be read back as assigned, and have no effect."""
+    """An assignment would have no effect on training."""
     with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
         fixed = {
             "gamma": 0.1,
@@ -101,7 +106,7 @@ def test_settings_cannot_be_assigned(cls):
         model.learn(100)
 
     class Mine(cls):
-        """A class of the user's with attributes of its own."""
+        """A user's subclass with attributes."""
 
         limit = 3
 
@@ -117,7 +122,7 @@ def test_settings_cannot_be_assigned(cls):
 
 
 class Started(gymnasium.Env):
-    """Its spaces count from start; episodes of 6 steps; calls counts the steps of all."""
+    """Both spaces start at `start`. Episodes have 6 steps. calls counts all steps."""
 
     def __init__(self, start=0):
         self.observation_space, self.action_space = spaces.Discrete(4, start=start), spaces.Discrete(2, start=start)
@@ -135,8 +140,8 @@ class Started(gymnasium.Env):
 
 
 @both
-def test_set_env_changes_where_spaces_begin(cls, tmp_path):
-    """Of the same sizes: what predict returns, and what a file says, is the new one's at once."""
+def test_set_env_changes_the_start_of_the_spaces(cls, tmp_path):
+    """The new spaces have the same sizes. predict and saved files use the new start at once."""
     with cls("MlpPolicy", Started(), **KEYWORDS[cls]) as model:
         model.learn(100)
         rows = np.arange(4)
@@ -162,8 +167,8 @@ def test_set_env_changes_where_spaces_begin(cls, tmp_path):
 
 
 @both
-def test_set_env_before_the_first_run(cls):
-    """The first reset has the model's seed, whatever the library's trainer had to be made anew for."""
+def test_set_env_before_the_first_run_keeps_the_seed(cls):
+    """The first reset uses the model's seed, also if set_env has replaced the trainer."""
     for first in ("CartPole-v1", Started(3)):
         env = gymnasium.make("CartPole-v1") if first == "CartPole-v1" else Started(5)
         with cls("MlpPolicy", first, **{**KEYWORDS[cls], "seed": 11}) as model:
@@ -174,12 +179,12 @@ def test_set_env_before_the_first_run(cls):
 
 @both
 def test_set_env_in_a_callback_is_refused(cls):
-    """The run would go on in the old one, or with a trainer that is gone."""
+    """Otherwise the run would continue in the old environment or with a closed trainer."""
     env, other = Started(), Started()
     for first, second in ((env, other), (gymnasium.make("CartPole-v1"), "CartPole-v1"), ("CartPole-v1", gymnasium.make("CartPole-v1"))):
         with cls("MlpPolicy", first, **KEYWORDS[cls]) as model:
             with pytest.raises(BusyError, match="set_env: learn is in progress, must be called before or after it"):
-                model.learn(60, callback=lambda *_: model.set_env(second))  # noqa: B023 - called at once
+                model.learn(60, callback=lambda *_: model.set_env(second))  # noqa: B023 - called in this iteration
             assert model.env is first
             model.learn(20, reset_num_timesteps=False)
             model.set_env(second)
@@ -189,7 +194,7 @@ def test_set_env_in_a_callback_is_refused(cls):
 
 def test_set_env_refuses_what_the_constructor_refuses():
     class VecNormalize(gymnasium.vector.VectorWrapper):
-        """Passes for stable-baselines3's, which may not be installed."""
+        """Has the name of SB3's VecNormalize, which may not be installed."""
 
     VecNormalize.__module__ = "stable_baselines3.common.vec_env.vec_normalize"
     normalized = VecNormalize(gymnasium.vector.SyncVectorEnv([Started]))
@@ -209,7 +214,7 @@ def test_set_env_refuses_what_the_constructor_refuses():
 
 @both
 @pytest.mark.parametrize("env", ["CartPole-v1", "of Gymnasium's"])
-def test_files_keep_what_the_python_object_was_made_with(cls, env, tmp_path):
+def test_files_keep_the_arguments_of_the_constructor(cls, env, tmp_path):
     layers = {DQN: [16], A2C: {"pi": [8], "vf": [16]}}[cls]
     kwargs = {"net_arch": layers, "activation_fn": type("Tanh", (), {}), "optimizer_kwargs": {"eps": np.float64(1e-4)}}
     keywords = {"verbose": 1, "tensorboard_log": tmp_path / "logs", "policy_kwargs": kwargs}
@@ -224,7 +229,8 @@ def test_files_keep_what_the_python_object_was_made_with(cls, env, tmp_path):
         model.save(tmp_path / "again")
     with cls.load(tmp_path / "again", verbose=0) as model:
         assert model.verbose == 0 and model.tensorboard_log == str(tmp_path / "logs") and model.policy_kwargs == as_text
-        again = cls("MlpPolicy", "CartPole-v1", policy_kwargs=model.policy_kwargs)  # which the constructor takes
+        # the constructor accepts the loaded value
+        again = cls("MlpPolicy", "CartPole-v1", policy_kwargs=model.policy_kwargs)
         assert again.setting("activation_fn") == "tanh"
         again.close()
         obs = np.zeros(4, np.float32)
@@ -235,12 +241,12 @@ def test_files_keep_what_the_python_object_was_made_with(cls, env, tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"python": {"keywords": 3}}', '{"python": {"keywords": {"verbose": "x", "policy_kwargs": 1}}}']
 )
-def test_what_another_host_keeps_is_not_read(text):
+def test_data_of_other_hosts_is_ignored(text):
     assert kept_keywords(text) == {}
 
 
 @pytest.mark.parametrize("rate", [1e-3, (1e-3, 1e-5), lambda progress: 1e-3 * progress**2], ids=["constant", "line", "curve"])
-def test_schedules_of_files_are_read_as_they_are(rate, tmp_path):
+def test_loaded_models_keep_their_schedules(rate, tmp_path):
     with A2C("MlpPolicy", "CartPole-v1", learning_rate=rate) as model:
         model.save(tmp_path / "model")
         expected = [model.lr_schedule(progress) for progress in (1.0, 0.5, 0.1, 0.0)]
@@ -254,8 +260,8 @@ def test_schedules_of_files_are_read_as_they_are(rate, tmp_path):
 
 @both
 @pytest.mark.filterwarnings("ignore:the file loaded has no experience")
-def test_another_number_of_environments(cls, tmp_path):
-    """Where the file has experience it is refused with what to do, which does it."""
+def test_num_envs_can_change_without_experience(cls, tmp_path):
+    """A file with experience is refused; the message names set_parameters, which works."""
     with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls], num_envs=4) as model:
         model.learn(99).save(tmp_path / "model", replay=True)
         model.save(tmp_path / "without")
@@ -280,7 +286,7 @@ def test_another_number_of_environments(cls, tmp_path):
 
 
 @both
-def test_file_objects_are_read_from_their_beginning(cls):
+def test_file_objects_are_read_from_their_start(cls):
     buffer = io.BytesIO()
     with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
         model.save(buffer)

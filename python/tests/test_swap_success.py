@@ -1,4 +1,6 @@
-"""Callbacks' attributes, lifetimes and success rates, as scripts of stable-baselines3 need them, without stable-baselines3."""
+"""Attributes, lifetimes and success rates of callbacks, as Stable-Baselines3's scripts use them,
+without it.
+"""
 
 import copy
 import csv
@@ -22,7 +24,9 @@ each = pytest.mark.parametrize("cls", list(KEYWORDS))
 
 
 class Success(gymnasium.Wrapper):
-    """Every other episode is a success; other steps say so in vain."""
+    """Every second episode is a success. Steps inside an episode also have is_success, which has no
+    effect.
+    """
 
     episodes = 0
 
@@ -56,7 +60,7 @@ def _made(keywords):
 
 @pytest.mark.parametrize("name", list(RECORDED))
 def test_callbacks_have_every_attribute_and_hook(name):
-    """A class that derives from one of ours finds what stable-baselines3's has, dunders apart."""
+    """A subclass finds every attribute of SB3's class, except dunder names."""
     callback = _made({})[name]
     assert not set(RECORDED[name]) - set(dir(callback))
     for attribute, value in RECORDED[name].items():
@@ -65,8 +69,8 @@ def test_callbacks_have_every_attribute_and_hook(name):
 
 
 @pytest.mark.parametrize("num_envs", [1, 4])
-def test_an_evaluation_that_reports(num_envs):
-    """Optuna's way: a class that looks at eval_freq itself, and at what the evaluation has left."""
+def test_a_subclass_of_eval_callback_can_report(num_envs):
+    """Optuna's example: a subclass reads eval_freq and the results of the evaluation."""
     reports = []
 
     class Report(callbacks.EvalCallback):
@@ -99,7 +103,7 @@ def test_periods_can_be_changed(tmp_path):
 
 @each
 @pytest.mark.parametrize("as_number", [bool, float, np.float32])
-def test_success_rates(cls, as_number, tmp_path):
+def test_success_rates_are_recorded(cls, as_number, tmp_path):
     evaluation = callbacks.EvalCallback(Success(Steps(), as_number), n_eval_episodes=4, eval_freq=100, log_path=tmp_path, verbose=0)
     with cls("MlpPolicy", Success(Steps(), as_number), **KEYWORDS[cls], stats_window_size=6) as model:
         assert len(model.ep_success_buffer) == 0 and model.ep_success_buffer.maxlen == 6
@@ -108,7 +112,7 @@ def test_success_rates(cls, as_number, tmp_path):
         assert sorted(model.ep_success_buffer) == [0, 0, 0, 1, 1, 1]
         assert model.evaluate(Success(Steps(), as_number), episodes=4).successes == (0, 1, 0, 1)
         model.learn(1)
-        assert len(model.ep_success_buffer) < 6  # of this run alone
+        assert len(model.ep_success_buffer) < 6  # only episodes of this run
         logger.close()
     rows = list(csv.DictReader((tmp_path / "progress.csv").read_text().splitlines()))
     assert 0.5 in [float(row["rollout/success_rate"]) for row in rows if row["rollout/success_rate"]]
@@ -117,7 +121,7 @@ def test_success_rates(cls, as_number, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_success_rates_of_vectors(mode):
+def test_success_rates_of_vectors_are_recorded(mode):
     from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
     envs = SyncVectorEnv([lambda: Success(Steps())] * 2, autoreset_mode=AutoresetMode(mode))
@@ -128,7 +132,7 @@ def test_success_rates_of_vectors(mode):
 
 
 @pytest.mark.parametrize("value", [None, "yes", [1, 2], {}])
-def test_what_is_no_success_is_not_counted(value):
+def test_other_values_of_is_success_are_ignored(value):
     class Odd(gymnasium.Wrapper):
         def step(self, action):
             return *self.env.step(action)[:4], {"is_success": value}

@@ -1,4 +1,4 @@
-"""Several threads of Python's at once: with the interpreter's lock, and where there is none, without it."""
+"""Several Python threads at the same time, with and without the interpreter's lock."""
 
 import sys
 import threading
@@ -13,7 +13,7 @@ SMALL = {"learning_starts": 200, "buffer_size": 1000, "num_threads": 1}
 
 
 def together(*calls):
-    """What each gives, called in a thread of its own, all at the same time."""
+    """Returns the results of calls that run at the same time, each in its own thread."""
     results, begin = [None] * len(calls), threading.Barrier(len(calls))
 
     def run(i, call):
@@ -29,9 +29,11 @@ def together(*calls):
 
 
 def test_the_lock_stays_off(process):
-    """A module that does not say that it needs none would turn the interpreter's lock on, with a warning."""
+    """A module that does not declare support for free threading would enable the lock, with a
+    warning.
+    """
     if getattr(sys, "_is_gil_enabled", lambda: True)():
-        pytest.skip("this interpreter has its lock on: a free-threaded one, python3.13t or newer, runs without")
+        pytest.skip("this interpreter has a lock; needs a free-threaded one, python3.13t or newer")
     process(
         """
 import sys
@@ -50,7 +52,7 @@ assert not sys._is_gil_enabled()
 
 
 def test_the_library_is_loaded_once(process):
-    """By whichever of several threads is first; the others find it ready."""
+    """The first of several threads loads the library, and the others wait for it."""
     process(
         """
 import threading
@@ -70,7 +72,7 @@ assert len(sums) == 8 and len(set(sums)) == 1
 
 
 @pytest.mark.parametrize("env", ["native", "python"])
-def test_models_learn_as_each_does_alone(env):
+def test_models_in_threads_learn_as_alone(env):
     def learn(seed):
         steps = []
         made = "CartPole-v1" if env == "native" else gymnasium.make("CartPole-v1")
@@ -83,7 +85,7 @@ def test_models_learn_as_each_does_alone(env):
     assert together(*[lambda seed=seed: learn(seed) for seed in (1, 2, 1, 2)]) == alone * 2
 
 
-def test_vectors_step_as_each_does_alone():
+def test_vectors_in_threads_step_as_alone():
     def play(seed):
         envs, actions = paceline.make_vec("CartPole-v1", 8, num_threads=2), np.random.default_rng(seed)
         kept = [envs.reset(seed=seed)[0]]
@@ -92,7 +94,7 @@ def test_vectors_step_as_each_does_alone():
             kept.append(envs.step(actions.integers(0, 2, 8))[0])
             copies.append(kept[-1].copy())
         envs.close()
-        assert all(np.array_equal(*pair) for pair in zip(kept, copies)), "an array was written again"
+        assert all(np.array_equal(*pair) for pair in zip(kept, copies)), "an array was overwritten"
         return np.array(copies).tobytes()
 
     alone = [play(seed) for seed in range(3)]

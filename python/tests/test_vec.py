@@ -1,4 +1,4 @@
-"""make_vec: Gymnasium's own vector environment, over single ones of ours, is the measure."""
+"""make_vec equals Gymnasium's SyncVectorEnv of single environments."""
 
 import gymnasium
 import numpy as np
@@ -10,14 +10,14 @@ from envs import MODES, SMALL
 from paceline import DQN, PacelineError, make_vec
 from paceline.errors import ConfigError, HandleError
 
-# CartPole falls every 20 steps or so, MountainCar is truncated after 200; a Pong that
-# is never played is lost after 760.
+# CartPole falls after about 20 steps, MountainCar is truncated after 200, and a Pong that is never
+# played is lost after 760.
 RUNS = {"CartPole-v1": 120, "MountainCar-v0": 210, "Catch-v0": 40, "Pong": 790}
 IDS = pytest.mark.parametrize("id", RUNS)
 
 
 def make(id, *arguments, **keywords):
-    """make_vec, where the game's ROM is there."""
+    """Calls make_vec. Skips the test if the game's ROM is missing."""
     try:
         return make_vec(id, *arguments, **keywords)
     except PacelineError as err:
@@ -27,7 +27,7 @@ def make(id, *arguments, **keywords):
 
 
 def actions(env, steps):
-    """A policy's worth of actions; Pong's paddle stands still, to be beaten soon."""
+    """Returns random actions; in Pong, NOOP, so that the game is lost soon."""
     n = env.single_action_space.n
     if n == 6:
         return np.zeros((steps, env.num_envs), np.int64)
@@ -44,7 +44,7 @@ def same(ours, theirs):
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs):
             same(a, b)
-    elif isinstance(ours, np.ndarray) and ours.dtype == np.int32:  # Gymnasium makes its own of them
+    elif isinstance(ours, np.ndarray) and ours.dtype == np.int32:  # Gymnasium's dtype differs
         np.testing.assert_array_equal(ours, theirs)
     else:
         np.testing.assert_array_equal(ours, theirs, strict=True)
@@ -52,7 +52,7 @@ def same(ours, theirs):
 
 @IDS
 @pytest.mark.parametrize("mode", MODES)
-def test_it_is_gymnasiums_vector_of_single_ones(id, mode):
+def test_every_step_equals_sync_vector_env(id, mode):
     ours = make(id, 3, autoreset_mode=mode)
     theirs = SyncVectorEnv([lambda: paceline.single.make(id)] * 3, autoreset_mode=mode)
     assert isinstance(ours, gymnasium.vector.VectorEnv)
@@ -77,7 +77,7 @@ def test_it_is_gymnasiums_vector_of_single_ones(id, mode):
 
 
 def run(id, num_envs, num_threads, steps):
-    """Everything that came back, concatenated."""
+    """Returns all results of a run as bytes."""
     env = make(id, num_envs, num_threads=num_threads, autoreset_mode="same_step")
     results = [env.reset(seed=9)[0].tobytes()]
     results += [b"".join(part.tobytes() for part in env.step(action)[:4]) for action in actions(env, steps)]
@@ -86,13 +86,13 @@ def run(id, num_envs, num_threads, steps):
 
 
 @IDS
-def test_threads_change_nothing(id):
+def test_num_threads_changes_no_result(id):
     one = run(id, 5, 1, 60)
     assert all(run(id, 5, threads, 60) == one for threads in (0, 2, 5, 16))
 
 
 @IDS
-def test_results_are_the_callers(id):
+def test_results_are_never_overwritten(id):
     env = make(id, 2, autoreset_mode="same_step")
     kept, last = [(env.reset(seed=1)[0],)], []
     for action in actions(env, RUNS[id])[:300]:
@@ -112,7 +112,7 @@ def test_results_are_the_callers(id):
     assert last or id == "Pong"
 
 
-def test_seeds():
+def test_seeds_determine_the_first_observations():
     env = make_vec("CartPole-v1", 3)
     by_int = env.reset(seed=7)[0]
     assert env.np_random_seed == (7, 8, 9)
@@ -121,33 +121,33 @@ def test_seeds():
         np.testing.assert_array_equal(env.reset(seed=seed)[0], by_int)
     np.testing.assert_array_equal(env.reset(seed=np.int64(7))[0], by_int)
     later = env.reset()[0]
-    assert (later != by_int).any(axis=1).all(), "without a seed the random numbers go on"
+    assert (later != by_int).any(axis=1).all(), "without a seed the random streams continue"
     env.reset(seed=7)
     np.testing.assert_array_equal(env.reset()[0], later)
-    # Each its own: the second goes on, the others begin again.
+    # The seeds are independent: environment 1 continues, the others restart.
     env.reset(seed=7)
     mixed = env.reset(seed=[7, None, 9])[0]
     np.testing.assert_array_equal(mixed, [by_int[0], later[1], by_int[2]])
-    # The largest seed there is, and those after it.
+    # The largest seed; the seeds of the next environments wrap.
     env.reset(seed=2**64 - 1)
     env.close()
 
 
-def test_without_a_seed_episodes_begin_anywhere():
+def test_without_a_seed_the_start_is_random():
     first, second = make_vec("CartPole-v1", 4), make_vec("CartPole-v1", 4)
     obs = first.reset(options={"reset_mask": np.array([True, False, True, False])})[0]
     assert obs[0].any() and not obs[1].any()
     obs = first.reset()[0]
     assert (obs != second.reset()[0]).any(axis=1).all()
-    # The seed that was drawn can be asked for, and gives the same again.
+    # np_random_seed has the drawn seeds, which give the same result again.
     fresh = make_vec("CartPole-v1", 4)
     obs = fresh.reset()[0]
     np.testing.assert_array_equal(second.reset(seed=fresh.np_random_seed)[0], obs)
-    # Some given, the others drawn.
+    # Some seeds are given, the others are drawn.
     mixed = make_vec("CartPole-v1", 4).reset(seed=[1, None, None, 4])[0]
     known = second.reset(seed=[1, 0, 0, 4])[0]
     assert ((mixed == known).all(axis=1) == [True, False, False, True]).all()
-    # A seed for a row that the mask leaves out is no seed.
+    # A seed of a row outside the mask is ignored.
     rows = []
     for e in (make_vec("CartPole-v1", 2), make_vec("CartPole-v1", 2)):
         e.reset(seed=[1, 2], options={"reset_mask": np.array([True, False])})
@@ -156,7 +156,7 @@ def test_without_a_seed_episodes_begin_anywhere():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_mask_resets_its_rows_and_no_others(mode):
+def test_a_mask_resets_its_rows_only(mode):
     env, beside = make_vec("CartPole-v1", 3, autoreset_mode=mode), make_vec("CartPole-v1", 3, autoreset_mode=mode)
     mask = np.array([False, True, False])
     for e in (env, beside):
@@ -171,7 +171,7 @@ def test_a_mask_resets_its_rows_and_no_others(mode):
 
 
 def test_a_mask_ends_a_pending_reset():
-    """Gymnasium's NEXT_STEP: the row that was reset by mask takes its action at once."""
+    """As in Gymnasium's NEXT_STEP, a row reset by mask uses its next action."""
     env = make_vec("CartPole-v1", 2)
     env.reset(seed=1)
     ended = np.zeros(2, bool)
@@ -182,7 +182,7 @@ def test_a_mask_ends_a_pending_reset():
     assert env.step([0, 0])[1].tolist() == [1, 1]
 
 
-def test_disabled_refuses_to_step_what_has_ended():
+def test_disabled_refuses_a_step_after_an_end():
     env = make_vec("CartPole-v1", 1, autoreset_mode="disabled")
     env.reset(seed=1)
     while not env.step([1])[2]:
@@ -214,7 +214,7 @@ def test_modes_have_names(name):
         (("CartPole-v1",), {"autoreset_mode": None}, "autoreset_mode: None, must be"),
     ],
 )
-def test_what_cannot_be_made(arguments, keywords, text):
+def test_bad_arguments_are_refused(arguments, keywords, text):
     with pytest.raises(ConfigError, match=text):
         make_vec(*arguments, **keywords)
 
@@ -235,7 +235,7 @@ def test_what_cannot_be_made(arguments, keywords, text):
         ({"options": {"reset_mask": np.zeros(3, bool)}}, "no entry is true"),
     ],
 )
-def test_bad_resets(keywords, text):
+def test_bad_resets_are_refused(keywords, text):
     env = make_vec("CartPole-v1", 3)
     before = env.reset(seed=1)[0]
     with pytest.raises(ConfigError, match=text):
@@ -244,7 +244,7 @@ def test_bad_resets(keywords, text):
 
 
 def stepped(obs):
-    """The rows that follow those of reset(seed=1)."""
+    """Returns the rows after reset(seed=1) and one step."""
     env = make_vec("CartPole-v1", 3)
     np.testing.assert_array_equal(env.reset(seed=1)[0], obs)
     return list(env.step([0, 0, 0])[0])
@@ -264,7 +264,7 @@ def stepped(obs):
         (None, "actions: object of shape"),
     ],
 )
-def test_bad_actions_move_nothing(action, text):
+def test_bad_actions_change_nothing(action, text):
     env = make_vec("CartPole-v1", 3)
     obs = env.reset(seed=1)[0]
     with pytest.raises(ConfigError, match=text):
@@ -272,7 +272,7 @@ def test_bad_actions_move_nothing(action, text):
     np.testing.assert_array_equal(env.step(np.zeros(3, np.uint8))[0], np.stack(stepped(obs)))
 
 
-def test_step_before_reset_and_after_close():
+def test_step_before_reset_or_after_close_is_refused():
     env = make_vec("CartPole-v1", 2)
     with pytest.raises(ConfigError, match="environment 0: step before reset"):
         env.step([0, 0])
@@ -283,11 +283,11 @@ def test_step_before_reset_and_after_close():
     for call in (env.reset, lambda: env.step([0, 0])):
         with pytest.raises(HandleError, match="environments: closed"):
             call()
-    make_vec("CartPole-v1").close()  # never reset
+    make_vec("CartPole-v1").close()  # close before the first reset
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_gymnasiums_wrappers(mode):
+def test_gymnasium_wrappers_count_episodes(mode):
     wrappers = gymnasium.wrappers.vector
     env = wrappers.RecordEpisodeStatistics(wrappers.NormalizeReward(make_vec("CartPole-v1", 2, autoreset_mode=mode)))
     env.reset(seed=1)
@@ -301,8 +301,8 @@ def test_gymnasiums_wrappers(mode):
     assert len(lengths) >= 8 and all(8 <= length <= 100 for length in lengths)
 
 
-def test_a_model_steps_them_itself():
-    """They stand for their name and number; none of the given ones is ever stepped."""
+def test_a_model_steps_native_vectors_itself():
+    """A model uses their name and number and never steps them."""
     env = make_vec("CartPole-v1", 3)
     results = []
     for given, keywords in ((env, {}), ("CartPole-v1", {"num_envs": 3})):
@@ -320,7 +320,7 @@ def test_a_model_steps_them_itself():
         assert model.setting("num_envs") == "3" and model.setting("learning_rate") != "0.0001"
 
 
-def test_a_wrapped_one_is_stepped_from_python():
+def test_a_wrapped_vector_is_stepped_from_python():
     env = gymnasium.wrappers.vector.RecordEpisodeStatistics(make_vec("CartPole-v1", 2))
     with DQN("MlpPolicy", env, **SMALL) as model:
         model.learn(200)
@@ -332,7 +332,7 @@ def test_pong_is_learnt_natively(tmp_path):
     env = make("Pong", 2)
     with DQN("CnnPolicy", "Pong", num_envs=2, **keywords) as model, DQN("CnnPolicy", env, **keywords) as other:
         assert model.learn(200).hashes() == other.learn(200).hashes()
-        assert model.stats["replay_bytes"] < 2000 * 4 * 84 * 84, "frames are kept once, not four times"
+        assert model.stats["replay_bytes"] < 2000 * 4 * 84 * 84, "the replay memory stores each frame once, not four times"
         obs, _ = env.reset(seed=1)
         assert model.observation_space == env.single_observation_space and model.action_space == env.single_action_space
         chosen, _ = model.predict(obs, deterministic=True)
@@ -349,8 +349,8 @@ def test_pong_is_learnt_natively(tmp_path):
         assert loaded.learn(60, reset_num_timesteps=False).hashes() == resumed
 
 
-def test_a_missing_rom_is_a_sentence(process, tmp_path):
-    """Where ale-py's ROMs are not found either: its folder is no package here."""
+def test_a_missing_rom_gives_one_line(process, tmp_path):
+    """ale-py's ROMs are hidden: its package is not found."""
     done = process(
         "import sys, importlib.util; find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda name, *a: None if name == 'ale_py' else find(name, *a)\n"

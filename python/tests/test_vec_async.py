@@ -1,4 +1,6 @@
-"""make_vec: async_reset, send and recv; memory of results; states; environments of other files."""
+"""make_vec: async_reset, send and recv; memory of results; states; environments from shared
+libraries.
+"""
 
 import gc
 import os
@@ -18,7 +20,7 @@ from test_vec import make
 
 
 def alone(id, num_envs, seed, keywords):
-    """What each environment shows when it is stepped by itself: a function of (environment, step)."""
+    """Returns a function of (environment, step): the result of an environment stepped alone."""
     singles = [make(id, 1, autoreset_mode="next_step", **keywords) for _ in range(num_envs)]
     rng = [np.random.default_rng(i) for i in range(num_envs)]
     seen = [[(env.reset(seed=seed + i)[0][0], 0.0, False, False)] for i, env in enumerate(singles)]
@@ -34,7 +36,7 @@ def alone(id, num_envs, seed, keywords):
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "Catch-v0", "Pong"])
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
-def test_asynchronously_is_the_same(id, batch_size):
+def test_batches_give_the_results_of_single_environments(id, batch_size):
     envs = make(id, 5, batch_size=batch_size, num_threads=3)
     want = alone(id, 5, 7, {})
     rng = [np.random.default_rng(i) for i in range(5)]
@@ -61,7 +63,7 @@ def test_step_is_send_and_recv():
     envs.send(np.zeros(2, int), [0, 1])
     *_, infos = envs.step(np.ones(2, int), [3, 2])
     assert sorted(infos["env_id"].tolist()) in ([0, 1], [0, 2], [1, 2], [0, 3], [1, 3], [2, 3])
-    # A reset forgets what is under way.
+    # reset discards the steps in progress.
     obs, _ = envs.reset(seed=1)
     assert obs.shape == (4, 4)
     with pytest.raises(ConfigError, match="recv: 0 environments are under way, batch_size is 2"):
@@ -81,7 +83,7 @@ def test_step_is_send_and_recv():
         (lambda e: e.send([0] * 5, range(5)), "env_id: "),
     ],
 )
-def test_send_refuses_and_nothing_moves(send, text):
+def test_a_refused_send_changes_nothing(send, text):
     envs, other = (make_vec("CartPole-v1", 4, batch_size=2) for _ in range(2))
     for e in (envs, other):
         e.reset(seed=3)
@@ -97,7 +99,7 @@ def test_send_refuses_and_nothing_moves(send, text):
         envs.send([0], [2])
 
 
-def test_calls_while_some_are_under_way():
+def test_calls_during_steps_are_refused():
     envs = make_vec("CartPole-v1", 3, batch_size=3)
     envs.reset(seed=1)
     envs.send(np.zeros(3, int))
@@ -130,7 +132,8 @@ def test_two_threads_send_and_receive():
 
     thread = threading.Thread(target=sender, daemon=True)
     thread.start()
-    while sum(counts) < 200 or min(counts) <= 10:  # whose turn it is, the threads' cores decide
+    # the order of environments depends on thread scheduling
+    while sum(counts) < 200 or min(counts) <= 10:
         assert under_way.acquire(timeout=300)
         (i,) = envs.recv()[4]["env_id"].tolist()
         counts[i] += 1
@@ -145,12 +148,12 @@ def test_two_threads_send_and_receive():
 # ------------------------------------------------------------------ memory
 
 
-def test_results_stay_and_memory_is_used_again():
+def test_memory_is_reused_after_the_last_reference():
     envs = make_vec("Catch-v0", 4, autoreset_mode="same_step")
     envs.reset(seed=1)
     kept = [envs.step(np.zeros(4, int)) for _ in range(30)]
     copies = [[part.copy() for part in result[:4]] for result in kept]
-    slices = [result[0][2, 1:] for result in kept]  # views alone keep memory, too
+    slices = [result[0][2, 1:] for result in kept]  # a view alone keeps the memory
     addresses = {result[0].ctypes.data for result in kept}
     assert len(addresses) == 30
     for result, copy in zip(kept, copies):
@@ -165,9 +168,8 @@ def test_results_stay_and_memory_is_used_again():
     del slices, view
     gc.collect()
     seen = {envs.step(np.zeros(4, int))[0].ctypes.data for _ in range(50)}
-    assert len(seen) <= 10, "dropped results are used again"
+    assert len(seen) <= 10, "memory of dropped results is reused"
     envs.close()
-    # Results outlive their environments.
     np.testing.assert_array_equal(copies[0][0], copies[0][0])
 
 
@@ -180,10 +182,10 @@ def test_results_outlive_the_environments():
     gc.collect()
     make_vec("Catch-v0", 2).reset(seed=6)
     np.testing.assert_array_equal(obs, same)
-    obs[:] = 1  # and are writeable
+    obs[:] = 1  # results are writable
 
 
-def test_views():
+def test_copy_false_returns_views():
     envs = make_vec("CartPole-v1", 3, copy=False)
     obs = envs.reset(seed=1)[0]
     first = obs.copy()
@@ -197,12 +199,12 @@ def test_views():
         same = obs.copy()
         envs.send(np.zeros(2, int), infos["env_id"])
         time.sleep(0.002)
-        np.testing.assert_array_equal(obs, same)  # until the next recv
+        np.testing.assert_array_equal(obs, same)  # valid until the next recv
         seen.add(obs.ctypes.data)
     assert len(seen) <= 4
 
 
-def test_dlpack():
+def test_results_are_shared_by_dlpack():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     envs = make_vec("Catch-v0", 2)
     obs = envs.reset(seed=1)[0]
@@ -221,7 +223,7 @@ def resident():
 
 
 @pytest.mark.slow
-def test_a_thousand_environments():
+def test_a_thousand_environments_take_little_memory():
     envs = make("Pong", 1000, num_threads=2, copy=False)
     envs.reset(seed=1)
     envs.step(np.zeros(1000, int))
@@ -241,7 +243,7 @@ def test_a_thousand_environments():
 
 
 @pytest.mark.parametrize("id, keywords", [("CartPole-v1", {}), ("Catch-v0", {}), ("Pong", {}), ("Pong", {"recipe": "mnih2015"})])
-def test_states(id, keywords):
+def test_states_are_cloned_and_restored(id, keywords):
     envs = make(id, 3, **keywords)
     envs.reset(seed=4)
     actions = np.random.default_rng(0).integers(envs.single_action_space.n, size=(40, 3))
@@ -268,13 +270,13 @@ def test_states(id, keywords):
         other.clone_state(3)
 
 
-def test_decorrelation():
+def test_decorrelation_steps_vary_the_start():
     envs = make_vec("CartPole-v1", 16, decorrelation_steps=50)
     plain = make_vec("CartPole-v1", 16)
     first = envs.reset(seed=1)[0]
     np.testing.assert_array_equal(first, envs.reset(seed=1)[0])
     assert (first != plain.reset(seed=1)[0]).any(axis=1).sum() >= 12
-    again = envs.reset()[0]  # without a seed an episode begins at its beginning
+    again = envs.reset()[0]  # without a seed there are no decorrelation steps
     assert abs(again).max() <= 0.05 < abs(first).max()
 
 
@@ -283,7 +285,7 @@ def test_decorrelation():
 
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory):
-    """The example, built by its own three lines."""
+    """The example plugin, built by its documented commands."""
     source = Path(__file__).parents[2] / "examples" / "c" / "env_plugin.c"
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if not source.exists() or compiler is None:
@@ -294,7 +296,7 @@ def walk(tmp_path_factory):
     return paceline.load_env(target), target
 
 
-def test_load_env(walk):
+def test_load_env_registers_an_environment(walk):
     name, path = walk
     assert paceline.load_env(str(path)) == name
     envs = make_vec(name, 3)
@@ -309,7 +311,7 @@ def test_load_env(walk):
     envs.close()
 
 
-def test_load_env_refuses(tmp_path):
+def test_load_env_refuses_other_files(tmp_path):
     with pytest.raises(PacelineError, match="nothing.so"):
         paceline.load_env(tmp_path / "nothing.so")
     text = tmp_path / "text.so"
@@ -339,14 +341,14 @@ def test_load_env_refuses(tmp_path):
         (("CartPole-v1",), {"workers": 2}, "workers: 2, CartPole-v1 is stepped by threads"),
     ],
 )
-def test_what_is_refused(arguments, keywords, text):
+def test_bad_arguments_are_refused(arguments, keywords, text):
     if arguments[0] in ("Pong", "Breakout"):
         make("Pong")
     with pytest.raises(ConfigError, match=text):
         make_vec(*arguments, **keywords)
 
 
-def test_missing_rom(tmp_path):
+def test_a_missing_rom_is_named(tmp_path):
     code = "import paceline; paceline.make_vec('Pong')"
     env = {k: v for k, v in os.environ.items() if not k.endswith("ROMS_DIR")} | {"PACELINE_ROMS_DIR": str(tmp_path)}
     block = "import sys; sys.modules['ale_py'] = None; import importlib.util as u; u.find_spec = lambda name, *a: None; "
@@ -354,7 +356,7 @@ def test_missing_rom(tmp_path):
     assert "pong.bin" in result.stderr and "60e0ea3cbe0913d39803477945e9e5ec" in result.stderr and "pip install ale-py" in result.stderr
 
 
-def test_busy_and_failing_are_distinguished():
+def test_busy_and_callback_errors_are_distinct():
     assert issubclass(BusyError, PacelineError) and issubclass(CallbackError, PacelineError)
     one = make_vec("CartPole-v1", 1)
     with pytest.raises(ConfigError, match="environment 0: step before reset"):

@@ -1,4 +1,4 @@
-"""Agents that play, as an animated image."""
+"""Recordings of policies as animated GIFs."""
 
 import gymnasium
 import numpy as np
@@ -13,7 +13,7 @@ Image = pytest.importorskip("PIL.Image")
 
 
 class Seen(Counter):
-    """A Counter whose image has its step in the red of all pixels."""
+    """A Counter whose image shows the step count in the red channel."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}
     render_mode = "rgb_array"
@@ -23,7 +23,7 @@ class Seen(Counter):
 
 
 def decoded(path):
-    """(milliseconds, image) of every frame."""
+    """Returns (milliseconds, image) of every frame."""
     with Image.open(path) as file:
         out = []
         for i in range(file.n_frames):
@@ -33,11 +33,11 @@ def decoded(path):
 
 
 def shown(path):
-    """What is seen at every ten milliseconds."""
+    """Returns the image shown at every ten milliseconds."""
     return [image for milliseconds, image in decoded(path) for _ in range(milliseconds // 10)]
 
 
-def test_an_episode_is_what_the_policy_plays():
+def test_a_recording_shows_the_episode_of_the_policy():
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         model.learn(200)
         recording = videos.record(model, seed=3)
@@ -52,10 +52,10 @@ def test_an_episode_is_what_the_policy_plays():
         assert recording.title == "CartPole-v1, DQN" and recording.fps == 50
         assert recording.steps == recording.total_return == len(images) - 1
         assert np.array_equal(recording.images, images)
-        assert model.num_timesteps == 200  # the run is as it was
+        assert model.num_timesteps == 200  # the recording does not change the run
 
 
-def test_actions_are_drawn_where_the_network_gives_a_distribution():
+def test_actions_are_sampled_from_a_stochastic_policy():
     with PPO("CnnPolicy", "Catch-v0", num_envs=2, n_steps=8, batch_size=16, seed=1) as model, model.policy_snapshot() as policy:
         recordings = [videos.record(model, seed=5, policy=policy) for _ in range(2)]
         assert np.array_equal(recordings[0].images, recordings[1].images)
@@ -69,7 +69,7 @@ def test_actions_are_drawn_where_the_network_gives_a_distribution():
         assert np.array_equal(recordings[0].images, images)
 
 
-def test_steps_in_several_episodes_of_an_environment_of_ones_own():
+def test_a_recording_can_span_episodes():
     with DQN("MlpPolicy", Counter(), **SMALL) as model:
         recording = videos.record(model, Seen(), steps=8)
         assert [int(image[0, 0, 0]) for image in recording.images] == [0, 1, 2, 0, 1, 2, 3, 0, 1]
@@ -83,7 +83,7 @@ def test_steps_in_several_episodes_of_an_environment_of_ones_own():
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])
-def test_models_of_an_id_make_another_environment_of_it(num_envs):
+def test_a_model_of_an_id_makes_a_new_environment(num_envs):
     numbers, kwargs = [], {"number": 7} | ({"workers": 1, "context": "fork"} if num_envs > 1 else {})
     gymnasium.register("Seen-v0", lambda number=0, render_mode=None: numbers.append(number) or Seen(number))
     try:
@@ -107,7 +107,7 @@ def test_a_long_recording_is_thinned(monkeypatch):
     assert 5 <= len(recording.images) <= 11 and recording.fps == 20 / 8 and recording.steps == 45
 
 
-def test_a_whole_game_of_atari():
+def test_a_game_of_atari_is_recorded():
     try:
         env = make("Pong")
     except PacelineError as err:
@@ -120,7 +120,7 @@ def test_a_whole_game_of_atari():
 
 
 def numbered(n, size, fps=10, step=1, title="numbers"):
-    """A few colours, and a dot that moves."""
+    """Returns a recording of a few colours and a moving dot."""
     images = np.zeros((n, *size, 3), np.uint8)
     images[:, : size[0] // 2] = (200, 72, 17)
     for i in range(n):
@@ -137,22 +137,22 @@ def test_every_image_is_in_the_file(tmp_path):
     assert np.array_equal([image for _, image in frames], want)
 
 
-def test_large_images_become_smaller(tmp_path):
+def test_large_images_are_shrunk(tmp_path):
     image = np.random.default_rng(1).integers(0, 2, (1000, 600, 3), np.uint8) * 255
     videos.save_gif(tmp_path / "a.gif", Recording("noise", [image] * 3, 10, 2, 0.0))
     assert decoded(tmp_path / "a.gif")[0][1].shape == (334, 200, 3)
 
 
-def test_a_long_one_is_shown_faster(tmp_path):
+def test_a_long_recording_is_shown_faster(tmp_path):
     videos.save_gif(tmp_path / "a.gif", numbered(900, (20, 30), fps=15), seconds=6)
     images = shown(tmp_path / "a.gif")
     assert 590 <= len(images) <= 610
-    for i in (0, 297, 597):  # half of a second is five of the environment's
+    for i in (0, 297, 597):  # half a second shows five seconds of the environment
         assert np.argwhere(images[i][215, ::21, 1] == 255)[0, 0] == pytest.approx(i / 100 * 10 * 15 % 30, abs=2.1)
 
 
 @pytest.mark.slow
-def test_a_large_file_is_made_smaller(tmp_path):
+def test_max_bytes_limits_the_file(tmp_path):
     rng = np.random.default_rng(1)
     noise = Recording("noise", list(rng.integers(0, 256, (60, 60, 60, 3), np.uint8)), 20, 59, 0.0)
     videos.save_gif(tmp_path / "all.gif", noise)
@@ -162,20 +162,22 @@ def test_a_large_file_is_made_smaller(tmp_path):
     assert len(shown(tmp_path / "less.gif")) == pytest.approx(len(shown(tmp_path / "all.gif")), rel=0.1)
 
 
-def test_several_side_by_side(tmp_path):
+def test_several_recordings_are_side_by_side(tmp_path):
     a, b, c = numbered(20, (84, 84), title="one"), numbered(40, (210, 160), fps=40, title="two"), numbered(5, (400, 600), title="three")
     videos.save_gif(tmp_path / "a.gif", a, b, c)
     images = shown(tmp_path / "a.gif")
     assert len(images) == pytest.approx(200, abs=4)
     height, width = images[0].shape[:2]
     assert (height, width) == (20 + 210 + 8, 8 + 168 + 8 + 160 + 8 + 300 + 8)
-    assert (images[0][:20] == 0).all(-1).sum() > 30 and (images[0][:, :8] == 255).all()  # titles, and a margin
-    assert np.array_equal(images[99][20:230, 184:344], b.images[39])  # the end of the second one,
-    assert np.array_equal(images[103][20:230, 184:344], b.images[0])  # which begins again
+    # titles and a margin
+    assert (images[0][:20] == 0).all(-1).sum() > 30 and (images[0][:, :8] == 255).all()
+    # the last image of the second recording
+    assert np.array_equal(images[99][20:230, 184:344], b.images[39])
+    assert np.array_equal(images[103][20:230, 184:344], b.images[0])  # which then starts again
     assert np.array_equal(images[-1][41:209:2, 8:176:2], a.images[19])
 
 
-def test_what_is_refused(tmp_path, process):
+def test_bad_recordings_are_refused(tmp_path, process):
     with pytest.raises(ConfigError, match="recordings: none"):
         videos.save_gif(tmp_path / "a.gif")
     done = process(
@@ -186,7 +188,7 @@ def test_what_is_refused(tmp_path, process):
     assert not (tmp_path / "a.gif").exists()
 
 
-def test_an_environment_is_the_caller_s_to_close():
+def test_record_does_not_close_the_environment_of_the_caller():
     class Closing(Seen):
         closed = False
 

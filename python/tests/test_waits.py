@@ -1,4 +1,4 @@
-"""Environments whose steps wait: make_vec(waits=...), and the same in env_kwargs of a model."""
+"""Environments whose steps wait: make_vec(waits=...) and env_kwargs of a model."""
 
 import csv
 import warnings
@@ -14,7 +14,7 @@ from paceline.errors import ConfigError, PacelineError, PacelineWarning
 from paceline.logger import configure
 
 
-def test_rows_are_the_same():
+def test_waits_changes_no_result_of_a_vector():
     rng = np.random.default_rng(1)
     actions = rng.integers(0, 2, (300, 6))
     seen = []
@@ -31,7 +31,7 @@ def test_rows_are_the_same():
         make_vec("CartPole-v1", 2, waits=3)
 
 
-def test_a_model_learns_the_same():
+def test_waits_changes_no_result_of_a_model():
     hashes, evaluations = set(), set()
     for kwargs in (None, {"waits": True}):
         with warnings.catch_warnings():
@@ -48,7 +48,9 @@ def test_a_model_learns_the_same():
 
 
 def test_processes_wait_at_the_same_time(tmp_path):
-    """A process for each environment, unless their number is given; so all of them wait at once."""
+    """Each environment has its own process unless workers is given, so all can wait at the same
+    time.
+    """
     for given, processes in ((0, 6), (2, 2)):
         envs = workers.make(worker_envs.Counting, 6, waits=True, workers=given, context="fork")
         assert envs.workers == processes
@@ -56,7 +58,7 @@ def test_processes_wait_at_the_same_time(tmp_path):
     envs = make_vec(lambda: worker_envs.Meeting(tmp_path, 6), 6, waits=True, workers=0, context="fork")
     envs.reset(seed=1)
     for _ in range(3):
-        envs.step(np.zeros(6, np.int64))  # would not end if one waited for another
+        envs.step(np.zeros(6, np.int64))  # would never end if one environment waited for another
     envs.close()
 
 
@@ -76,7 +78,7 @@ def learnt(make, env, steps, **keywords):
         (A2C, {}), (PPO, {"n_steps": 32, "batch_size": 16}), (PQN, {"n_steps": 8, "batch_size": 16}),
     ],
 )  # fmt: skip
-def test_two_groups_learn_the_same(make, keywords):
+def test_groups_change_no_result(make, keywords):
     one, stats = learnt(make, "CartPole-v1", 640, **keywords)
     shares = [stats[f"utilisation_{name}"] for name in ("step", "act", "learn", "wait")]
     assert sum(shares) == pytest.approx(1) and all(0 <= share <= 1 for share in shares) and shares[2] > 0
@@ -84,8 +86,8 @@ def test_two_groups_learn_the_same(make, keywords):
     assert learnt(make, "CartPole-v1", 640, groups=2, env_kwargs={"waits": True}, num_threads=1, **keywords)[0] == one
 
 
-def test_logs_say_what_the_cores_do(tmp_path):
-    """While a step of the host's sleeps the cores wait, and a log says so."""
+def test_logs_show_the_waiting_time(tmp_path):
+    """Cores wait while a step sleeps, and the log shows it."""
     with A2C("MlpPolicy", worker_envs.Sleeping(), num_threads=1, seed=1) as model:
         model.set_logger(logger := configure(tmp_path, ["csv"]))
         model.learn(60, log_interval=1)
@@ -95,7 +97,7 @@ def test_logs_say_what_the_cores_do(tmp_path):
     assert sum(shares.values()) == pytest.approx(1) and shares["wait"] > 0, shares
 
 
-def test_two_groups_that_cannot_be():
+def test_bad_numbers_of_groups_are_refused():
     with pytest.raises(ConfigError, match=r"groups: 2, must be at most num_envs \(1\)"):
         A2C("MlpPolicy", "CartPole-v1", groups=2)
     with pytest.raises(ConfigError, match="groups: 2, must be 1 where synchronized is false"):
@@ -107,14 +109,15 @@ def test_two_groups_that_cannot_be():
         model.learn(40)
 
 
-def test_resets_beside_the_update():
+def test_mid_batch_reset_false_resets_between_rollouts():
     def rests(**keywords):
         with PPO("MlpPolicy", "CartPole-v1", num_envs=4, n_steps=64, batch_size=32, seed=3, mid_batch_reset=False, **keywords) as model:
             model.learn(2048, log_interval=None)
             return model.hashes(), model.stats
 
     one, stats = rests()
-    assert stats["rollouts"] > 8  # a rollout has fewer than 256 steps, as pole after pole falls
+    # a rollout has fewer than 256 steps, because environments that end early take no more steps
+    assert stats["rollouts"] > 8
     assert rests(groups=2, num_threads=1)[0] == one
     envs = gymnasium.make_vec("CartPole-v1", 4)
     with pytest.raises(ConfigError, match="mid_batch_reset: false, must be true where the caller steps"):

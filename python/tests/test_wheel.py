@@ -1,4 +1,4 @@
-"""The installed package: what is in it, and what the library shows and needs."""
+"""The installed package: its files, and the library's symbols and dependencies."""
 
 import re
 import shlex
@@ -36,21 +36,21 @@ def installed():
     return {str(f) for f in files}
 
 
-def test_files():
-    """What the checkout has is in the wheel, byte for byte, with the library and its headers, and nothing else."""
+def test_the_wheel_has_the_files_of_the_checkout():
+    """The wheel has the files of the checkout, the library and its headers, and nothing else."""
     files = {f for f in installed() if "__pycache__" not in f and not f.startswith(("paceline-", ".."))}
     package = CHECKOUT / "python" / "paceline"
     if not package.is_dir():
         pytest.skip("no checkout around the tests")
-    made = {"lib", "include", "__pycache__"}  # where installations in editable mode put what they build
+    made = {"lib", "include", "__pycache__"}  # build results of an editable installation
     want = {f.relative_to(package.parent): f for f in package.rglob("*") if f.is_file() and made.isdisjoint(f.relative_to(package).parts)}
     want |= {Path("paceline/include", f.name): f for f in (CHECKOUT / "include").glob("*.h*")}
     assert files == {str(f) for f in want} | {LIBRARY} | FOR_LINKERS
     for name, source in want.items():
-        assert (_lib.PACKAGE.parent / name).read_bytes() == source.read_bytes(), f"{name}: the installed one is another"
+        assert (_lib.PACKAGE.parent / name).read_bytes() == source.read_bytes(), f"{name}: the installed file differs"
 
 
-def test_wheel_tag():
+def test_wheel_tag_names_the_platform():
     installed()
     wheel = metadata.distribution("paceline").read_text("WHEEL")
     assert "Root-Is-Purelib: false" in wheel and re.search(r"^Tag: py3-none-(linux|manylinux_2_17)_\w+$", wheel, re.M)
@@ -60,7 +60,7 @@ def printed(*options):
     return subprocess.run([sys.executable, "-m", "paceline", *options], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_directories_for_c_programs(process):
+def test_options_print_the_directories_for_c_programs(process):
     installed()
     for option, name in (("--include-dir", "paceline.h"), ("--lib-dir", Path(LIBRARY).name), ("--cmake-dir", "paceline-config.cmake")):
         assert Path(printed(option), name).is_file()
@@ -91,13 +91,13 @@ def test_a_cmake_project_finds_the_wheel(tmp_path):
     assert out.returncode == 0, out.stderr
 
 
-def test_licences_of_what_is_linked_in():
+def test_licences_of_linked_modules_are_included():
     installed()
     text = metadata.distribution("paceline").read_text("licenses/THIRD_PARTY_LICENSES")
     assert text and all(module in text for module in ("gorgonia.org/gorgonia", "google.golang.org/protobuf", "Go: LICENSE"))
 
 
-def test_only_the_interface_is_visible(library):
+def test_only_interface_symbols_are_exported(library):
     if not shutil.which("nm"):
         pytest.skip("no nm")
     out = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
@@ -115,5 +115,5 @@ def test_only_the_c_library_is_needed(library):
     assert "NODELETE" in out
 
 
-def test_size(library):
+def test_the_library_is_smaller_than_30_mb(library):
     assert library.stat().st_size < 30e6

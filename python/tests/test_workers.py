@@ -1,4 +1,4 @@
-"""Environments written in Python, in worker processes and in this one: Gymnasium's SyncVectorEnv is the measure."""
+"""Python environments in worker processes and in this process equal Gymnasium's SyncVectorEnv."""
 
 import os
 import pickle
@@ -48,7 +48,7 @@ ENVS = {"CartPole": cartpole, "Pendulum": pendulum, "Counting": we.Counting, "Pa
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ENVS)
 @pytest.mark.parametrize("processes", [2, None])
-def test_it_is_gymnasiums_vector(make, name, mode, processes):
+def test_every_step_equals_sync_vector_env(make, name, mode, processes):
     ours = make(ENVS[name], 5, workers_=processes, autoreset_mode=mode)
     theirs = SyncVectorEnv([ENVS[name]] * 5, autoreset_mode=mode)
     assert isinstance(ours, gymnasium.vector.VectorEnv) and not ours.closed and ours.spec is None
@@ -76,7 +76,7 @@ def test_it_is_gymnasiums_vector(make, name, mode, processes):
     theirs.close()
 
 
-def test_new_processes_get_lambdas_and_locals(make):
+def test_spawned_workers_accept_lambdas_and_local_classes(make):
     bonus = 2
 
     class Local(we.Counting):
@@ -95,7 +95,7 @@ def test_new_processes_get_lambdas_and_locals(make):
     assert len(set(env.call("pid"))) == 2 and os.getpid() not in env.call("pid")
 
 
-def test_ids_of_gymnasium(make):
+def test_ids_of_gymnasium_are_made(make):
     env = make("Pendulum-v1", 2, g=5.0, max_episode_steps=3)
     assert env.spec.id == "Pendulum-v1" and env.spec.kwargs["g"] == 5.0
     assert env.get_attr("g") == (5.0, 5.0)
@@ -107,7 +107,7 @@ def test_ids_of_gymnasium(make):
         make("NoSuch-v0")
 
 
-def test_an_id_that_only_this_process_knows(make):
+def test_ids_registered_in_this_process_work_in_workers(make):
     gymnasium.register("OnlyHere-v0", lambda: we.Counting())
     try:
         assert make("OnlyHere-v0", 1, context="spawn").reset(seed=4)[0].tolist() == [[4, 0, 0, -1]]
@@ -115,12 +115,12 @@ def test_an_id_that_only_this_process_knows(make):
         del gymnasium.registry["OnlyHere-v0"]
 
 
-def test_atari_of_ale(make):
+def test_ids_of_ale_py_are_made(make):
     pytest.importorskip("ale_py")
     assert make("ALE/Pong-v5", 2, frameskip=4).reset(seed=1)[0].shape == (2, 210, 160, 3)
 
 
-def test_an_id_of_ale_s_says_that_the_library_plays_the_game_too():
+def test_an_id_of_ale_py_names_the_native_game():
     pytest.importorskip("ale_py")
     says = r"'ALE/Pong-v5': the game's frames as ale-py has them, stepped from Python; .* plays it itself: make_vec\('Pong', num_envs\)"
     try:
@@ -133,7 +133,7 @@ def test_an_id_of_ale_s_says_that_the_library_plays_the_game_too():
     envs.close()
 
 
-def test_environments_are_dealt_evenly(make):
+def test_environments_are_spread_evenly_over_workers(make):
     pids = make(we.Counting, 7, workers_=3).call("pid")
     assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [2, 2, 3]
     assert len(set(make(we.Counting, 2, workers_=9).call("pid"))) == 2
@@ -142,7 +142,7 @@ def test_environments_are_dealt_evenly(make):
 
 
 @pytest.mark.parametrize("processes", [2, None])
-def test_what_is_asked_of_each(make, processes):
+def test_calls_and_attributes_reach_each_environment(make, processes):
     env = make(we.Counting, 3, workers_=processes, render_mode="rgb_array")
     assert env.render_mode == "rgb_array" and env.metadata["render_fps"] == 7
     env.reset(seed=1)
@@ -168,8 +168,8 @@ def test_what_is_asked_of_each(make, processes):
             call()
 
 
-def test_modes_are_each_vectors_own(make):
-    shared = dict(gymnasium.vector.VectorEnv.metadata)  # other packages may have written there
+def test_metadata_belongs_to_each_vector(make):
+    shared = dict(gymnasium.vector.VectorEnv.metadata)  # other packages may have changed it
     first, second = make(we.Counting, 1, autoreset_mode="next_step"), make(we.Counting, 1, autoreset_mode="SameStep")
     assert first.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     assert second.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
@@ -177,7 +177,7 @@ def test_modes_are_each_vectors_own(make):
 
 
 @pytest.mark.parametrize("processes", [2, None])
-def test_results_stay_as_they_were(make, processes):
+def test_results_are_never_overwritten(make, processes):
     env, views = make(we.Parts, workers_=processes), make(we.Parts, workers_=processes, copy=False)
     for e, stays in ((env, True), (views, False)):
         actions = {"push": np.zeros((4, 2), np.float32), "turn": [1, 1, 1, 1]}
@@ -188,11 +188,11 @@ def test_results_stay_as_they_were(make, processes):
         e.reset()
         assert (pickle.dumps(results) == as_bytes) is stays
         e.close()
-        assert image.sum() > 0  # the memory outlives its processes
+        assert image.sum() > 0  # the memory outlives the processes
 
 
 @pytest.mark.parametrize("processes", [2, None])
-def test_an_environment_may_use_its_arrays_again(make, processes):
+def test_an_environment_may_reuse_its_arrays(make, processes):
     env = make(we.Reusing, 2, workers_=processes, autoreset_mode="same_step")
     env.reset(seed=5)
     for k in range(3):
@@ -202,7 +202,7 @@ def test_an_environment_may_use_its_arrays_again(make, processes):
     assert [[a.tolist() for a in actions] for actions in env.get_attr("actions")] == [[[0], [1], [2]]] * 2
 
 
-def test_gymnasiums_wrapper_counts_episodes(make):
+def test_gymnasium_wrappers_count_episodes(make):
     env = gymnasium.wrappers.vector.RecordEpisodeStatistics(make(we.Counting, 2))
     env.reset(seed=1)
     for _ in range(3):
@@ -211,10 +211,10 @@ def test_gymnasiums_wrapper_counts_episodes(make):
 
 
 @pytest.mark.parametrize("processes", [2, None])
-def test_stepping_what_has_ended_is_refused_before_anything_moves(make, processes):
+def test_disabled_refuses_a_step_after_an_end(make, processes):
     env = make(we.Counting, 3, workers_=processes, autoreset_mode="disabled")
     env.reset(seed=[1, 2, 3])
-    env.reset(options={"reset_mask": np.array([0, 1, 0], bool)})  # a longer episode
+    env.reset(options={"reset_mask": np.array([0, 1, 0], bool)})  # episode 1, which is longer
     for _ in range(3):
         env.step([0, 0, 0])
     with pytest.raises(ConfigError, match="^environment 0: its episode has ended, must be reset first$"):
@@ -228,7 +228,7 @@ def test_stepping_what_has_ended_is_refused_before_anything_moves(make, processe
 # ------------------------------------------------------------------ batches
 
 
-def test_nobody_waits_for_the_slowest(make, tmp_path):
+def test_a_batch_does_not_wait_for_slow_environments(make, tmp_path):
     env = make(lambda: we.Gated(tmp_path), 4, workers_=4, batch_size=2)
     env.async_reset(seed=10)
     first, second = env.recv(), env.recv()
@@ -236,9 +236,9 @@ def test_nobody_waits_for_the_slowest(make, tmp_path):
     assert sorted(ids) == [0, 1, 2, 3] and ids.dtype == np.int32 and first[4]["_env_id"].tolist() == [True, True]
     assert first[0][:, 0].tolist() == (first[4]["env_id"] + 10).tolist() and not first[1].any()
     env.send([4, 0, 4, 0], env_id=[3, 2, 1, 0])
-    obs, rewards, terminated, truncated, infos = env.recv()  # 3 and 1 are not back before there is a file
+    obs, rewards, terminated, truncated, infos = env.recv()  # 3 and 1 wait for the file
     assert sorted(infos["env_id"]) == [0, 2] and rewards.tolist() == [10.01 + i for i in infos["env_id"]]
-    # The environments of the last recv go on, in its order.
+    # send without env_id continues the environments of the last recv, in its order.
     env.send([0, 0])
     assert sorted(env.recv()[4]["env_id"]) == [0, 2]
     (tmp_path / "4").touch()
@@ -250,8 +250,10 @@ def test_nobody_waits_for_the_slowest(make, tmp_path):
 
 @pytest.mark.parametrize("processes", [3, None])
 @pytest.mark.parametrize("env_class", [we.Counting, we.Parts, we.Words])
-def test_any_order_of_batches_is_each_environments_own_order(make, env_class, processes):
-    """Whatever is sent when, environment i does what one alone would do."""
+def test_batches_give_the_results_of_single_environments(make, env_class, processes):
+    """Environment i gives the results of an environment that is stepped alone, for any order of
+    calls.
+    """
     rng = np.random.default_rng(1)
     n, batch = 6, 2
     env = make(env_class, n, workers_=processes, batch_size=batch, autoreset_mode="next_step")
@@ -297,7 +299,7 @@ def joined(single):
     return sum(single, ()) if isinstance(single[0], tuple) else np.concatenate(single)
 
 
-def test_all_at_once_comes_back_in_order(make):
+def test_a_full_batch_is_in_order(make):
     env = make(we.Counting, 4, workers_=4)
     env.async_reset(seed=1)
     assert env.recv()[4]["env_id"].tolist() == [0, 1, 2, 3]
@@ -330,7 +332,7 @@ MISUSE = {
 
 
 @pytest.mark.parametrize("processes", [2, None])
-def test_misuse_moves_nothing(make, processes):
+def test_misuse_changes_nothing(make, processes):
     env = make(we.Counting, 4, workers_=processes, batch_size=2)
     with pytest.raises(ConfigError, match="^environment 0: it has no episode yet, must be reset first$"):
         env.send([0] * 4)
@@ -361,12 +363,12 @@ def test_misuse_moves_nothing(make, processes):
         ({"fn_or_id": [we.Counting, we.Other] * 2}, r"environment 1: action space Discrete\(6\), must be that of environment 0"),
     ],
 )
-def test_settings_are_checked(keywords, text):
+def test_bad_arguments_are_refused(keywords, text):
     with pytest.raises(ConfigError, match="^" + text):
         workers.make(**{"fn_or_id": we.Counting, "num_envs": 4, "workers": 2, "context": "fork", **keywords})
 
 
-def test_reset_forgets_what_is_under_way(make, tmp_path):
+def test_reset_discards_steps_in_progress(make, tmp_path):
     env = make(lambda: we.Gated(tmp_path), 4, workers_=4, batch_size=2)
     env.reset(seed=1)
     env.send([2, 0, 0, 2])
@@ -376,7 +378,7 @@ def test_reset_forgets_what_is_under_way(make, tmp_path):
     assert obs.tolist() == [[5 + i, 0, 0, -1] for i in range(4)]
     with pytest.raises(ConfigError, match="^recv: 0 environments"):
         env.recv()
-    # With a mask the others stay under way.
+    # With a mask, the other steps stay in progress.
     env.send([0, 0, 2, 2])
     env.reset(seed=9, options={"reset_mask": np.array([0, 0, 1, 1], bool)})
     obs, *_, infos = env.recv()
@@ -384,8 +386,8 @@ def test_reset_forgets_what_is_under_way(make, tmp_path):
     env.step([0, 0], [2, 3])
 
 
-def test_large_infos_block_nobody(make):
-    """A worker that waits until its message is read must not be waited for."""
+def test_large_messages_cause_no_deadlock(make):
+    """No call waits for a worker that is blocked until its message is read."""
     env = make(lambda: we.Counting(size=300_000), 16, workers_=1, batch_size=4)
     env.async_reset(seed=1)
     for _ in range(20):
@@ -393,6 +395,6 @@ def test_large_infos_block_nobody(make):
         env.send([0] * 4, infos["env_id"])
     env = make(lambda: we.Words(size=300_000), 16, workers_=1, batch_size=4)
     env.reset(seed=1)
-    for k in range(0, 16, 4):  # actions of 100 kB, by the pipe
+    for k in range(0, 16, 4):  # actions of 100 kB are sent through the pipe
         env.send([[0] * 50_000] * 4, [k, k + 1, k + 2, k + 3])
     assert sorted(i for _ in range(4) for i in env.recv()[4]["env_id"]) == list(range(16))

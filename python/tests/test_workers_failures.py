@@ -1,4 +1,4 @@
-"""Environments in worker processes that fail, die, are interrupted or closed."""
+"""Worker processes: exceptions, deaths, interrupts, and close."""
 
 import gc
 import multiprocessing.spawn
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import worker_envs as we
-from conftest import descriptors, hear_ctrl_c
+from conftest import descriptors, restore_sigint
 from paceline import make_vec, workers
 from paceline.errors import CallbackError, ConfigError, ForkError, HandleError
 
@@ -20,7 +20,7 @@ from paceline.errors import CallbackError, ConfigError, ForkError, HandleError
 
 
 @pytest.mark.parametrize("processes", [2, None])
-def test_an_exception_says_where_it_came_from(make, processes):
+def test_an_exception_names_the_environment(make, processes):
     env = make(we.Trouble, 4, workers_=processes)
     env.reset(seed=10)
     with pytest.raises(CallbackError, match="(?m)^environment 2: ValueError: the arm is stuck$") as caught:
@@ -32,11 +32,11 @@ def test_an_exception_says_where_it_came_from(make, processes):
         assert type(err.__cause__) is ValueError
     elif sys.version_info >= (3, 11):
         assert err.__notes__ == [err.traceback]
-    # The others' step is not lost.
+    # The results of the other environments are returned.
     obs, rewards, terminated, truncated, infos = err.results
     assert obs[[0, 1, 3], 2].tolist() == [1, 1, 1] and rewards.tolist() == [10.01, 11.01, 0, 13.01]
     assert infos["_odd"].tolist() == [True, True, False, True]
-    # It is refused until it is reset.
+    # Environment 2 is refused until it is reset.
     with pytest.raises(CallbackError, match="(?m)^environment 2: ValueError: the arm is stuck; it must be reset first$"):
         env.step([0] * 4)
     assert env.get_attr("count") == (1, 1, 0, 1)
@@ -46,7 +46,7 @@ def test_an_exception_says_where_it_came_from(make, processes):
 
 @pytest.mark.parametrize("action, text", [(4, r"ValueError: observation: shape \(3,\), must be \(4,\)")])
 @pytest.mark.parametrize("processes", [2, None])
-def test_what_does_not_fit_is_refused(make, action, text, processes):
+def test_a_wrong_observation_is_refused(make, action, text, processes):
     env = make(we.Trouble, 2, workers_=processes)
     env.reset()
     with pytest.raises(CallbackError, match=f"(?m)^environment 1: {text}$"):
@@ -54,7 +54,7 @@ def test_what_does_not_fit_is_refused(make, action, text, processes):
 
 
 @pytest.mark.parametrize("processes", [2, None])
-def test_several_fail_at_once(make, processes):
+def test_several_environments_can_fail_at_once(make, processes):
     env = make(we.Trouble, 4, workers_=processes)
     env.reset(seed=0)
     with pytest.raises(CallbackError, match="(?m)^environment 1: ValueError: the arm") as caught:
@@ -76,7 +76,7 @@ def test_a_value_that_cannot_be_sent_is_an_error(make):
 
 
 @pytest.mark.parametrize("action, code", [(2, 3), (3, -9)])
-def test_a_process_that_dies(make, action, code):
+def test_a_dead_process_is_restarted_by_reset(make, action, code):
     env = make(we.Trouble, 4)
     env.reset(seed=10)
     died = f"its worker process died with exit code {code}"
@@ -87,7 +87,8 @@ def test_a_process_that_dies(make, action, code):
     for call in (lambda: env.step([0] * 4), lambda: env.get_attr("count")):
         with pytest.raises(CallbackError, match=f"^environment 2: {died}; it must be reset first$"):
             call()
-    # A reset of one starts the process again; its other environment is still to be reset.
+    # A reset of one environment restarts the process. The process's other environment still needs a
+    # reset.
     before = env._crew.workers[0].process.pid
     env.reset(seed=20, options={"reset_mask": np.array([0, 0, 0, 1], bool)})
     with pytest.raises(CallbackError, match=f"^environment 2: {died}; it must be reset first$"):
@@ -98,11 +99,11 @@ def test_a_process_that_dies(make, action, code):
     assert env.step([0] * 4)[0][:, 2].tolist() == [2, 2, 1, 1]
 
 
-def test_a_process_that_dies_among_batches(make):
+def test_a_death_is_reported_by_recv(make):
     env = make(we.Trouble, 4, batch_size=1)
     env.reset(seed=10)
     env.send([0, 2], [2, 3])
-    assert env.recv()[4]["env_id"] == [2]  # was back before
+    assert env.recv()[4]["env_id"] == [2]  # its step was done before
     with pytest.raises(CallbackError, match="^environment 3: its worker process died with exit code 3$"):
         env.recv()
     with pytest.raises(ConfigError, match="^recv: 0 environments"):
@@ -116,7 +117,7 @@ def test_a_process_that_dies_among_batches(make):
     assert sorted(env.recv()[0][0, 0] for _ in range(2)) == [22, 23]
 
 
-def test_a_process_that_cannot_be_started_again(make, tmp_path):
+def test_a_failed_restart_is_reported(make, tmp_path):
     class Once(we.Trouble):
         def __init__(self):
             super().__init__()
@@ -135,7 +136,7 @@ def test_a_process_that_cannot_be_started_again(make, tmp_path):
     env.step([0, 0])
 
 
-def test_a_process_that_dies_between_steps(make):
+def test_a_death_between_steps_is_reported(make):
     env = make(we.Counting, 4)
     env.reset(seed=1)
     pid = env.call("pid")[3]
@@ -150,13 +151,13 @@ def test_a_process_that_dies_between_steps(make):
     env.step([0] * 4)
 
 
-def test_death_is_seen_though_a_grandchild_keeps_the_pipe(make):
+def test_a_death_is_seen_while_a_grandchild_holds_the_pipe(make):
     env = make(we.Parent, 1, workers_=1)
     env.reset()
     [child] = env.get_attr("child")
     with pytest.raises(CallbackError, match="(?m)^environment 0: its worker process died with exit code 5$"):
         env.step([0])
-    os.kill(child, signal.SIGKILL)  # it is still there
+    os.kill(child, signal.SIGKILL)  # the grandchild still runs
 
 
 @pytest.mark.parametrize(
@@ -164,9 +165,9 @@ def test_death_is_seen_though_a_grandchild_keeps_the_pipe(make):
     [("raise", "FileNotFoundError: no such level$"), ("die", "its worker process died with exit code 9 before it had made")],
 )
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_environments_that_cannot_be_made(how, text, context):
+def test_a_failing_constructor_leaves_no_process(how, text, context):
     before = descriptors()
-    # spawn keeps one pipe to multiprocessing's own tracker.
+    # spawn keeps a pipe to multiprocessing's tracker
     with pytest.raises(CallbackError, match=f"(?m)^environment 2: {text}") as caught:
         workers.make([we.Counting] * 2 + [lambda: we.Unmade(how)] * 2, 4, workers=2, context=context)
     assert caught.value.index == 2 and ("in __init__\n" in caught.value.traceback) is (how == "raise")
@@ -177,18 +178,18 @@ def test_environments_that_cannot_be_made(how, text, context):
 
 
 def children():
-    """Worker processes of this one that are alive."""
+    """Returns the command lines of this process's workers that are alive."""
     out = subprocess.run(["ps", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True).stdout
     return [line for line in out.splitlines() if "spawn_main" in line]
 
 
 @pytest.mark.parametrize("processes", [1, None])
-def test_a_function_that_makes_no_environment(make, processes):
+def test_a_function_that_returns_no_environment_is_refused(make, processes):
     with pytest.raises(CallbackError, match="(?m)^environment 0: TypeError: the function returned dict, must be a gymnasium.Env$"):
         make(dict, 1, workers_=processes)
 
 
-def test_environments_of_this_process_that_cannot_be_made():
+def test_a_failing_constructor_closes_the_other_environments():
     closed = []
 
     class Closing(we.Counting):
@@ -204,7 +205,7 @@ def test_environments_of_this_process_that_cannot_be_made():
     assert closed[1:] == [one]
 
 
-def test_ctrl_c_in_an_environment_of_this_process():
+def test_ctrl_c_stops_environments_in_this_process():
     class Pressed(we.Counting):
         def step(self, action):
             if action == 4:
@@ -242,15 +243,15 @@ def test_close_works_from_any_state(make):
     env.reset()
     [pid] = env.call("pid")
     env.send([4])
-    env.close(timeout=0)  # it does not wait for the step, which never ends
+    env.close(timeout=0)  # close does not wait for the step, which never ends
     assert not os.path.exists(f"/proc/{pid}")
     env = make(lambda: we.Counting(size=10**6), 4, workers_=1)
     env.reset()
-    env.send([0] * 4)  # nobody reads their infos
+    env.send([0] * 4)  # their infos are never read
     env.close()
 
 
-def test_garbage_is_closed(make):
+def test_garbage_collection_ends_the_workers(make):
     env = workers.make(we.Counting, 2, workers=2, context="fork")
     pids = env.call("pid")
     del env
@@ -288,7 +289,7 @@ QUIET = {
 
 
 @pytest.mark.parametrize("end", QUIET)
-def test_processes_end_in_silence(process, end):
+def test_processes_end_without_output(process, end):
     done = process(
         f"""
 import worker_envs as we
@@ -305,8 +306,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_ctrl_c_is_the_parents(tmp_path, context):
-    """SIGINT to the whole group, as a terminal sends it, in the middle of a step."""
+def test_ctrl_c_interrupts_only_the_parent(tmp_path, context):
+    """As in a terminal, the process group gets SIGINT in the middle of a step."""
     code = f"""
 import pathlib
 import worker_envs as we
@@ -330,7 +331,7 @@ print(env.reset(seed=3)[0][:, 0], env.step([0])[1])
 env.close()
 """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
-    options = {"cwd": tmp_path, "env": env, "start_new_session": True, "preexec_fn": hear_ctrl_c}
+    options = {"cwd": tmp_path, "env": env, "start_new_session": True, "preexec_fn": restore_sigint}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, **options)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
@@ -347,7 +348,7 @@ class Interrupt(BaseException):
 
 @pytest.fixture
 def interrupt():
-    """interrupt(seconds): an exception in this thread after that time, wherever it then is."""
+    """interrupt(seconds) raises an exception in this thread after that time."""
 
     def raise_it(*_):
         raise Interrupt
@@ -358,7 +359,7 @@ def interrupt():
     signal.signal(signal.SIGALRM, before)
 
 
-def test_interrupts_at_any_moment_are_survived(make, interrupt):
+def test_interrupts_at_any_moment_leave_a_usable_vector(make, interrupt):
     rng = np.random.default_rng(1)
     env, interrupts, count, number, k = make(we.Words, 4, autoreset_mode="disabled"), 0, 0, 1, 0
     most = 1.5e-3
@@ -377,7 +378,7 @@ def test_interrupts_at_any_moment_are_survived(make, interrupt):
                     assert obs["word"] == tuple(f"n{number + i}e0a{k % 5}" for i in range(4))
             finally:
                 interrupt(0)
-            most *= 0.99  # where calls take less than that
+            most *= 0.99  # calls take less time than that
         except Interrupt:
             interrupts, count = interrupts + 1, 3
         if count == 3:
@@ -386,7 +387,7 @@ def test_interrupts_at_any_moment_are_survived(make, interrupt):
             assert obs["word"] == tuple(f"n{k + i}e0a-1" for i in range(4)) and obs["count"].tolist() == [0] * 4
 
 
-def test_an_interrupted_call_leaves_nothing(make, interrupt, tmp_path):
+def test_an_interrupted_call_leaves_no_message(make, interrupt, tmp_path):
     env = make(lambda: we.Gated(tmp_path), 2, workers_=1, batch_size=1)
     env.reset(seed=1)
     take_in = env._crew.take_in
@@ -424,12 +425,12 @@ os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.05)
 
 
-# ------------------------------------------------------------------ programs that are no interpreter
+# ------------------------------------------------------------------ programs other than an interpreter
 
 
 @pytest.mark.parametrize("how", ["frozen", "another program"])
-def test_a_program_that_is_no_python_is_named(how, monkeypatch, tmp_path):
-    """What a frozen program without freeze_support does: it runs from its beginning, and ends with exit code 0."""
+def test_a_program_that_is_no_interpreter_is_named(how, monkeypatch, tmp_path):
+    """A frozen program without freeze_support starts from its beginning and exits with code 0."""
     program = tmp_path / "game"
     program.write_text("#!/bin/sh\nexit 0\n")
     program.chmod(0o755)

@@ -1,4 +1,6 @@
-"""Scripts that step several environments of Python's: no guard, from anywhere, and workers that never run them again."""
+"""Scripts that step several Python environments: no main guard is needed, and workers do not run
+the script again.
+"""
 
 import os
 import subprocess
@@ -21,7 +23,8 @@ def make_one():
     return Beside(gymnasium.make("Corridor-v0"))
 """
 
-# Environments of every origin in worker processes; a module of its own beside it, which a process must find.
+# Environments of every origin in worker processes. The module beside is in a folder that the script
+# adds to sys.path.
 SCRIPT = """
 print("runs once")
 import sys
@@ -87,14 +90,16 @@ def test_workers_start_without_a_guard(script, way):
         "module": lambda: run("-m", "script", cwd=cwd),
         "stdin": lambda: run("-", cwd=cwd, input=text),
         "-c": lambda: run("-c", text, cwd=cwd),
-        # As a notebook does it: the main module is another program, whose namespace the cells are run in.
+        # A notebook runs its cells in the namespace of another program's main module.
         "interactive": lambda: run("-c", f"import __main__, code; code.InteractiveInterpreter(vars(__main__)).runcode({text!r})", cwd=cwd),
     }[way]()
     assert seen == SEEN
 
 
-def test_children_of_multiprocessing_have_workers_too(tmp_path):
-    """They know the main module by another name, and daemons may have no children of multiprocessing's."""
+def test_children_of_multiprocessing_can_start_workers(tmp_path):
+    """Their main module has another name, and daemons may not start children through
+    multiprocessing.
+    """
     (tmp_path / "parent.py").write_text(
         """
 import multiprocessing
@@ -138,7 +143,7 @@ with paceline.DQN("MlpPolicy", "FrozenLake-v1", num_envs=4, learning_starts=50, 
 # ------------------------------------------------------------- which process
 
 
-def test_the_caller_s_process_steps_unless_workers_are_asked_for():
+def test_this_process_steps_unless_workers_is_given():
     for envs in (make_vec("FrozenLake-v1", 3), make_vec(we.Counting, 3), make_vec([we.Counting] * 3, 3)):
         assert envs.workers == 0 and len(envs.envs) == 3
         envs.reset(seed=1)
@@ -158,12 +163,12 @@ def test_the_caller_s_process_steps_unless_workers_are_asked_for():
         ({"context": "fork"}, r"context: 'fork', is for worker processes: workers=N \(0: one for each core\) must be given with it"),
     ],
 )
-def test_what_is_for_processes_is_refused_without_them(keywords, text):
+def test_keywords_of_workers_are_refused_without_workers(keywords, text):
     with pytest.raises(ConfigError, match=f"^{text}$"):
         make_vec(we.Counting, 2, **keywords)
 
 
-def test_a_forked_child_has_environments_of_its_own():
+def test_a_forked_child_has_its_own_environments():
     envs = make_vec(we.Counting, 1)
     envs.reset(seed=1)
     pid = os.fork()

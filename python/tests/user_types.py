@@ -1,4 +1,6 @@
-"""A user's script, which `make check` reads with mypy --strict: the package's names have their types. It is not run."""
+"""A user's script for `make check`: mypy --strict finds the types of the package's names. The
+script is not run.
+"""
 
 import paceline
 from paceline import *
@@ -17,4 +19,4 @@ def train() -> float:
     return evaluation.mean_return
 
 
-print(paceline.misspelt)  # type: ignore[attr-defined]  # refused: strict mypy reports the comment where it is not needed
+print(paceline.misspelt)  # type: ignore[attr-defined]  # an error; strict mypy reports an unused comment

@@ -1,4 +1,4 @@
-"""Environments for test_workers.py that a new process can import."""
+"""Environments of test_workers.py in an importable module."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 
 class Sleeping(gymnasium.Env):
-    """Whose steps wait for 20 ms."""
+    """Each step sleeps for 20 ms."""
 
     observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
     action_space = spaces.Discrete(2)
@@ -25,10 +25,10 @@ class Sleeping(gymnasium.Env):
 
 
 class Counting(gymnasium.Env):
-    """Observes (its seed, episode, step, last action); the reward is seed + step / 100.
+    """Observes (seed, episode, step, last action). The reward is seed + step / 100.
 
-    Episode k lasts 3 + k % 3 steps; even ones terminate, odd ones are truncated. Every
-    second step says something in its info, and each end something else.
+    Episode k lasts 3 + k % 3 steps. Even episodes terminate, odd ones are truncated. Infos of odd
+    steps and of ends have different keys.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 7}
@@ -68,7 +68,7 @@ class Counting(gymnasium.Env):
 
 
 class Parts(Counting):
-    """The same numbers as a Dict with a Tuple in it; a Dict of actions."""
+    """Counting with a Dict that contains a Tuple as observation, and a Dict of actions."""
 
     observation_space = spaces.Dict(
         {
@@ -91,7 +91,7 @@ class Parts(Counting):
 
 
 class Reusing(Counting):
-    """Observes into one array, and keeps its actions."""
+    """Returns the same observation array in every step, and stores its actions."""
 
     action_space = spaces.Box(0, 9, (1,), np.float32)
 
@@ -122,7 +122,7 @@ class Words(Counting):
 
 
 def wait_for(path):
-    """Until there is such a file; a test that leaves it out for ever fails."""
+    """Waits until the file exists, for at most a fixed time."""
     deadline = time.monotonic() + 120
     while not os.path.exists(path):
         assert time.monotonic() < deadline, f"{path} never came"
@@ -130,7 +130,7 @@ def wait_for(path):
 
 
 class Gated(Counting):
-    """A step of action k > 0, and stay, last until the folder has a file called k."""
+    """A step with action k > 0, and stay, last until the folder has a file named k."""
 
     def __init__(self, folder):
         super().__init__()
@@ -142,7 +142,10 @@ class Gated(Counting):
         return super().step(action)
 
     def interrupt(self, number):
-        """Number 1 sends a signal to the parent once the folder has a file called go; stays until it has one called 1."""
+        """Sends a signal to the parent once the folder has a file named go.
+
+        Only environment 1 does so. The call lasts until the folder has a file named 1.
+        """
         wait_for(os.path.join(self.folder, "go"))
         if self.number == 1:
             os.kill(os.getppid(), number)
@@ -150,7 +153,9 @@ class Gated(Counting):
 
 
 class CtrlC(Gated):
-    """In a step of action k > 0, once the folder has a file called go, Ctrl-C is pressed; the step lasts as Gated's does."""
+    """A step with action k > 0 presses Ctrl-C once the folder has a file named go. It lasts as
+    Gated's step does.
+    """
 
     def step(self, action):
         if action:
@@ -160,7 +165,7 @@ class CtrlC(Gated):
 
 
 class Meeting(Counting):
-    """A step ends once n environments of the folder are in it."""
+    """A step ends once n environments of the folder are in a step."""
 
     def __init__(self, folder, n):
         super().__init__()
@@ -178,7 +183,7 @@ class Meeting(Counting):
 
 
 class Trouble(Counting):
-    """What goes wrong is named by the action, or by options["fail"] at reset."""
+    """The action, or options["fail"] at reset, selects the failure."""
 
     def reset(self, *, seed=None, options=None):
         if options and options.get("fail") == self.number:
@@ -203,7 +208,7 @@ class Trouble(Counting):
 
 
 class Parent(Counting):
-    """An environment with a process of its own, which keeps the pipe open when the environment dies."""
+    """An environment with a child process, which keeps the pipe open after a death."""
 
     def __init__(self):
         super().__init__()

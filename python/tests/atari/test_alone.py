@@ -11,7 +11,7 @@ pytest.importorskip("paceline.atari", reason="paceline.atari is not there")
 
 @pytest.mark.parametrize("make", [cartridge, wild])
 @pytest.mark.parametrize("seed", range(60))
-def test_same_again_and_from_a_saved_state(tmp_path, make, seed):
+def test_a_cartridge_plays_the_same_again_and_from_a_saved_state(tmp_path, make, seed):
     ours = consoles.ours()
     path = consoles.put(tmp_path, make(seed))
     settings = {"random_seed": seed, "repeat_action_probability": 0.0}

@@ -21,7 +21,7 @@ def test_random_is_splitmix64():
     assert all(0 <= Random(seed).below(7) < 7 for seed in range(100))
 
 
-def test_addressing_of_known_opcodes():
+def test_known_opcodes_have_their_addressing_mode():
     known = {
         0xEA: "implied", 0xA9: "imm", 0xA2: "imm", 0x80: "imm", 0xA5: "zp", 0xB5: "zp,x", 0xB6: "zp,y", 0xAD: "abs",
         0xBD: "abs,x", 0xB9: "abs,y", 0xBE: "abs,y", 0xBC: "abs,x", 0xA1: "ind,x", 0xB1: "ind,y", 0x4C: "jmp",
@@ -42,7 +42,7 @@ def test_images_do_not_change():
     assert len({cartridge(seed).kind for seed in range(120)}) == 21
 
 
-def test_wild_images_jam_only_on_purpose():
+def test_wild_images_jam_only_in_every_fifth_image():
     assert not set(cartridges.wild(1).image[:4090]) & set(JAMS)
     assert set(cartridges.wild(5).image[:4090]) & set(JAMS)
 
@@ -113,7 +113,7 @@ WRONGS = {
 
 
 @pytest.mark.parametrize("wrong", WRONGS)
-def test_a_duel_names_what_differs(tmp_path, wrong):
+def test_a_duel_names_the_first_difference(tmp_path, wrong):
     method, change, text = WRONGS[wrong]
     load = consoles.ours()
     path = consoles.put(tmp_path, cartridge(0))
@@ -128,7 +128,7 @@ def test_a_duel_names_what_differs(tmp_path, wrong):
     assert all(part in result.difference for part in parts), result.difference
 
 
-def test_a_duel_names_what_was_not_saved(tmp_path):
+def test_a_duel_detects_an_incomplete_restore(tmp_path):
     """A restored state with one wrong byte of RAM is detected."""
     load = consoles.ours()
     path = consoles.put(tmp_path, cartridge(0))

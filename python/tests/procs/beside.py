@@ -1,4 +1,4 @@
-"""NumPy's pool beside learn changes no result."""
+"""NumPy's thread pool does not change the result of a concurrent learn."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""The interpreter ends while another thread is inside learn."""
+"""The interpreter exits while another thread is inside learn."""
 
 import threading
 import time

@@ -1,4 +1,6 @@
-"""A child forked after the library was loaded gets ForkError at once; a spawned one trains; the parent goes on."""
+"""A child forked after the load gets ForkError at once. A spawned child trains, and the parent
+continues.
+"""
 
 import gc
 import multiprocessing
@@ -18,7 +20,7 @@ def train():
 
 
 def in_fork(model):
-    """Exit status 0 if everything the child tries is refused with ForkError."""
+    """Returns 0 if every call in the child is refused with ForkError."""
     for use in (lambda: model.learn(10), lambda: model.num_timesteps, lambda: model.save("x"), train):  # noqa: F821
         try:
             use()
@@ -33,7 +35,7 @@ def in_fork(model):
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of any fork beside threads
+    warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of any fork in a process with threads
     model = DQN("MlpPolicy", "CartPole-v1", num_envs=2, **SMALL)
     model.learn(200)
     pid = os.fork()
@@ -43,7 +45,7 @@ if __name__ == "__main__":
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         assert time.monotonic() < deadline, "the forked child hangs"
         time.sleep(0.01)
-    # The same through multiprocessing, which runs Python's own exit in the child.
+    # multiprocessing runs Python's own exit in the child.
     for method, works in (("fork", False), ("spawn", True), ("forkserver", True)):
         child = multiprocessing.get_context(method).Process(target=train)
         child.start()

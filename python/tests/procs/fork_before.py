@@ -1,4 +1,6 @@
-"""Importing is not loading: children forked after the import train, and so does the parent."""
+"""Importing does not load the library: children forked after the import train, and so does the
+parent.
+"""
 
 import os
 

@@ -1,4 +1,6 @@
-"""Prints the hashes of a short run. argv: env, then optionally a library that changes the floating-point mode when loaded."""
+"""Prints the hashes of a short run. argv: env, and optionally a library that sets the
+floating-point mode when loaded.
+"""
 
 import ctypes
 import sys

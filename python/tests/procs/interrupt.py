@@ -1,4 +1,4 @@
-"""Trains until Ctrl-C; prints how the model is afterwards. argv: which way of training."""
+"""Trains until Ctrl-C and prints the state of the model. argv: the way of training."""
 
 import signal
 import sys
@@ -14,7 +14,7 @@ from paceline import A2C, DQN, PPO, PQN
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 how = sys.argv[1]
 if how == "pixels":
-    # A window at whose end hundreds of updates, seconds of work, are waited for.
+    # At the end of a window the call waits for hundreds of updates, which take seconds.
     keywords = {"buffer_size": 5000, "learning_starts": 100, "target_update_interval": 200, "window": 200, "train_freq": 1}
     model = DQN("CnnPolicy", "Catch-v0", num_envs=4, seed=1, **keywords)
 elif how in ("push-pixels", "own-loop"):
@@ -29,7 +29,7 @@ elif how == "a2c":
     model = A2C("CnnPolicy", "Catch-v0", num_envs=4, n_steps=128, seed=1)
 elif how == "a2c-push":
     model = A2C("MlpPolicy", vector(AutoresetMode.NEXT_STEP, 2), seed=1)
-elif how in ("ppo", "ppo-push", "ppo-own-loop"):  # whose updates take seconds
+elif how in ("ppo", "ppo-push", "ppo-own-loop"):  # updates take seconds
     from envs import Image
 
     envs = vector(AutoresetMode.SAME_STEP, 4, Image)
@@ -44,7 +44,7 @@ before = signal.getsignal(signal.SIGINT)
 
 
 def say_when_ready():
-    """Once updates, or the evaluation, are in progress."""
+    """Prints ready once an update or the evaluation is in progress."""
     while model._evaluating is None if how == "evaluation" else model.stats["updates"] == 0:
         time.sleep(0.001)
     print("ready", flush=True)

@@ -1,6 +1,9 @@
-"""Files of at most 4 MB, each made to cost as much memory as it can; argv: a folder. Prints the most that opening one took.
+"""Opens files of at most 4 MB that are made to use much memory. argv: a folder. Prints the maximum
+use.
 
-Each is opened as a configuration and as a policy, in a process of its own, and refused or opened."""
+Each file is opened as a configuration and as a policy in a separate process, and is refused or
+opened.
+"""
 
 import contextlib
 import ctypes
@@ -80,20 +83,20 @@ def write(folder: Path) -> list[Path]:
 
 
 def peak() -> int:
-    """The most memory that this process has had, in bytes."""
+    """Returns the peak memory of this process in bytes."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 def cost(path: Path) -> int:
-    """Opens path in this process and returns how many bytes more it had in memory at its peak."""
+    """Opens path in this process and returns the increase of its peak memory in bytes."""
     from paceline import _lib
     from paceline.errors import PacelineError
 
     lib, handle = _lib.lib(), ctypes.c_void_p()
     config = _lib.encode("dqn")
     assert lib.paceline_config_new(ctypes.byref(handle), config) == 0
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = peak()
     for load in (lib.paceline_config_load, lib.paceline_policy_load):
         with contextlib.suppress(PacelineError):

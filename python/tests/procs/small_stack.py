@@ -1,6 +1,6 @@
-"""Trains in bf16, with "small" beside a thread whose signal stack is too small for AMX's tiles.
+"""Trains in bf16. With "small", another thread has a signal stack too small for AMX tiles.
 
-Prints a hash of the weights and whether such a stack can be had afterwards.
+Prints a hash of the weights, and whether a thread can still have such a stack.
 """
 
 import ctypes

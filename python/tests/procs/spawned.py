@@ -1,4 +1,6 @@
-"""The names in processes that are spawned, which import this file again: spawned.py paceline|gymnasium, the one to import first."""
+"""Ids exist in spawned processes, which import this file again. argv: paceline or gymnasium, the
+first import.
+"""
 
 import importlib
 import multiprocessing

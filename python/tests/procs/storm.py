@@ -1,4 +1,4 @@
-"""Timers and signal handlers of the host's own fire all the time while the library works."""
+"""Timers and signal handlers of the host fire continuously while the library works."""
 
 import signal
 

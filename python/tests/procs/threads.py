@@ -1,4 +1,6 @@
-"""One object used by several threads at once: each call does what it does alone, or is refused with an error of its kind."""
+"""Several threads use one object: a call gives its usual result or is refused with the expected
+error.
+"""
 
 import collections
 import random
@@ -17,9 +19,13 @@ SMALL = {"learning_starts": 200, "buffer_size": 1000, "num_envs": 2, "num_thread
 
 
 def together(*calls, allowed, wanted):
-    """Each call again and again in a thread of its own, for a second and until all that is wanted has come to pass: a
-    call by its name, an error by its class's. Every other call is followed by a pause: a thread that gives up the
-    interpreter's lock only inside its calls, holding the object, would have all of another thread's calls refused."""
+    """Repeats each call in its own thread for a second, and until everything in `wanted` has
+    occurred.
+
+    `wanted` has names of calls and of error classes. Half of the calls are followed by a pause: a
+    thread that releases the interpreter's lock only inside its calls, while it holds the object,
+    would cause every call of another thread to be refused.
+    """
     counts, failures = collections.Counter(), []
     began, begin, over = time.monotonic(), threading.Barrier(len(calls)), threading.Event()
 
@@ -76,7 +82,7 @@ def model():
 
 
 def environment():
-    """Of Python's, which a model steps: one learn at a time does."""
+    """A model steps a Python environment; only one learn runs at a time."""
     inside = []
 
     class Alone(gymnasium.Wrapper):
@@ -95,7 +101,7 @@ def environment():
 
 
 def step():
-    """Actions that are refused move nothing, and do not get into another thread's step."""
+    """Refused actions change nothing and never reach another thread's step."""
     envs = paceline.make_vec("CartPole-v1", 64, num_threads=1)
     envs.reset(seed=1)
 
@@ -117,7 +123,7 @@ def step():
 
 
 def send():
-    """Several send, one receives: what comes is what was written."""
+    """Several threads send and one receives; every result is valid."""
     envs = paceline.make_vec("CartPole-v1", 8, batch_size=1, num_threads=1)
     envs.async_reset(seed=1)
     idle = collections.deque(envs.recv()[4]["env_id"][0] for _ in range(8))
@@ -136,7 +142,7 @@ def send():
     def recv():
         try:
             obs, *_, infos = envs.recv()
-        except ConfigError:  # none is under way
+        except ConfigError:  # no step is in progress
             return
         assert obs.any()
         idle.append(infos["env_id"][0])
@@ -146,7 +152,7 @@ def send():
 
 
 def processes():
-    """No worker is stopped, as one that reads what two threads wrote would be."""
+    """No worker stops, as a worker would if two threads wrote to its pipe at once."""
     envs = workers.make(lambda: gymnasium.make("CartPole-v1"), 4, workers=2, context="fork", autoreset_mode="next_step")
     envs.reset(seed=1)
     pids = [w.process.pid for w in envs._crew.workers]
@@ -164,7 +170,7 @@ def processes():
 
 
 def closing():
-    """Calls end with an error when another thread closes the object."""
+    """A call ends with an error if another thread closes the object."""
     for i in range(4):
         used = paceline.DQN("MlpPolicy", "CartPole-v1", **SMALL)
         policy, envs = used.policy_snapshot(), paceline.make_vec("CartPole-v1", 4, num_threads=2)

@@ -1,8 +1,9 @@
-"""Records what stable-baselines3 does, for tests that run without it: python record.py (needs stable-baselines3).
+"""Records Stable-Baselines3's behaviour for tests that run without it: `python record.py`, needs
+Stable-Baselines3.
 
-recorded.json has signatures and attributes, what callbacks see and when they end learning, and
-keys of logs; dqn.zip, a2c.zip and ppo.zip are models that it saved, without their pickles, whose actions
-and outputs for some observations are in recorded.json.
+recorded.json has signatures, attributes, values that callbacks get, the steps at which they end
+learning, and log keys. dqn.zip, a2c.zip and ppo.zip are saved models without pickles; recorded.json
+has their actions and outputs for some observations.
 """
 
 import inspect
@@ -38,7 +39,9 @@ def parameters(function):
 
 
 def seen(cls, keywords):
-    """What a callback sees of 40 steps, when StopTrainingOnMaxEpisodes ends learning, and what is logged."""
+    """Returns a callback's values for 40 steps, the step at which StopTrainingOnMaxEpisodes ends
+    learning, and log keys.
+    """
     rounds = []
 
     class Look(callbacks.BaseCallback):
@@ -91,7 +94,7 @@ def saved(model, name, obs):
 
 
 def attributes_of_callbacks():
-    """Names and simple values of what a callback of each class has, dunders apart."""
+    """Returns names and simple values of each callback class's attributes, except dunder names."""
     made = {
         "BaseCallback": callbacks.ConvertCallback(None), "CallbackList": callbacks.CallbackList([]),
         "CheckpointCallback": callbacks.CheckpointCallback(10, "x"), "ConvertCallback": callbacks.ConvertCallback(None),
@@ -111,7 +114,7 @@ def attributes_of_callbacks():
 
 
 def hyperparameters(model):
-    """What vars(model) has of simple values that learning does not change."""
+    """Returns the simple values of vars(model) that learning does not change."""
     moving = ("ep_info_buffer", "ep_success_buffer", "exploration_rate", "num_timesteps", "start_time")
     kinds = int, float, str, type(None)
     return {
