@@ -13,8 +13,8 @@ import (
 
 const licences = "../THIRD_PARTY_LICENSES"
 
-// THIRD_PARTY_LICENSES, which is distributed with the library, has the licences of Go and of
-// all linked modules, with CUDA and without. PACELINE_UPDATE=1 writes the file anew.
+// THIRD_PARTY_LICENSES, which is distributed with the library, has the licences of Go and of all
+// linked modules, with and without CUDA. PACELINE_UPDATE=1 rewrites the file.
 func TestThirdPartyLicences(t *testing.T) {
 	want := []byte(thirdParty(t))
 	if os.Getenv("PACELINE_UPDATE") != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-func TestTableAgreesWithMap(t *testing.T) {
+func TestTableEqualsAMap(t *testing.T) {
 	tab := newTable[int](kindConfig)
 	naive := map[uint64]int{}
 	var ids []uint64
@@ -26,7 +26,7 @@ func TestTableAgreesWithMap(t *testing.T) {
 			}
 			naive[id] = i
 			ids = append(ids, id)
-		default: // any handle, freed ones included
+		default: // any handle, including freed ones
 			id := ids[r.Intn(len(ids))]
 			want, alive := naive[id]
 			if got, ok := tab.remove(id); ok != alive || got != want {
@@ -57,7 +57,8 @@ func TestHandleErrorNamesTheFault(t *testing.T) {
 	}{
 		{live, "is a paceline_config"},
 		{0, "not a handle"},
-		{uint64(kindVec)<<kindShift | 1<<50, "not a handle"}, // a count that was not given out yet
+		// a count that has not been issued yet
+		{uint64(kindVec)<<kindShift | 1<<50, "not a handle"},
 		{99 << kindShift, "not a handle"},
 	} {
 		if err := b.use(c.id, func(int) error { return nil }); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -83,14 +84,14 @@ func TestPanicBreaksOneObject(t *testing.T) {
 	if err := tab.use(good, func(int) error { return nil }); err != nil {
 		t.Error(err)
 	}
-	// A panic that core has recovered from.
+	// A panic that core has recovered.
 	if err := tab.use(good, func(int) error { return guarded(func() error { panic("far away") }) }); !errors.As(err, &p) {
 		t.Error(err)
 	}
 	if err := tab.use(good, func(int) error { return nil }); !errors.As(err, &p) || p.Value != "far away" {
 		t.Error(err)
 	}
-	// An environment's spoils nothing, unless another panic comes with it.
+	// A panic of an environment breaks no object, unless another panic comes with it.
 	other := tab.put(3)
 	inEnvironment := &env.Error{Index: 1, Err: fault.Caught("in a step")}
 	if err := tab.use(other, func(int) error { return fmt.Errorf("step: %w", inEnvironment) }); !errors.As(err, &p) {

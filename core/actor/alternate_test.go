@@ -10,7 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// slowNetwork takes a time for each row.
+// slowNetwork sleeps for a time per row in each Forward.
 type slowNetwork struct {
 	nn.Network
 	row    time.Duration
@@ -23,8 +23,8 @@ func (s slowNetwork) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, er
 	return s.Network.Forward(p, obs, rows)
 }
 
-// With one core, eight environments whose steps wait as long as it takes to act in all of them:
-// of two groups one acts while the other steps; one group does neither while it does the other.
+// Eight environments wait in their steps for as long as acting in all of them takes, on one core.
+// Of two groups, one acts while the other steps; a single group does not act during its steps.
 func TestOneGroupActsWhileTheOtherSteps(t *testing.T) {
 	const w, rounds = 8, 10
 	for _, groups := range []int{1, 2} {
@@ -56,14 +56,13 @@ func TestOneGroupActsWhileTheOtherSteps(t *testing.T) {
 			t.Errorf("%d groups acted %d times in %d rounds while steps waited", groups, together, rounds)
 		}
 		g.Close()
-		coresLeft(t, c.Cores, 0) // the caller has it
+		coresLeft(t, c.Cores, 0) // the caller has the core
 	}
 }
 
-// Between two rounds the first group's steps of the next one are taken and not recorded: neither
-// those that are over by then, which the caller records, nor those still under way, which the
-// threads do that take them.
-func TestStepsAheadAreRecordedInTheirRound(t *testing.T) {
+// Between two rounds the first group takes its steps of the next round without recording them. The
+// caller records the steps that are done by then; threads record the others.
+func TestEarlyStepsAreRecordedInTheirRound(t *testing.T) {
 	const w, rounds = 6, 12
 	var want journal
 	for _, c := range []struct {
@@ -92,9 +91,9 @@ func TestStepsAheadAreRecordedInTheirRound(t *testing.T) {
 	}
 }
 
-// Where an environment of either group fails, the round that has begun is taken to its end, by
-// all that can, and every step that an environment took is recorded.
-func TestFailuresInTwoGroups(t *testing.T) {
+// If an environment of either group fails, the other environments finish the round in progress, and
+// every step that was taken is recorded.
+func TestFailuresInTwoGroupsLoseNoStep(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		for _, ill := range []int{1, 4} {
 			for _, how := range []string{"error", "panic"} {
@@ -117,7 +116,7 @@ func TestFailuresInTwoGroups(t *testing.T) {
 						continue
 					}
 					failed++
-					for x.InRound() { // the caller's duty
+					for x.InRound() { // the caller must finish the round
 						ahead++
 						again, err := x.Round(taken, half(), false)
 						check(t, err)
@@ -136,15 +135,15 @@ func TestFailuresInTwoGroups(t *testing.T) {
 					t.Errorf("environment %d, waits %v, %s: %d failures; %d steps recorded, %d counted, the environments took %d", ill, waits, how, failed, x.journal.steps(), taken, made)
 				}
 				if (ahead > 0) != (ill == 4) {
-					t.Errorf("environment %d: %d rounds had begun at a failure", ill, ahead)
+					t.Errorf("environment %d: %d rounds were in progress at a failure", ill, ahead)
 				}
 			}
 		}
 	}
 }
 
-// An error of the network leaves nothing on its way.
-func TestNetworkFailsInTwoGroups(t *testing.T) {
+// After an error of the network, every step that was taken is recorded.
+func TestNetworkErrorsInTwoGroupsLoseNoStep(t *testing.T) {
 	x := makeTrial(t, 6, 2, kind{groups: 2})
 	c := x.config
 	broken := &brokenNetwork{Network: c.Joint}
@@ -179,7 +178,7 @@ var errBroken = errors.New("the network is broken")
 
 type brokenNetwork struct {
 	nn.Network
-	at int // the call that fails, from here
+	at int // the number of the call that fails, counted from now
 }
 
 func (b *brokenNetwork) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, error) {

@@ -37,7 +37,7 @@ func must[T any](v T, err error) func(t *testing.T) T {
 	}
 }
 
-// journal is a Sink that writes down what it is given, environment by environment.
+// journal is a Sink that records its calls by environment.
 type journal [][]string
 
 func (j journal) Begin(i int, obs []byte) error {
@@ -47,7 +47,7 @@ func (j journal) Begin(i int, obs []byte) error {
 
 func (j journal) Add(i int, s *experience.Step, next []byte) error {
 	if s.End&env.Terminated != 0 {
-		next = nil // may be anything
+		next = nil // may have any value
 	}
 	j[i] = append(j[i], fmt.Sprintf("step %d %v %d %d %v %x", s.Action, s.Reward, s.End, s.Updates, s.Columns, next))
 	return nil
@@ -87,7 +87,7 @@ func differ(t *testing.T, name string, got, want journal) {
 
 const seed = 11
 
-// trial is a Group with what it is made of.
+// trial is a Group with its parts.
 type trial struct {
 	*actor.Group
 	journal journal
@@ -95,22 +95,22 @@ type trial struct {
 	walks   []*traintest.Walk
 }
 
-// newTrial makes w environments on so many threads; without a source where pushed.
+// newTrial makes a trial of w environments on `cores` threads. If pushed, the Group has no source.
 func newTrial(t *testing.T, w, cores int, pushed bool) *trial {
 	t.Helper()
 	return makeTrial(t, w, cores, kind{pushed: pushed})
 }
 
-// kind is what a trial's environments are.
+// kind describes the environments of a trial.
 type kind struct {
 	pushed bool // the test steps them
 	waits  bool // their steps wait
-	// batched is where calls that step several environments are counted; nil: there are none.
+	// batched counts the calls that step several environments; nil: there are none.
 	batched *atomic.Int64
 	groups  int // 0: one
 }
 
-// batchedWalk steps several Walks in one call, each as it would step alone.
+// batchedWalk steps several Walks in one call, with the results of single steps.
 type batchedWalk struct {
 	*traintest.Walk
 	calls *atomic.Int64
@@ -168,12 +168,12 @@ func makeTrial(t *testing.T, w, cores int, k kind) *trial {
 	return x
 }
 
-// half explores at half of the steps.
+// half returns a policy with epsilon 0.5.
 func half() *policy.EpsilonGreedy {
 	return &policy.EpsilonGreedy{Actions: 3, Epsilon: func(int64) float64 { return 0.5 }}
 }
 
-// twin is environment i alone, written as a plain loop: n steps of it.
+// twin returns the journal of n steps of environment i in a plain loop.
 func twin(t *testing.T, x *trial, i, n int, episodes *[]actor.Episode) []string {
 	t.Helper()
 	j := make(journal, 1)
@@ -211,7 +211,7 @@ func twin(t *testing.T, x *trial, i, n int, episodes *[]actor.Episode) []string 
 	return j[0]
 }
 
-// compare checks x's journal against the plain loops, steps of environment i each.
+// compare compares x's journal with plain loops of steps(i) steps.
 func compare(t *testing.T, name string, x *trial, steps func(i int) int, got []actor.Episode) {
 	t.Helper()
 	want := make(journal, x.config.Envs)
@@ -235,9 +235,9 @@ func compare(t *testing.T, name string, x *trial, steps func(i int) int, got []a
 	}
 }
 
-// Rounds, jointly or each row alone, and runs without lockstep give every sink what
-// a plain loop over its environment gives, for any number of threads.
-func TestAgainstPlainLoops(t *testing.T) {
+// Rounds, joint or with one row at a time, and runs without lockstep give each sink the calls of a
+// plain loop over its environment, for any number of threads.
+func TestRoundsAndRunsEqualPlainLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for k := range 48 {
 		w, cores := 1+r.IntN(6), 1+r.IntN(3)
@@ -276,8 +276,8 @@ func TestAgainstPlainLoops(t *testing.T) {
 	}
 }
 
-// A loop that is over ends with the furthest round that has begun: all rows have as
-// many steps, and no more rounds were begun than were announced.
+// A run that is ended early ends with the furthest round that has begun: all rows have the same
+// number of steps, and no further round was begun.
 func TestRunEndsWithARound(t *testing.T) {
 	for k := range 20 {
 		x := makeTrial(t, 4, 3, kind{waits: k%2 == 1})
@@ -302,8 +302,8 @@ func TestRunEndsWithARound(t *testing.T) {
 	}
 }
 
-// A loop may begin and end in the middle of a round.
-func TestRunFromAPhase(t *testing.T) {
+// A run may begin and end in the middle of a round.
+func TestARunMayBeginAndEndInsideARound(t *testing.T) {
 	x := newTrial(t, 3, 2, false)
 	check(t, x.Reset())
 	var episodes []actor.Episode
@@ -318,7 +318,7 @@ func TestRunFromAPhase(t *testing.T) {
 	compare(t, "phases", x, func(i int) int { return (total + 2 - i) / 3 }, episodes)
 }
 
-// host steps the environments of a Group without a source, in either autoreset mode.
+// host steps the environments of a Group without a source, in NEXT_STEP or SAME_STEP mode.
 type host struct {
 	rows      *vec.Rows
 	resetting []bool
@@ -349,9 +349,9 @@ func (h *host) step(t *testing.T, x *trial, nextStep bool) {
 	}
 }
 
-// What the host pushes in gives the sinks what a plain loop gives: a row that only
-// resets is no step and draws no number.
-func TestPushedAgainstPlainLoops(t *testing.T) {
+// Pushed environments give the sinks the calls of a plain loop: a row that only resets is no step
+// and draws no number.
+func TestPushedRowsEqualPlainLoops(t *testing.T) {
 	for _, nextStep := range []bool{false, true} {
 		x := newTrial(t, 3, 1, true)
 		x.config.NextStep = nextStep
@@ -380,7 +380,7 @@ func TestPushedAgainstPlainLoops(t *testing.T) {
 		if nextStep == (taken(0) == 80) {
 			t.Errorf("next_step %v: %d steps in 80 rounds", nextStep, taken(0))
 		}
-		if nextStep { // the resets behind the last steps are still to come
+		if nextStep { // the resets after the last steps are still to come
 			for i := range 3 {
 				if h.resetting[i] {
 					obs := make([]byte, 8)
@@ -393,9 +393,9 @@ func TestPushedAgainstPlainLoops(t *testing.T) {
 	}
 }
 
-// Rows that would spoil the experience are refused with the environment, the step and
-// the value, and nothing is recorded.
-func TestCheckRefuses(t *testing.T) {
+// Rows with invalid values are refused with the environment, the step and the value, and nothing is
+// recorded.
+func TestInvalidRowsAreRefused(t *testing.T) {
 	x := newTrial(t, 2, 1, true)
 	h := &host{vec.NewRows(x.config.Spec.Obs, 2), make([]bool, 2)}
 	check(t, x.Reset())
@@ -406,7 +406,7 @@ func TestCheckRefuses(t *testing.T) {
 		t.Errorf("first observation: %v", err)
 	}
 	if x.journal.steps() != 0 || strings.Contains(fmt.Sprint(x.journal), "begin") {
-		t.Errorf("a segment has begun: %v", x.journal)
+		t.Errorf("a segment has started: %v", x.journal)
 	}
 	clear(h.rows.Obs)
 	check(t, x.Use(h.rows, 9))
@@ -428,7 +428,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 	own := errors.New("not for me")
 	h.rows.Ends[1] = env.Terminated
-	copy(h.rows.FinalObs[8:], nan) // nobody reads it behind a termination
+	copy(h.rows.FinalObs[8:], nan) // not read after a termination
 	accept := func(i int, next []byte) error {
 		if i != 0 || len(next) != 8 {
 			t.Errorf("asked about environment %d, %x", i, next)
@@ -443,9 +443,9 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// A failing environment loses the step that failed and no other; where only the reset
-// behind an end fails, the end itself is recorded. Repair begins a new episode.
-func TestFailingEnvironments(t *testing.T) {
+// A failing environment loses only its failed step. If the reset after an end fails, the end is
+// recorded. Repair begins a new episode.
+func TestAFailingEnvironmentLosesOnlyItsStep(t *testing.T) {
 	for k, where := range []string{"step", "reset", "step", "reset"} {
 		x := makeTrial(t, 3, 2, kind{waits: k >= 2})
 		check(t, x.Reset())
@@ -491,7 +491,7 @@ func TestFailingEnvironments(t *testing.T) {
 			t.Errorf("%s: after Repair %q", where, tail)
 		}
 		before := x.journal.steps()
-		check(t, x.Repair()) // nothing to do
+		check(t, x.Repair()) // nothing to repair
 		if ran := must(x.Round(0, half(), false))(t); ran.Made != 3 || x.journal.steps() != before+3 {
 			t.Errorf("%s: %d steps after Repair", where, ran.Made)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/checkpoint"
 )
 
-// parts writes the two parts of a Group, and read reads them into another.
+// parts writes the two parts of a Group; read reads them into another Group.
 func parts(t *testing.T, x *trial) [][]byte {
 	t.Helper()
 	var out [][]byte
@@ -38,9 +38,9 @@ func read(x *trial, data [][]byte) error {
 	return nil
 }
 
-// A Group that reads what another wrote goes on with the same bits, and one that
-// refuses goes on as it was.
-func TestParts(t *testing.T) {
+// A Group that reads the parts of another continues with the same bits. A Group that refuses them
+// continues unchanged.
+func TestPartsContinueOrAreRefused(t *testing.T) {
 	goOn := func(x *trial) journal {
 		for k := range 30 {
 			must(x.Round(int64(2*k), half(), false))(t)
@@ -63,12 +63,13 @@ func TestParts(t *testing.T) {
 	}
 	check(t, read(b, saved))
 	if !bytes.Equal(b.Obs(), obs) {
-		t.Error("other observations than were written")
+		t.Error("the observations differ from the written ones")
 	}
 	differ(t, "read", goOn(b), want)
 
 	at := bytes.Index(saved[1], []byte(`","states"`))
-	notFinite := slices.Concat(saved[1][:at-8], []byte("AADAfw=="), saved[1][at:]) // the last component is NaN
+	// the last component is NaN
+	notFinite := slices.Concat(saved[1][:at-8], []byte("AADAfw=="), saved[1][at:])
 	for k, bad := range [][][]byte{
 		{[]byte(`{"streams":[]}`), saved[1]}, {[]byte(`{"streams":["AA==","AA=="]}`), saved[1]}, {saved[0], []byte(`{}`)},
 		{saved[0], notFinite}, {saved[0], bytes.Replace(saved[1], []byte(`"lengths":[`), []byte(`"lengths":[-`), 1)},
@@ -85,12 +86,12 @@ func TestParts(t *testing.T) {
 		differ(t, fmt.Sprintf("damage %d", k), goOn(c), goOn(d))
 	}
 
-	// A file that is refused behind this part, because of its checksum, leaves the
-	// environments as they were, too.
+	// If the file is refused after this part, because of its checksum, the environments do not
+	// change either.
 	file, err := checkpoint.SaveBytes("run", nil, []checkpoint.Part{a.Environments(true)})
 	check(t, err)
 	first := bytes.Index(file, []byte(`"obs":"`)) + len(`"obs":"`)
-	file[first] = map[bool]byte{true: 'A', false: 'B'}[file[first] != 'A'] // can be read
+	file[first] = map[bool]byte{true: 'A', false: 'B'}[file[first] != 'A'] // still valid base64
 	e, f := newTrial(t, 2, 1, false), newTrial(t, 2, 1, false)
 	for _, x := range []*trial{e, f} {
 		check(t, x.Reset())
@@ -102,7 +103,7 @@ func TestParts(t *testing.T) {
 	}
 	differ(t, "a wrong checksum", goOn(e), goOn(f))
 
-	// An environment whose episode the sink has not begun begins a new one.
+	// An environment without a segment in the sink begins a new episode.
 	c := newTrial(t, 2, 1, false)
 	check(t, c.Reset())
 	c.Cut(1)
@@ -114,7 +115,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 
-	// Without the part, new episodes begin at the next Repair.
+	// Without the part, Repair begins new episodes.
 	adopt, err := b.Environments(false).Read(nil, 0)
 	check(t, err)
 	adopt()

@@ -13,7 +13,7 @@ import (
 
 const nap = 20 * time.Millisecond
 
-// inside counts how many do something at the same time.
+// inside counts the goroutines inside a section, and their maximum.
 type inside struct {
 	now, most atomic.Int64
 }
@@ -26,7 +26,7 @@ func (i *inside) enter() {
 
 func (i *inside) leave() { i.now.Add(-1) }
 
-// sleepers is a trial of w environments with one core, whose steps wait for a nap.
+// sleepers makes a trial of w environments on one core whose steps sleep for a nap.
 func sleepers(t *testing.T, w int) (*trial, *inside) {
 	t.Helper()
 	x, steps := makeTrial(t, w, 1, kind{waits: true}), &inside{}
@@ -42,9 +42,9 @@ func sleepers(t *testing.T, w int) (*trial, *inside) {
 	return x, steps
 }
 
-// With one core the steps of a round wait at the same time, jointly
-// and without lockstep; and whoever else wants the core has it meanwhile.
-func TestStepsWaitTogether(t *testing.T) {
+// With one core, the steps of a round wait at the same time, joint and without lockstep, and
+// another goroutine can use the core meanwhile.
+func TestStepsWaitAtTheSameTime(t *testing.T) {
 	const w, rounds = 8, 6
 	for _, jointly := range []bool{true, false} {
 		x, steps := sleepers(t, w)
@@ -74,7 +74,7 @@ func TestStepsWaitTogether(t *testing.T) {
 			t.Errorf("%+v", ran)
 		}
 		close(stop)
-		x.config.Cores.Release(1) // the caller's
+		x.config.Cores.Release(1) // the caller's core
 		<-enough
 		if most := steps.most.Load(); most <= w/2 {
 			t.Errorf("jointly %v: at most %d of %d steps waited at the same time", jointly, most, w)
@@ -86,7 +86,7 @@ func TestStepsWaitTogether(t *testing.T) {
 	}
 }
 
-// coresLeft fails the test unless so many cores are free.
+// coresLeft fails the test unless exactly `want` cores are free.
 func coresLeft(t *testing.T, b *threads.Budget, want int) {
 	t.Helper()
 	got := b.TryAcquire(threads.Max)
@@ -96,9 +96,8 @@ func coresLeft(t *testing.T, b *threads.Budget, want int) {
 	b.Release(got)
 }
 
-// Failures and panics in a step that waits leave no core behind and take none along, and
-// the rows that did not fail are recorded.
-func TestFailuresWhileWaiting(t *testing.T) {
+// Failures and panics in waiting steps lose no core and take none, and the other rows are recorded.
+func TestFailuresDuringWaitsLoseNoCore(t *testing.T) {
 	for _, jointly := range []bool{true, false} {
 		for _, how := range []string{"error", "panic"} {
 			x := makeTrial(t, 5, 2, kind{waits: true})

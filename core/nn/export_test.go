@@ -1,6 +1,6 @@
 package nn
 
-// For the tests in package nn_test.
+// Exports for package nn_test.
 var (
 	Orthogonal   = orthogonal
 	Gaussian     = gaussian

@@ -10,7 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-func TestUniformInit(t *testing.T) {
+func TestUniformInitIsUniform(t *testing.T) {
 	s := nntest.SmallNature()
 	p, same, other := nntest.Init(t, s, 1), nntest.Init(t, s, 1), nntest.Init(t, s, 2)
 	if !slices.Equal(p.Host(), same.Host()) || slices.Equal(p.Host(), other.Host()) {
@@ -32,16 +32,16 @@ func TestUniformInit(t *testing.T) {
 		if largest > bound*1.000001 {
 			t.Errorf("%s: %v beyond ±%v", part.Name, largest, bound)
 		}
-		// Four standard deviations of the mean and of the mean square of a uniform.
+		// Four standard deviations of the mean and the mean square of a uniform distribution.
 		if math.Abs(sum/n) > 4*bound/math.Sqrt(3*n) || math.Abs(squares/n/(bound*bound)-1.0/3) > 4*math.Sqrt(4.0/45/n) {
 			t.Errorf("%s: mean %v, mean square %v: not uniform in ±%v", part.Name, sum/n, squares/n, bound)
 		}
 	}
 }
 
-// Normalisations start as scale 1 and bias 0, and draw nothing: the other parameters
-// are those of the network without them.
-func TestInitOfNorms(t *testing.T) {
+// Norms start with scale 1 and bias 0 and draw no number: the other parameters equal those of the
+// network without norms.
+func TestNormsStartAsIdentity(t *testing.T) {
 	for _, init := range []string{"uniform", "orthogonal", "he_normal"} {
 		for _, plain := range []nn.Spec{nntest.OneCNN(), nntest.TwoMLPs()} {
 			plain.Init = init
@@ -58,7 +58,7 @@ func TestInitOfNorms(t *testing.T) {
 						continue
 					}
 					if !slices.Equal(weight, want.Piece(want.Layout.Params[k])) || !slices.Equal(bias, want.Piece(want.Layout.Params[k+1])) {
-						t.Errorf("%s: %s is not that of the network without norm", nntest.Name(s), l.Name)
+						t.Errorf("%s: %s differs from the network without norms", nntest.Name(s), l.Name)
 					}
 					k += 2
 				}
@@ -70,15 +70,15 @@ func TestInitOfNorms(t *testing.T) {
 	}
 }
 
-// Weights are orthogonal matrices of the layers' gains, biases 0.
-func TestOrthogonalInit(t *testing.T) {
+// Weights are orthogonal matrices times the layer's gain, biases are 0.
+func TestOrthogonalInitIsOrthogonal(t *testing.T) {
 	for _, c := range []struct {
 		spec  nn.Spec
-		gains map[string]float64 // of the layers that have another than the root of 2
+		gains map[string]float64 // gains other than the root of 2
 	}{
 		{nntest.TwoMLPs(), map[string]float64{"action_net.weight": 0.01, "value_net.weight": 1}},
 		{nntest.OneCNN(), map[string]float64{"action_net.weight": 0.01, "value_net.weight": 1}},
-		{nntest.SmallMLP(), nil}, // a head without a gain of its own
+		{nntest.SmallMLP(), nil}, // a head without a gain
 	} {
 		s := c.spec
 		s.Init = "orthogonal"
@@ -123,11 +123,10 @@ func TestOrthogonalInit(t *testing.T) {
 	}
 }
 
-// Every orthogonal matrix is as likely as its rotations and reflections: of 3x3
-// ones, elements have mean 0 and mean square 1/3, half of the determinants are 1,
-// and the trace has the mean 0 and the variance 1 of Haar's measure (a Q whose
-// signs are not right has another).
-func TestOrthogonalIsUniform(t *testing.T) {
+// Orthogonal matrices follow Haar's measure. For 3x3 matrices, elements have mean 0 and mean square
+// 1/3, half of the determinants are 1, and the trace has mean 0 and variance 1. Wrong signs of Q
+// change the trace.
+func TestOrthogonalMatricesFollowHaarsMeasure(t *testing.T) {
 	const n = 4000
 	r := rng.New(1, "test", 0)
 	var mean, squares [9]float64
@@ -157,7 +156,7 @@ func TestOrthogonalIsUniform(t *testing.T) {
 	}
 }
 
-func TestGaussian(t *testing.T) {
+func TestGaussianHasTheMoments(t *testing.T) {
 	for _, x := range []float64{1e-300, 1e-9, 0.1, 0.5, math.Nextafter(math.Sqrt2/2, 0), math.Sqrt2 / 2, 0.9, 1 - 1e-9, 1, 1.5, 1e10} {
 		if got, want := nn.Logarithm(x), math.Log(x); math.Abs(got-want) > 3e-16*math.Abs(want) {
 			t.Errorf("log(%v) = %v, want %v", x, got, want)
@@ -195,9 +194,9 @@ func BenchmarkOrthogonalNature(b *testing.B) {
 	}
 }
 
-// Layers' weights have the deviation of their gain over the root of their inputs and none
-// is beyond 2.3 of it; a head's gain is its own.
-func TestHeNormalInit(t *testing.T) {
+// Weights have the deviation gain / sqrt(inputs), and no weight exceeds 2.3 deviations. A head has
+// its own gain.
+func TestHeNormalInitHasTheDeviation(t *testing.T) {
 	s := nntest.SmallNature()
 	s.Init, s.Heads[0].Gain = "he_normal", 1
 	p := nntest.Init(t, s, 1)

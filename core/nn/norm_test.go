@@ -8,8 +8,9 @@ import (
 	"github.com/paceline-rl/paceline/core/nn/nntest"
 )
 
-// A trunk without a norm is saved as before there were norms; one with a norm says which.
-func TestSavedTrunks(t *testing.T) {
+// A trunk without a norm has the saved form from before norms existed. A trunk with a norm names
+// it.
+func TestSavedTrunksNameTheirNorm(t *testing.T) {
 	for _, c := range []struct {
 		trunk nn.Trunk
 		want  string
@@ -28,8 +29,8 @@ func TestSavedTrunks(t *testing.T) {
 	}
 }
 
-// NormEps is what is added to the variance, 0 the default of the code that a norm is of.
-func TestNormEps(t *testing.T) {
+// NormEps is added to the variance. 0 selects the default of the library that the norm comes from.
+func TestNormEpsHasADefaultPerNorm(t *testing.T) {
 	for _, c := range []struct {
 		norm string
 		eps  float64

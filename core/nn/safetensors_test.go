@@ -33,13 +33,13 @@ func written(t testing.TB, ts []Tensor) []byte {
 	return b.Bytes()
 }
 
-// reading is a file of the tensors, and its length.
+// reading returns a reader of a file of the tensors, and its length.
 func reading(t testing.TB, ts []Tensor) (io.Reader, int64) {
 	file := written(t, ts)
 	return bytes.NewReader(file), int64(len(file))
 }
 
-// readAs reads a file of n bytes as tensors of the names and shapes of want.
+// readAs reads a file of n bytes into tensors with the names and shapes of want.
 func readAs(r io.Reader, n int64, want []Tensor) ([]Tensor, error) {
 	to := slices.Clone(want)
 	for i := range to {
@@ -52,7 +52,7 @@ func readAs(r io.Reader, n int64, want []Tensor) ([]Tensor, error) {
 	return to, err
 }
 
-func TestSafetensorsRoundTrip(t *testing.T) {
+func TestSafetensorsAreReadAsWritten(t *testing.T) {
 	file := written(t, exampleTensors)
 	if !bytes.Equal(file, written(t, exampleTensors)) {
 		t.Error("the same tensors gave other bytes")
@@ -66,8 +66,8 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 	}
 }
 
-// The bytes of a small file, to hold the format still.
-func TestSafetensorsGolden(t *testing.T) {
+// The format does not change: the bytes of a small file.
+func TestSafetensorsFormatIsStable(t *testing.T) {
 	got := written(t, []Tensor{{"w", []int{2}, []float32{1, -2}}, {"n", []int{}, []float32{9}}})
 	header := `{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"n":{"dtype":"F32","shape":[],"data_offsets":[8,12]}}`
 	header += strings.Repeat(" ", 112-len(header))
@@ -77,7 +77,7 @@ func TestSafetensorsGolden(t *testing.T) {
 	}
 }
 
-func TestSafetensorsTruncated(t *testing.T) {
+func TestTruncatedSafetensorsAreRefused(t *testing.T) {
 	file := written(t, exampleTensors)
 	for n := range len(file) {
 		if _, err := readAs(bytes.NewReader(file[:n]), int64(len(file)), exampleTensors); err == nil || !strings.HasPrefix(err.Error(), "safetensors: truncated in the ") {
@@ -92,7 +92,7 @@ func TestSafetensorsTruncated(t *testing.T) {
 	}
 }
 
-func TestSafetensorsBadHeaders(t *testing.T) {
+func TestBadSafetensorsHeadersAreRefused(t *testing.T) {
 	for _, c := range []struct{ header, data, want string }{
 		{`[]`, "", "safetensors header: json"},
 		{`null`, "", `tensor "a": missing`},
@@ -114,7 +114,7 @@ func TestSafetensorsBadHeaders(t *testing.T) {
 	}
 }
 
-func TestSafetensorsWriteErrors(t *testing.T) {
+func TestBadTensorsAreNotWritten(t *testing.T) {
 	for want, ts := range map[string][]Tensor{
 		`tensor "a": 2 numbers, must be 3 for shape [3]`: {{"a", []int{3}, []float32{1, 2}}},
 		`tensor "a": name given twice`:                   {{"a", []int{1}, []float32{1}}, {"a", []int{1}, []float32{1}}},
@@ -125,7 +125,7 @@ func TestSafetensorsWriteErrors(t *testing.T) {
 	}
 }
 
-// bounded runs f and fails if it allocated more than 200 MB.
+// bounded runs f and fails if f allocates more than 200 MB.
 func bounded(t *testing.T, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -137,7 +137,7 @@ func bounded(t *testing.T, f func()) {
 	}
 }
 
-func TestReadOtherTensors(t *testing.T) {
+func TestUnexpectedTensorsAreRefused(t *testing.T) {
 	file := written(t, exampleTensors)
 	for says, change := range map[string]func([]Tensor) []Tensor{
 		`tensor "more": missing`:                          func(w []Tensor) []Tensor { return append(w, Tensor{Name: "more", Shape: []int{1}}) },
@@ -151,9 +151,9 @@ func TestReadOtherTensors(t *testing.T) {
 	}
 }
 
-// A header may be as long as the tensors that are expected need, and nothing is
-// allocated for tensors for which the file has no bytes.
-func TestSafetensorsTakeNoMemoryOnAFilesWord(t *testing.T) {
+// A header may be as long as the expected tensors need. No memory is allocated for tensors whose
+// bytes are missing.
+func TestMissingBytesTakeNoMemory(t *testing.T) {
 	var long strings.Builder
 	for i := range 1_000_000 {
 		fmt.Fprintf(&long, `"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},`, i)
@@ -173,7 +173,7 @@ func TestSafetensorsTakeNoMemoryOnAFilesWord(t *testing.T) {
 	}
 }
 
-func TestTensorsPart(t *testing.T) {
+func TestTensorsPartLoadsAllOrNothing(t *testing.T) {
 	make3 := func(x float32) []Tensor {
 		return []Tensor{{"a", []int{2}, []float32{x, x + 1}}, {"b", []int{1}, []float32{x}}, {"c", []int{}, []float32{x}}}
 	}
@@ -200,7 +200,7 @@ func TestTensorsPart(t *testing.T) {
 	if _, err := load(TensorsPart("w.safetensors", other)); err == nil || errors.Is(err, checkpoint.ErrFormat) || !strings.HasSuffix(err.Error(), `tensor "c": there must be none of this name`) {
 		t.Error(err)
 	}
-	// Numbers that no update can go on from are refused, and change nothing.
+	// Numbers from which no update can continue are refused and change nothing.
 	for _, c := range []struct {
 		name string
 		v    float64
@@ -221,11 +221,11 @@ func TestTensorsPart(t *testing.T) {
 	if adopt, err := load(missing); err != nil || adopt == nil {
 		t.Error(err)
 	} else if adopt(); !reflect.DeepEqual(to, from) {
-		t.Error("a missing part changed something")
+		t.Error("a missing part changed a tensor")
 	}
 }
 
-// What is not refused is what was written, byte for byte of the data.
+// Accepted bytes are the bytes of a written file.
 func FuzzReadSafetensors(f *testing.F) {
 	f.Add(written(f, exampleTensors))
 	f.Add(written(f, nil))
@@ -241,7 +241,7 @@ func FuzzReadSafetensors(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range ts { // by bits: NaN differs from itself
+		for i := range ts { // compare bits, because NaN differs from itself
 			if !slices.EqualFunc(ts[i].Data, again[i].Data, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
 				t.Fatalf("%v after %v", again[i], ts[i])
 			}

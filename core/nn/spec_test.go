@@ -12,7 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn/nntest"
 )
 
-func TestLayouts(t *testing.T) {
+func TestLayoutsHaveTheNamesOfSB3(t *testing.T) {
 	for _, c := range []struct {
 		spec nn.Spec
 		want string
@@ -39,8 +39,8 @@ q_net.4.bias [2]
 		{nntest.QSpec(env.ObsSpec{Shape: []int{2, 3}}, 2, nn.Trunk{Arch: "mlp", Hidden: []int{}}), `q_net.0.weight [2 6]
 q_net.0.bias [2]
 `, 14},
-		// What named_parameters of Stable-Baselines3 2.9's policies lists: an MlpPolicy's, a CnnPolicy's, and a
-		// CnnPolicy's with share_features_extractor=False.
+		// named_parameters of Stable-Baselines3 2.9's policies: MlpPolicy, CnnPolicy, and CnnPolicy
+		// with share_features_extractor=False.
 		{nntest.ActorCritic(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 2, nn.Trunk{Arch: "mlp", Activation: "tanh"}, nn.Trunk{Arch: "mlp", Hidden: []int{32}}), `mlp_extractor.policy_net.0.weight [64 4]
 mlp_extractor.policy_net.0.bias [64]
 mlp_extractor.policy_net.2.weight [64 64]
@@ -89,7 +89,7 @@ action_net.bias [2]
 value_net.weight [1 5]
 value_net.bias [1]
 `, 20 + 12 + 6},
-		// As torch names the modules of Sequentials with a norm behind every layer.
+		// torch's names for a Sequential with a norm after every layer.
 		{nntest.WithNorm(nntest.Atari(), "layer_all"), `features_extractor.cnn.0.weight [32 4 8 8]
 features_extractor.cnn.0.bias [32]
 features_extractor.cnn.1.weight [32 20 20]
@@ -166,7 +166,7 @@ q_net.6.bias [2]
 	}
 }
 
-func TestParams(t *testing.T) {
+func TestParamsAreCopiedReadAndWritten(t *testing.T) {
 	s := nntest.SmallMLP()
 	p := nntest.Init(t, s, 1)
 	p.Updates = 7
@@ -174,7 +174,7 @@ func TestParams(t *testing.T) {
 	v := nntest.Named(p, part.Name)
 	v[0] = 42
 	if p.Host()[part.Offset] != 42 || len(v) != part.Size || cap(v) != part.Size {
-		t.Error("a view must be the piece itself and no more")
+		t.Error("a view must be exactly the piece")
 	}
 	q := nn.NewParams(p.Layout)
 	q.CopyFrom(p)
@@ -202,7 +202,7 @@ func TestParams(t *testing.T) {
 		copy(q.Tensors()[i].Data, piece.Data)
 	}
 	if !slices.Equal(q.Host(), p.Host()) {
-		t.Error("Tensors: not views of all")
+		t.Error("Tensors: not views of all parameters")
 	}
 	var file bytes.Buffer
 	if err := nn.WriteTensors(&file, p.Tensors()); err != nil {

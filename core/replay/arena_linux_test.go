@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// flags returns the kernel's flags of the mapping that begins where mem does.
+// flags returns the kernel's flags of the mapping that starts at mem.
 func flags(t *testing.T, mem []byte) string {
 	smaps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
@@ -25,8 +25,8 @@ func flags(t *testing.T, mem []byte) string {
 	return line + " "
 }
 
-// Mapped memory is not charged before use and not handed to children, also
-// after it has grown and moved.
+// Mapped memory is charged only when used and is not inherited by children, also after it has grown
+// and moved.
 func TestMappingFlags(t *testing.T) {
 	mem := must(allocate(64 << 20))
 	mem[5] = 7

@@ -9,16 +9,15 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Samplers write, one goroutine an environment, while the trainer draws and
-// hashes. What it draws is whole and belongs to the window; what comes out does
-// not depend on how they interleave. Under -race this is the test of the rules
-// in the package comment.
-func TestSamplersBesideTrainer(t *testing.T) {
+// Each environment's sampler writes in its own goroutine while the trainer draws and hashes. Drawn
+// transitions are complete and belong to earlier windows, and the contents do not depend on the
+// interleaving. With -race this tests the rules of the package comment.
+func TestSamplersWriteWhileTheTrainerDraws(t *testing.T) {
 	const envs, windows, share = 4, 30, 60
 	var want [32]byte
 	for round := range 3 {
 		m := must(New(Config{Obs: stackSpec(4, 32), Envs: envs, Capacity: 500, Window: envs * share, Stack: StackDeclared}))
-		// Every frame is 32 times its number; stacks shift.
+		// Every byte of frame i is i, and stacks shift by one frame.
 		frame := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 32) }
 		stack := func(i int) []byte {
 			return append(append(append(frame(i-3), frame(i-2)...), frame(i-1)...), frame(i)...)

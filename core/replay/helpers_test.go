@@ -11,14 +11,14 @@ import (
 
 const gamma = .5
 
-// draw fills a minibatch with transitions that are drawn uniformly.
+// draw fills a minibatch with uniformly drawn transitions.
 func draw(m *Memory, r *rng.Stream, to *experience.Transitions, pool *threads.Pool) {
 	picks := make([]int, len(to.Actions))
 	Uniform{m}.Draw(r, picks)
 	m.Gather(picks, gamma, to, pool)
 }
 
-// addStep is m.Add with the step written out, of which everything is allowed.
+// addStep calls m.Add with a step after which every action is allowed.
 func addStep(m *Memory, e int, action int32, reward float32, updates uint64, end env.End, next []byte) error {
 	return addMasked(m, e, action, reward, updates, end, next, bytes.Repeat([]byte{1}, m.cfg.Actions))
 }

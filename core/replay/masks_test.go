@@ -11,8 +11,8 @@ func maskedConfig() Config {
 	return Config{Obs: stackSpec(1, 2), Envs: 1, Capacity: 9, Window: 5, Actions: 11}
 }
 
-// Of masks that no Memory has stored, none is loaded.
-func TestForgedMasks(t *testing.T) {
+// Masks that no Memory writes are refused.
+func TestForgedMasksAreRefused(t *testing.T) {
 	a, b := must(New(maskedConfig())), must(New(maskedConfig()))
 	defer a.Close()
 	defer b.Close()
@@ -22,15 +22,16 @@ func TestForgedMasks(t *testing.T) {
 	data := saved(t, a)
 	check(t, load(b, data))
 	frames := 2 * 2
-	first := len(data) - frames - 2*(transitionBytes+2) + transitionBytes // the first one's mask
+	// the first transition's mask
+	first := len(data) - frames - 2*(transitionBytes+2) + transitionBytes
 	if data[first] != 8 || data[first+1] != 4 {
 		t.Fatalf("mask stored as %v", data[first:first+2])
 	}
 	for what, change := range map[string]func(){
 		"nothing is allowed":            func() { data[first], data[first+1] = 0, 0 },
-		"an action that there is not":   func() { data[first+1] |= 8 },
-		"a bit behind the last action":  func() { data[first+1] |= 128 },
-		"behind a termination, garbage": func() { data[first+transitionBytes+3] = 16 },
+		"an action that does not exist": func() { data[first+1] |= 8 },
+		"a bit after the last action":   func() { data[first+1] |= 128 },
+		"garbage after a termination":   func() { data[first+transitionBytes+3] = 16 },
 	} {
 		was := append([]byte(nil), data...)
 		change()
@@ -57,11 +58,11 @@ func TestMasksOfAnotherLengthAreRefused(t *testing.T) {
 	if err := addMasked(m, 0, 0, 0, 0, 0, []byte{3, 4}, make([]byte, 10)); err == nil || err.Error() != "environment 0: action mask of 10, must be 11" {
 		t.Errorf("%v", err)
 	}
-	check(t, addMasked(m, 0, 0, 0, 0, env.Terminated, nil, nil)) // needs none
+	check(t, addMasked(m, 0, 0, 0, 0, env.Terminated, nil, nil)) // needs no mask
 }
 
-// Masks take a bit for each action behind every transition, and are counted.
-func TestBytesOfMasks(t *testing.T) {
+// A mask takes one bit per action and is part of BytesOf and Bytes.
+func TestMasksAreCounted(t *testing.T) {
 	c := maskedConfig()
 	plain := c
 	plain.Actions = 0

@@ -17,7 +17,7 @@ func atari(capacity, window int) Config {
 		MemoryLimit: func() (int64, string) { return 1 << 60, "test" }}
 }
 
-func TestNoAllocations(t *testing.T) {
+func TestDrawAddAndFlushDoNotAllocate(t *testing.T) {
 	m := filled(t, 4, 64)
 	defer m.Close()
 	r, b, obs := rng.New(1, "replay", 0), m.Minibatch(8), make([]byte, 20)
@@ -42,8 +42,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// A full-size replay costs the Go heap nothing, and the system only what has
-// been written.
+// A replay memory of full size takes no Go heap, and system memory only for written pages.
 func TestBigRingIsOffHeap(t *testing.T) {
 	if !offHeap {
 		t.Skip("replay lies on the Go heap in this build")
@@ -69,7 +68,7 @@ func TestBigRingIsOffHeap(t *testing.T) {
 	}
 }
 
-func TestCloseTwice(t *testing.T) {
+func TestUseAfterClosePanics(t *testing.T) {
 	m := must(New(atari(10, 1)))
 	m.Close()
 	m.Close()
@@ -117,7 +116,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// fill takes n steps of one long segment.
+// fill adds n steps of one segment.
 func fill(b *testing.B, m *Memory, n int) []byte {
 	obs := make([]byte, 4*84*84)
 	check(b, m.Begin(0, obs))
@@ -131,8 +130,8 @@ func fill(b *testing.B, m *Memory, n int) []byte {
 	return obs
 }
 
-// shift makes obs the stack one frame later. Only the ends of a frame differ,
-// to keep the benchmark's own work small.
+// shift moves the stack in obs on by one frame. It changes only the ends of each frame, so the
+// benchmark measures little of its own work.
 func shift(obs []byte, x byte) {
 	const frame = 84 * 84
 	for f := range 3 {
@@ -141,9 +140,8 @@ func shift(obs []byte, x byte) {
 	obs[3*frame], obs[4*frame-1] = x, x
 }
 
-// The threads of a pool copy the same rows to the same rows, and nothing is
-// allocated.
-func TestGatherOnThreads(t *testing.T) {
+// A pool of any size copies the same rows as one thread, and allocates nothing.
+func TestThreadsGatherTheSameRows(t *testing.T) {
 	m := must(New(atari(200, 100)))
 	defer m.Close()
 	r, obs := rng.New(1, "replay", 0), make([]byte, 4*84*84)
@@ -175,8 +173,8 @@ func TestGatherOnThreads(t *testing.T) {
 	}
 }
 
-// What a Flush will make visible is pending until then.
-func TestPending(t *testing.T) {
+// Steps are pending until a Flush makes them visible.
+func TestStepsArePendingUntilFlush(t *testing.T) {
 	m := must(New(atari(10, 1)))
 	defer m.Close()
 	obs := make([]byte, 4*84*84)

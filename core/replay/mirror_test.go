@@ -12,16 +12,16 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// copied is a Copy in memory of its own.
+// copied is a Copy in its own memory.
 type copied struct {
 	frames []byte
 	width  int
 	puts   int
-	err    error // of the next Put
+	err    error // error of the next Put
 
 	may        int
 	registered [][]byte
-	split      int // Puts of memory of which a part is registered
+	split      int // Puts of memory of which only a part is registered
 }
 
 func (c *copied) Resize(slots, width int) error {
@@ -58,7 +58,7 @@ func (c *copied) Put(slot int, frames []byte) error {
 	return nil
 }
 
-// observation is what a stack of the copy is.
+// observation returns the observation of a stack in the copy.
 func (c *copied) observation(s experience.Stack, frames int) []byte {
 	var obs []byte
 	for k := range frames {
@@ -72,7 +72,7 @@ func (c *copied) observation(s experience.Stack, frames int) []byte {
 	return obs
 }
 
-// compareMirror fails unless the stacks that a Mirror names are the observations that
+// compareMirror checks that the stacks that a Mirror returns are the observations that
 // Memory.Gather has copied to b. draws is the stream before b was drawn.
 func compareMirror(t *testing.T, r *Mirror, c *copied, b *experience.Transitions, draws *rng.Stream) {
 	t.Helper()
@@ -100,8 +100,8 @@ func compareMirror(t *testing.T, r *Mirror, c *copied, b *experience.Transitions
 	}
 }
 
-// A frame is copied once, and all of them again after an error.
-func TestMirrorCopiesWhatIsNew(t *testing.T) {
+// A frame is copied once, and after an error all frames are copied again.
+func TestMirrorCopiesNewFramesOnce(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(4, 2), Envs: 2, Capacity: 40, Window: 10}))
 	defer m.Close()
 	r, c := m.NewMirror(), &copied{}
@@ -116,7 +116,8 @@ func TestMirrorCopiesWhatIsNew(t *testing.T) {
 		}
 		m.Flush()
 	}
-	for _, want := range []int{2 * (4 + 3), 0, 2 * 5} { // an observation and three steps; nothing; five steps
+	// an observation and three steps; nothing; five steps
+	for _, want := range []int{2 * (4 + 3), 0, 2 * 5} {
 		c.puts = 0
 		check(t, r.Follow(c))
 		if want > 0 && c.puts == 0 {
@@ -135,13 +136,14 @@ func TestMirrorCopiesWhatIsNew(t *testing.T) {
 	c.puts = 0
 	check(t, r.Follow(c))
 	if live := 2 * (4 + 9); c.puts != live {
-		t.Errorf("%d frames were copied after an error, must be the %d that are there", c.puts, live)
+		t.Errorf("%d frames were copied after an error, must be all %d", c.puts, live)
 	}
 }
 
-// The rings' memory is registered in pieces of whole pages, as far as frames were copied from, and never while it is moved or
-// unmapped; what cannot be registered is copied all the same.
-func TestMirrorRegisters(t *testing.T) {
+// The rings' memory is registered in pieces of whole pages, up to the last copied frame, and is
+// never registered while it moves or is unmapped. Memory that cannot be registered is copied as
+// well.
+func TestMirrorRegistersCopiedFrames(t *testing.T) {
 	if !offHeap {
 		t.Skip("left out: the rings lie on Go's heap")
 	}
@@ -185,7 +187,7 @@ func TestMirrorRegisters(t *testing.T) {
 		}
 		add(100)
 		if got := c.frames[int((m.parts[0].nextFrame-1-ring.origin)%ring.slots)*width:][:width]; !bytes.Equal(got, obs) {
-			t.Error("the newest frame is not that of the copy")
+			t.Error("the copy's newest frame differs")
 		}
 		m.Close()
 		if len(c.registered) != 0 {

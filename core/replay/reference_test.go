@@ -14,18 +14,18 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// step is a transition as the naive reference keeps it: everything in full.
+// step is a transition of the naive reference, with complete observations.
 type step struct {
-	obs, next []byte // next: zeros after a termination
+	obs, next []byte // zeros after a termination
 	action    int32
 	reward    float32
 	version   uint64
 	end       env.End
-	mask      []byte // of next: everything after a termination
-	sameNext  bool   // next is the observation of the following step, so far as there is one
+	mask      []byte // of next; all ones after a termination
+	sameNext  bool   // next is the following step's observation, if that step exists
 }
 
-// reference is a replay memory of plain lists.
+// reference is a replay memory made of lists.
 type reference struct {
 	capacity []int
 	all      [][]step
@@ -69,7 +69,7 @@ func (r *reference) cut(e int) {
 	r.pending[e] = nil
 }
 
-// insert puts a segment of one transition before the pending observation.
+// insert adds a segment of one transition before the pending observation.
 func (r *reference) insert(e int, action int32, reward float32, version uint64, end env.End, obs, next, mask []byte) {
 	pending := r.pending[e]
 	r.begin(e, obs)
@@ -119,7 +119,7 @@ func (r *reference) hash(obsBytes int) [32]byte {
 	return sha256.Sum256(b)
 }
 
-// spec of observations of so many frames of width bytes.
+// stackSpec is the spec of observations of `stack` frames of `width` bytes.
 func stackSpec(stack, width int) env.ObsSpec {
 	return env.ObsSpec{Shape: []int{stack, width}, FrameStack: stack}
 }
@@ -138,7 +138,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// compare fails unless m shows exactly what r does.
+// compare fails unless m has exactly the contents of r.
 func compare(t *testing.T, m *Memory, r *reference) {
 	t.Helper()
 	want := r.flat()
@@ -176,8 +176,8 @@ func compareRow(t *testing.T, m *Memory, b *experience.Transitions, row int, s s
 	}
 }
 
-// play runs the operations that ops spell out on a memory and on the
-// reference. Every pair of bytes is one operation.
+// play runs operations on a memory and on the reference. Each pair of bytes in ops is one
+// operation.
 func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 	m, err := New(cfg)
 	check(t, err)
@@ -201,7 +201,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 		e := int(arg) % cfg.Envs
 		switch {
 		case op < 200: // one step, or the first observation
-			// Before a step; for the Begin after its end that was enough.
+			// Only steps need room in advance; a Begin after an end always has it.
 			if ref.pending[e] != nil && m.Free(e) == 0 {
 				before := m.Hash()
 				check(t, m.Grow(1))
@@ -220,7 +220,8 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			}
 			next := append(bytes.Clone(ref.pending[e][width:]), random(width)...)
 			if odd && op > 195 {
-				next[r.IntN(len(next))] ^= 1 + byte(r.IntN(255)) // one byte; in the newest frame it is fine
+				// one byte; the newest frame may have any value
+				next[r.IntN(len(next))] ^= 1 + byte(r.IntN(255))
 			}
 			end := env.End(0)
 			if op >= 170 && op < 196 {
@@ -271,7 +272,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			m.Flush()
 			ref.flush()
 			compare(t, m, ref)
-		case op < 240: // larger for no reason
+		case op < 240: // growth without need
 			p := &m.parts[e]
 			check(t, p.frames.grow(p.keep, p.nextFrame, p.frames.slots+int64(arg%32)))
 			check(t, p.steps.grow(p.oldest, p.nextStep, p.steps.slots+int64(arg%8)))
@@ -312,7 +313,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			if err := m.Insert(e, &s, obs, next[1:]); err == nil && end == env.Truncated {
 				t.Fatal("a short observation was inserted")
 			}
-			if end == env.Truncated { // with Terminated the observation was not looked at
+			if end == env.Truncated { // an observation after a termination is not checked
 				check(t, m.Insert(e, &s, obs, next))
 			}
 			ref.insert(e, s.Action, s.Reward, s.Updates, end, obs, next, mask)
@@ -338,7 +339,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 	compare(t, m, ref)
 }
 
-func TestAgainstReference(t *testing.T) {
+func TestMemoryEqualsReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	runs := 150
 	if testing.Short() {
@@ -354,7 +355,7 @@ func TestAgainstReference(t *testing.T) {
 		for i := range ops {
 			ops[i] = byte(r.Uint32())
 		}
-		if run%5 == 0 { // segments of hardly any steps
+		if run%5 == 0 { // very short segments
 			for i := 0; i < len(ops); i += 2 {
 				if ops[i] > 10 && ops[i] < 160 {
 					ops[i] = 170 + ops[i]%26

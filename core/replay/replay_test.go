@@ -12,7 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// tuple writes visible transition i of a memory of short observations.
+// tuple formats visible transition i of a memory of short observations.
 func tuple(m *Memory, i int) string {
 	b := m.Minibatch(1)
 	m.copyRow(i, gamma, b, 0)
@@ -34,15 +34,15 @@ func expectTuples(t *testing.T, m *Memory, want ...string) {
 	}
 }
 
-// A counter environment, two frames of one byte: hand-computed tuples through
-// a termination, a truncation, both at once, a cut and an unfinished segment.
-func TestCounterTuples(t *testing.T) {
+// A counter with two frames of one byte: tuples computed by hand over a termination, a truncation,
+// both at once, a cut and an unfinished segment.
+func TestTuplesOfACounterAreExact(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 1, Capacity: 100, Window: 10, Stack: StackDeclared}))
 	defer m.Close()
 	check(t, m.Begin(0, []byte{0, 1}))
 	check(t, addStep(m, 0, 10, 0.5, 1, 0, []byte{1, 2}))
 	check(t, addStep(m, 0, 11, -1, 1, env.Terminated, nil))
-	check(t, m.Begin(0, []byte{50, 51})) // padding of another kind
+	check(t, m.Begin(0, []byte{50, 51})) // different padding
 	check(t, addStep(m, 0, 12, 0, 2, env.Truncated, []byte{51, 52}))
 	check(t, m.Begin(0, []byte{0, 60}))
 	check(t, addStep(m, 0, 13, 0, 2, env.Terminated|env.Truncated, []byte{60, 61}))
@@ -59,7 +59,7 @@ func TestCounterTuples(t *testing.T) {
 	check(t, addStep(m, 0, 14, 0, 3, 0, []byte{70, 71}))
 	expectTuples(t, m, visible...)
 	m.Flush()
-	visible = append(visible, "[0 70] a14 r0 v3 [70 71]") // the pending observation, as next
+	visible = append(visible, "[0 70] a14 r0 v3 [70 71]") // the pending observation is its next
 	expectTuples(t, m, visible...)
 	hash := m.Hash()
 	m.Cut(0)
@@ -72,7 +72,7 @@ func TestCounterTuples(t *testing.T) {
 	expectTuples(t, m, append(visible, "[0 80] a15 r0 v3 [80 81]")...)
 }
 
-func TestThreeEnvironments(t *testing.T) {
+func TestCapacityIsDividedAmongEnvironments(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(1, 1), Envs: 3, Capacity: 7, Window: 6}))
 	defer m.Close()
 	for e := range 3 {
@@ -91,16 +91,16 @@ func TestThreeEnvironments(t *testing.T) {
 			m.Flush()
 		}
 	}
-	// Capacity 7 over three: 3, 2 and 2.
+	// Capacity 7 over three environments: 3, 2 and 2.
 	expectTuples(t, m,
 		"[1] a2 r0 v0 [2]", "[2] a3 r0 v0 [3]", "[3] a4 r0 v0 [4]",
 		"[102] a3 r0 v0 [199]", "[103] a4 r0 v0 [104]",
 		"[202] a3 r0 v0 [203]", "[203] a4 r0 v0 [204]")
 }
 
-// Steps staged beyond the capacity do not touch what can be drawn; when they
-// enter does not matter in the end.
-func TestFlushTimesDoNotMatter(t *testing.T) {
+// Steps staged beyond the capacity do not overwrite visible transitions, and the flush times do not
+// change the final contents.
+func TestFlushTimesDoNotChangeTheContents(t *testing.T) {
 	fill := func(every int) *Memory {
 		m := must(New(Config{Obs: stackSpec(4, 2), Envs: 2, Capacity: 31, Window: 100}))
 		c := byte(0)
@@ -135,7 +135,7 @@ func TestFlushTimesDoNotMatter(t *testing.T) {
 	a.Close()
 }
 
-func TestFloatObservations(t *testing.T) {
+func TestFloatObservationsAreStoredExactly(t *testing.T) {
 	spec := env.ObsSpec{DType: env.Float32, Shape: []int{3}}
 	m := must(New(Config{Obs: spec, Envs: 1, Capacity: 4, Window: 1}))
 	defer m.Close()
@@ -159,10 +159,10 @@ func TestFloatObservations(t *testing.T) {
 	}
 }
 
-func TestUniformDraws(t *testing.T) {
+func TestDrawsAreUniform(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 3, Capacity: 100, Window: 300}))
 	defer m.Close()
-	for e, steps := range []int{90, 0, 45} { // one wraps and evicts, one is empty
+	for e, steps := range []int{90, 0, 45} { // one ring wraps and evicts, one is empty
 		check(t, m.Begin(e, []byte{0, 0}))
 		for i := range steps {
 			end := env.End(0)
@@ -195,13 +195,13 @@ func TestUniformDraws(t *testing.T) {
 		chi += d * d / expected
 		delete(count, b.Actions[0])
 	}
-	// 66 degrees of freedom: mean 66, standard deviation 11.5.
+	// The chi-square distribution has 66 degrees of freedom: mean 66, standard deviation 11.5.
 	if chi > 120 || chi < 30 || len(count) != 0 {
 		t.Errorf("chi-square %.1f, drawn but not visible: %v", chi, count)
 	}
 }
 
-func TestUniformDrawsOncePerRow(t *testing.T) {
+func TestADrawUsesOneNumberPerRow(t *testing.T) {
 	m := filled(t, 4, 50)
 	defer m.Close()
 	r, same := rng.New(1, "replay", 0), rng.New(1, "replay", 0)
@@ -211,11 +211,11 @@ func TestUniformDrawsOncePerRow(t *testing.T) {
 		same.Intn(m.Len())
 	}
 	if r.Uint64() != same.Uint64() {
-		t.Error("the stream is elsewhere")
+		t.Error("the stream's position differs")
 	}
 }
 
-// filled returns a memory of one environment after n steps of one segment.
+// filled returns a memory of one environment with n steps of one segment.
 func filled(t testing.TB, stack, n int) *Memory {
 	m := must(New(Config{Obs: stackSpec(stack, 5), Envs: 1, Capacity: n, Window: n}))
 	obs := make([]byte, 5*stack)
@@ -229,7 +229,7 @@ func filled(t testing.TB, stack, n int) *Memory {
 	return m
 }
 
-func TestConfigErrors(t *testing.T) {
+func TestBadConfigsAreRefused(t *testing.T) {
 	good := Config{Obs: stackSpec(4, 10), Envs: 2, Capacity: 10, Window: 5}
 	must(New(good)).Close()
 	for want, change := range map[string]func(c *Config){
@@ -264,7 +264,7 @@ func TestMemoryLimitNamesBothNumbers(t *testing.T) {
 	}
 }
 
-func TestCallErrors(t *testing.T) {
+func TestBadCallsAreRefused(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 2, Capacity: 2, Window: 2, Stack: StackDeclared}))
 	defer m.Close()
 	fails := func(err error, want string) {
@@ -280,7 +280,8 @@ func TestCallErrors(t *testing.T) {
 	fails(addStep(m, 1, 0, 0, 0, env.Truncated, []byte{1}), "observation of 1 bytes")
 	check(t, addStep(m, 1, 0, 0, 0, 0, []byte{1, 2}))
 	fails(addStep(m, 1, 0, 0, 0, 0, []byte{3, 3}), "frame_stack: 2, but in environment 1 at step 2 the older frames")
-	check(t, addStep(m, 1, 7, 0, 0, env.Terminated, []byte{9, 9, 9})) // not looked at
+	// this observation is not read
+	check(t, addStep(m, 1, 7, 0, 0, env.Terminated, []byte{9, 9, 9}))
 	fails(addStep(m, 1, 0, 0, 0, 0, []byte{2, 3}), "without a first observation")
 	// Two transitions fill the ring until a flush.
 	check(t, m.Begin(1, []byte{0, 1}))
@@ -305,7 +306,7 @@ func panics(t *testing.T, want string, f func()) {
 	f()
 }
 
-// What only this library can do wrong panics.
+// Errors that only the library can make cause a panic.
 func TestMisusePanics(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 2, Capacity: 8, Window: 2}))
 	defer m.Close()
@@ -314,7 +315,7 @@ func TestMisusePanics(t *testing.T) {
 	panics(t, "replay: Draw where no transition is visible", sample)
 	check(t, m.Begin(1, []byte{0, 1}))
 	check(t, addStep(m, 1, 0, 0, 0, 0, []byte{1, 2}))
-	panics(t, "replay: Draw where no transition is visible", sample) // staged is not visible
+	panics(t, "replay: Draw where no transition is visible", sample) // staged steps are not visible
 	m.Flush()
 	sample()
 	for _, i := range []int{-1, 1, 7} {
@@ -322,7 +323,7 @@ func TestMisusePanics(t *testing.T) {
 	}
 }
 
-func TestDetectNamesWhereAndChangesNothing(t *testing.T) {
+func TestDetectNamesTheStepAndChangesNothing(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 1, Capacity: 10, Window: 2, Stack: StackDetect}))
 	defer m.Close()
 	check(t, m.Begin(0, []byte{0, 1}))
@@ -345,8 +346,8 @@ func TestDetectNamesWhereAndChangesNothing(t *testing.T) {
 	expectTuples(t, m, "[0 1] a1 r0 v0 [1 2]", "[1 2] a2 r0 v0 [9 3]")
 }
 
-// What CheckNext says is what Add would say, and it changes nothing.
-func TestCheckNextSaysWhatAddWould(t *testing.T) {
+// CheckNext returns the error that Add would return, and changes nothing.
+func TestCheckNextReturnsTheErrorOfAdd(t *testing.T) {
 	for _, mode := range []StackMode{StackTrusted, StackDeclared, StackDetect} {
 		m := must(New(Config{Obs: stackSpec(2, 1), Envs: 1, Capacity: 100, Window: 10, Stack: mode}))
 		defer m.Close()

@@ -7,8 +7,8 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 )
 
-// Segments of one step take five slots each. The rings follow, in few steps,
-// and no further than that needs.
+// Segments of one step need five slots each. The rings grow in few steps and not much beyond the
+// need.
 func TestGrowFollowsShortSegments(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(4, 1), Envs: 2, Capacity: 2000, Window: 200}))
 	defer m.Close()
@@ -41,8 +41,8 @@ func TestGrowFollowsShortSegments(t *testing.T) {
 	}
 }
 
-// Warm-up may be longer than a window: the ring of transitions grows too.
-func TestGrowForLateFlush(t *testing.T) {
+// A warm-up may be longer than a window, so the ring of transitions also grows.
+func TestRingsGrowUntilAFlush(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(1, 1), Envs: 1, Capacity: 10, Window: 1}))
 	defer m.Close()
 	check(t, m.Begin(0, []byte{0}))
@@ -58,8 +58,8 @@ func TestGrowForLateFlush(t *testing.T) {
 	}
 }
 
-// A segment that is cut before its first step leaves nothing behind.
-func TestEmptySegmentsTakeNothing(t *testing.T) {
+// A segment that is cut before its first step takes no room.
+func TestEmptySegmentsTakeNoRoom(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(4, 1), Envs: 1, Capacity: 5, Window: 1}))
 	defer m.Close()
 	check(t, m.Begin(0, []byte{9, 9, 9, 9}))
@@ -80,7 +80,7 @@ func TestEmptySegmentsTakeNothing(t *testing.T) {
 	}
 }
 
-func TestRefusedForMemory(t *testing.T) {
+func TestGrowthWithoutMemoryIsRefused(t *testing.T) {
 	free := int64(1 << 30)
 	m := must(New(Config{Obs: stackSpec(4, 100), Envs: 1, Capacity: 100, Window: 1, Stack: StackDetect,
 		MemoryLimit: func() (int64, string) { return free, "test" }}))
@@ -104,8 +104,8 @@ func TestRefusedForMemory(t *testing.T) {
 	}
 }
 
-// Short segments hold nearly two whole observations a step.
-func TestStoreWholeOfShortSegments(t *testing.T) {
+// A short segment stores nearly two whole observations per step.
+func TestStoreWholeKeepsShortSegments(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 1, Capacity: 300, Window: 1, Stack: StackDetect}))
 	defer m.Close()
 	for i := range 300 {

@@ -29,7 +29,7 @@ func saved(t testing.TB, m *Memory) []byte {
 	return b.Bytes()
 }
 
-// load reads what saved returned and adopts it.
+// load reads the bytes of saved and adopts them.
 func load(m *Memory, b []byte) error {
 	adopt, err := m.Part("replay", anyAction).Read(bytes.NewReader(b), int64(len(b)))
 	if err == nil {
@@ -38,7 +38,7 @@ func load(m *Memory, b []byte) error {
 	return err
 }
 
-// loadFile is load by way of a whole file, whose reader says what kind an error is.
+// loadFile loads from a whole file, whose reader classifies errors.
 func loadFile(t *testing.T, m, from *Memory) error {
 	t.Helper()
 	r := must(checkpoint.OpenBytes(must(checkpoint.SaveBytes("run", nil, []checkpoint.Part{from.Part("replay", anyAction)}))))
@@ -49,7 +49,7 @@ func loadFile(t *testing.T, m, from *Memory) error {
 	return err
 }
 
-// run goes on with a deterministic environment: step i of it is a function of i.
+// run adds steps of a deterministic environment, in which step i depends only on i.
 func run(t *testing.T, m *Memory, from, to int) {
 	t.Helper()
 	obs := func(i int) []byte { return []byte{byte(i), byte(i + 1), byte(i + 2)} }
@@ -77,9 +77,9 @@ func saveConfig() Config {
 	return Config{Obs: stackSpec(3, 1), Envs: 2, Capacity: 41, Window: 26, Stack: StackDeclared}
 }
 
-// Saved in mid-window, with staged steps and pending observations, and loaded
-// elsewhere, everything goes on the same.
-func TestSaveContinues(t *testing.T) {
+// A memory saved inside a window, with staged steps and pending observations, continues the same
+// after a load.
+func TestALoadedMemoryContinuesTheSame(t *testing.T) {
 	for _, at := range []int{0, 1, 5, 12, 13, 40, 100} {
 		a := must(New(saveConfig()))
 		run(t, a, 0, at)
@@ -92,10 +92,10 @@ func TestSaveContinues(t *testing.T) {
 		other := saveConfig()
 		other.Window = 1
 		b := must(New(other))
-		run(t, b, 0, 30) // something to be replaced
+		run(t, b, 0, 30) // contents that the load replaces
 		check(t, load(b, stream))
 		if !bytes.Equal(stream, saved(t, b)) {
-			t.Errorf("at %d: loaded and saved again, the bytes differ", at)
+			t.Errorf("at %d: saved again, the bytes differ", at)
 		}
 		for _, to := range []int{at + 1, at + 30, at + 90} {
 			if a.Hash() != b.Hash() || a.Len() != b.Len() {
@@ -118,9 +118,9 @@ func TestSaveContinues(t *testing.T) {
 	}
 }
 
-// In a checkpoint every truncation and every changed byte is an error that changes
-// nothing; on its own, whatever is read can be drawn and goes on.
-func TestDamagedSave(t *testing.T) {
+// In a checkpoint every truncation and every changed byte is an error that changes nothing. Outside
+// a checkpoint, bytes that are accepted give a usable memory.
+func TestDamageIsDetected(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()
 	run(t, a, 0, 40)
@@ -168,7 +168,7 @@ func TestDamagedSave(t *testing.T) {
 	}
 }
 
-// goesOn draws from every environment and adds to it.
+// goesOn draws from every environment and adds steps to it.
 func goesOn(t *testing.T, m *Memory) {
 	t.Helper()
 	obs := make([]byte, m.obsBytes)
@@ -187,9 +187,9 @@ func goesOn(t *testing.T, m *Memory) {
 	m.Hash()
 }
 
-// A whole file of another memory, or of one for which there is no memory, is refused,
-// and is not called damaged.
-func TestForeignSave(t *testing.T) {
+// A file of another configuration, or one for which memory is missing, is refused, but not as
+// damaged.
+func TestFilesOfOtherConfigsAreRefused(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()
 	data := saved(t, a)
@@ -225,9 +225,9 @@ func TestForeignSave(t *testing.T) {
 	}
 }
 
-// A load that is given up leaves nothing behind, and one of a file without replay
-// empties the memory, which needs no memory.
-func TestTwoPhases(t *testing.T) {
+// A discarded load leaves nothing behind. A load of a file without replay empties the memory and
+// needs no memory.
+func TestADiscardedLoadChangesNothing(t *testing.T) {
 	a, b := must(New(saveConfig())), must(New(saveConfig()))
 	defer a.Close()
 	defer b.Close()
@@ -241,7 +241,7 @@ func TestTwoPhases(t *testing.T) {
 			t.Fatalf("%v, or something has changed", err)
 		}
 		p.Discard()
-		p.Discard() // nothing is left to give up
+		p.Discard() // there is nothing left to discard
 	}
 	adopt, err := p.Read(bytes.NewReader(data), int64(len(data)))
 	check(t, err)
@@ -262,9 +262,9 @@ func TestTwoPhases(t *testing.T) {
 	}
 }
 
-// A memory that went over to whole observations comes back as one, but not
-// where stacks were declared.
-func TestSaveWhole(t *testing.T) {
+// A memory that has changed to whole observations is loaded as such, but is refused if stacks are
+// declared.
+func TestWholeObservationsAreSavedAndLoaded(t *testing.T) {
 	c := saveConfig()
 	c.Stack = StackDetect
 	a := must(New(c))
@@ -295,10 +295,9 @@ func TestSaveWhole(t *testing.T) {
 	}
 }
 
-// Numbers that no memory writes must not be trusted, whatever their checksum: At
-// would leave the ring, an update would take an action that is not there, and a
-// step would find nothing begun.
-func TestForgedSave(t *testing.T) {
+// Numbers that no memory writes are refused, whatever the checksum: an index could leave the ring,
+// an update could use an action that does not exist, and a step could find no segment.
+func TestForgedNumbersAreRefused(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()
 	run(t, a, 0, 20)
@@ -312,17 +311,17 @@ func TestForgedSave(t *testing.T) {
 		_, _, err := b.read(bytes.NewReader(data), int64(len(data)), 200)
 		return err
 	}
-	check(t, forge(a, head, 20)) // as it was
+	check(t, forge(a, head, 20)) // unchanged
 	empty := must(New(saveConfig()))
 	defer empty.Close()
 	for _, flag := range []uint64{flagPending, flagCut, 4, 1 << 63} {
 		if err := forge(empty, head+4*8, flag); !errors.Is(err, errDamaged) {
-			t.Errorf("flag %d without what it speaks of: %v", flag, err)
+			t.Errorf("flag %d without its observation: %v", flag, err)
 		}
 	}
 	p := &a.parts[0]
 	if !p.pending || p.cut {
-		t.Fatal("environment 0 is to be in mid-segment")
+		t.Fatal("environment 0 must be inside a segment")
 	}
 	steps := int(p.nextStep - p.oldest)
 	lastStep := first + transitionBytes*(steps-1)
@@ -331,11 +330,12 @@ func TestForgedSave(t *testing.T) {
 	}
 	check(t, forge(a, first+16, word(199, 1e30)))
 	for at, values := range map[int][]uint64{
-		head:          {19, 0},                          // fewer steps added than there are
-		head + 8:      {99, uint64(steps + 1), 1 << 63}, // more visible than the capacity, than there are
+		head: {19, 0}, // fewer steps added than stored
+		// more visible steps than the capacity, than stored
+		head + 8:      {99, uint64(steps + 1), 1 << 63},
 		head + 16:     {1 << 60, uint64(steps + 1), uint64(steps - 1)},
 		head + 24:     {1 << 50, uint64(p.nextFrame-p.keep) + 1},
-		head + 32:     {0, flagCut, flagCut | flagPending}, // an end that nobody has seen
+		head + 32:     {0, flagCut, flagCut | flagPending}, // a cut without an end
 		first:         {1 << 2, 3 << 2, 1 << 63},           // no whole observation, a gap
 		first + 24:    {1 << 40, 2 << 2},
 		first + 16:    {word(200, 0), word(-1, 0), word(0, float32(math.Inf(1))), word(0, float32(math.NaN()))},
@@ -350,8 +350,8 @@ func TestForgedSave(t *testing.T) {
 	}
 }
 
-// Observations of floats must be finite, as those that environments give.
-func TestForgedObservations(t *testing.T) {
+// Float observations must be finite, as environments' observations are.
+func TestForgedObservationsAreRefused(t *testing.T) {
 	cfg := Config{Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}}, Envs: 1, Capacity: 5, Window: 5}
 	a, b := must(New(cfg)), must(New(cfg))
 	defer a.Close()
@@ -388,9 +388,9 @@ func TestSaveReportsWriteErrors(t *testing.T) {
 	check(t, a.save(&failing{size}))
 }
 
-// The saved form and the hash are for ever: files and recorded runs depend on
-// them. A change of format keeps reading this one.
-func TestGoldenFormat(t *testing.T) {
+// Files and recorded runs depend on the saved form and the hash, so neither may change. A new
+// format must still read this one.
+func TestFormatAndHashAreStable(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()
 	run(t, a, 0, 40)
@@ -404,7 +404,7 @@ func TestGoldenFormat(t *testing.T) {
 	}
 }
 
-func TestClear(t *testing.T) {
+func TestClearRemovesEveryStep(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 3), Envs: 2, Capacity: 10, Window: 4}))
 	defer m.Close()
 	empty := m.Hash()
@@ -427,8 +427,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are: an answer soon, without much memory, and what is taken
-// can be drawn and goes on.
+// Any bytes give a quick answer without much memory, and accepted bytes give a usable memory.
 func FuzzLoad(f *testing.F) {
 	a := must(New(saveConfig()))
 	defer a.Close()
@@ -460,7 +459,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		if err == nil {
 			if !bytes.Equal(saved(t, m), data) {
-				t.Fatal("saved again, it is not the same")
+				t.Fatal("saved again, the bytes differ")
 			}
 			goesOn(t, m)
 		}

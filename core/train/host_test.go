@@ -2,10 +2,10 @@ package train
 
 import "testing"
 
-// A panic while an episode is recorded releases the lock, which Stats needs.
-func TestEndedLeavesNoLock(t *testing.T) {
+// A panic while an episode is recorded releases the lock that Stats needs.
+func TestEndedReleasesTheLockOnPanic(t *testing.T) {
 	h := newHost(100)
-	h.window = -1 // a value that no setting has
+	h.window = -1 // no setting has this value
 	func() {
 		defer func() {
 			if recover() == nil {

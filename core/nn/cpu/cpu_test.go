@@ -11,7 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-func TestNew(t *testing.T) {
+func TestNewRefusesBadNumbersOfThreads(t *testing.T) {
 	for _, n := range []int{0, -1, 100_000} {
 		if _, err := New(n, nil); err == nil || !strings.HasPrefix(err.Error(), "threads: ") {
 			t.Errorf("%d threads: %v", n, err)
@@ -22,9 +22,9 @@ func TestNew(t *testing.T) {
 	d.Close()
 }
 
-// Bytes is what the graphs hold: every tensor but the leaves and the gradients of
-// parameters, which are the caller's memory, every packed weight, and the scratch.
-func TestBytes(t *testing.T) {
+// Bytes is the memory of the graphs: every tensor except the leaves and the parameter gradients,
+// which are the caller's memory, every packed weight, and the scratch memory.
+func TestBytesCountsEveryTensor(t *testing.T) {
 	d := mustCPU(t, 2)
 	bytesMLP := nntest.ActorCritic(env.ObsSpec{Shape: []int{5, 3, 2}}, 3, nn.Trunk{Arch: "mlp", Activation: "tanh"}, nn.Trunk{Arch: "mlp", Hidden: []int{}})
 	plain := []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN(), bytesMLP}
@@ -64,7 +64,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// held adds up the arrays of a graph and its machine.
+// held returns the bytes of the arrays of a graph and its machine.
 func held(m *machine) int64 {
 	total := len(m.scratch)
 	for _, s := range m.steps {
@@ -90,7 +90,7 @@ func held(m *machine) int64 {
 	return 4 * int64(total)
 }
 
-// Nothing of the caller's may be kept after a call.
+// After a call the device holds none of the caller's memory.
 func TestGradientReleasesMemory(t *testing.T) {
 	for _, s := range []nn.Spec{nntest.SmallMLP(), nntest.TwoMLPs(), nntest.WithNorm(nntest.OneCNN(), "layer_all")} {
 		l, p := mustLearner(t, s, 4, nntest.LossOf(s)).(*learner), nntest.Init(t, s, 1)
@@ -132,8 +132,8 @@ func TestGradientDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkUpdateNature is one whole update: target pass, forward, backward,
-// gradient norm and the optimiser step, batch 32. It allocates nothing.
+// BenchmarkUpdateNature measures one update: target pass, forward, backward, gradient norm and
+// optimiser step, with 32 rows. It allocates nothing.
 func BenchmarkUpdateNature(b *testing.B) {
 	for _, precision := range precisions {
 		for _, n := range []int{1, 2} {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// tdTargetsAt has the value of the action that is named, against a plain loop.
-func TestTDTargetsAt(t *testing.T) {
+// tdTargetsAt uses the value of the given action, as a plain loop does.
+func TestTDTargetsAtUsesTheGivenAction(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for range 50 {
 		n, width := 1+r.IntN(9), 1+r.IntN(20)
@@ -39,8 +39,8 @@ func TestTDTargetsAt(t *testing.T) {
 	}
 }
 
-// tdTargets has a row's largest value, and its first NaN.
-func TestTDTargets(t *testing.T) {
+// tdTargets uses the largest value of a row, or its first NaN.
+func TestTDTargetsUsesTheLargestValue(t *testing.T) {
 	nan := float32(math.NaN())
 	targets := make([]float32, 3)
 	if err := tdTargets(targets, []float32{1, 5, -2, -3, nan, 7}, []float32{0.5, 1, 2}, []float32{0.5, 0.9, 1}); err != nil {

@@ -13,8 +13,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// stock returns a graph of Gorgonia's own ops: repeated inputs, order of arguments, a gradient that
-// is a sum, constants, a leaf used in several places.
+// stock returns a graph of Gorgonia's own ops: repeated inputs, argument order, a gradient that is
+// a sum, constants, and a leaf that is used in several places.
 func stock(t *testing.T) (g *G.ExprGraph, x, loss *G.Node, grads G.Nodes) {
 	g = G.NewGraph()
 	m := func(name string, rows, cols int, from float64) *G.Node {
@@ -36,10 +36,10 @@ func stock(t *testing.T) (g *G.ExprGraph, x, loss *G.Node, grads G.Nodes) {
 	return g, x, loss, grads
 }
 
-// value returns what the latest run computed for n.
+// value returns the latest run's value of n.
 func (m *machine) value(n *G.Node) G.Value { return m.values[slices.Index(m.nodes, n)] }
 
-func TestMachineAgainstTapeMachine(t *testing.T) {
+func TestMachineEqualsTapeMachine(t *testing.T) {
 	g, _, loss, grads := stock(t)
 	tape := G.NewTapeMachine(g)
 	defer tape.Close()
@@ -47,7 +47,7 @@ func TestMachineAgainstTapeMachine(t *testing.T) {
 	g2, x2, loss2, grads2 := stock(t)
 	m := new(state).machine(nntest.Must(graph.Sorted(g2))(t))
 	first := 0.0
-	for range 2 { // a second run must not see the first
+	for range 2 { // a second run must not depend on the first
 		nntest.Check(t, m.RunAll())
 		first = graph.Scalar(m.value(loss2))
 		if graph.Scalar(loss.Value()) != first {
@@ -62,7 +62,7 @@ func TestMachineAgainstTapeMachine(t *testing.T) {
 			}
 		}
 	}
-	// A leaf bound anew counts in the next run.
+	// A leaf that is bound again counts in the next run.
 	nntest.Check(t, G.Let(x2, tensor.New(tensor.WithShape(3, 4), tensor.WithBacking(make([]float32, 12)))))
 	nntest.Check(t, m.RunAll())
 	if got := graph.Scalar(m.value(loss2)); got != 0 || first == 0 {
@@ -70,7 +70,7 @@ func TestMachineAgainstTapeMachine(t *testing.T) {
 	}
 }
 
-// moody fails when it is asked to.
+// moody fails or panics on request.
 type moody struct{ mood string }
 
 func (o *moody) String() string { return "moody" }
@@ -97,7 +97,7 @@ func moodyMachine(ops ...runner) *machine {
 	return m
 }
 
-func TestMachineFailures(t *testing.T) {
+func TestFailedOpsAreReported(t *testing.T) {
 	op := &moody{}
 	m := moodyMachine(op)
 	for _, c := range []struct{ mood, want string }{
@@ -114,7 +114,7 @@ func TestMachineFailures(t *testing.T) {
 	}
 }
 
-func BenchmarkMachine(b *testing.B) { // the cost of a run besides its ops
+func BenchmarkMachine(b *testing.B) { // the cost of a run without its ops
 	var ops []runner
 	for range 10 {
 		ops = append(ops, &moody{})

@@ -26,7 +26,7 @@ func TestForwardReleasesMemory(t *testing.T) {
 func TestForwardDoesNotAllocate(t *testing.T) {
 	for _, s := range []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()} {
 		n := mustNetwork(t, s, 4)
-		p := []*nn.Params{nntest.Init(t, s, 1), nntest.Init(t, s, 2)} // of separate layouts
+		p := []*nn.Params{nntest.Init(t, s, 1), nntest.Init(t, s, 2)} // with separate layouts
 		obs := nntest.RandomObs(s, rng.New(1, "test", 0), 4)
 		i := 0
 		if a := testing.AllocsPerRun(20, func() {
@@ -68,7 +68,7 @@ func BenchmarkForwardMLP(b *testing.B) {
 	}
 }
 
-// BenchmarkRows is an update by rows of a rollout of Atari's size.
+// BenchmarkRows measures an update by rows of a rollout of Atari's size.
 func BenchmarkRows(b *testing.B) {
 	const rows, many = 256, 1024
 	s := nntest.ActorCritic(env.ObsSpec{Shape: []int{4, 84, 84}}, 6, nn.Trunk{Arch: "nature_cnn"})

@@ -12,8 +12,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// A portable network with norms has the same bits on every path of C.
-func TestPortableNorms(t *testing.T) {
+// A portable network with norms gives the same bits on every C path.
+func TestPortableNormsAreEqualOnEveryPath(t *testing.T) {
 	if !kernel.HasPortable() {
 		t.Skip("this build has no C")
 	}
@@ -38,13 +38,13 @@ func TestPortableNorms(t *testing.T) {
 			want = got
 		}
 		if !slices.Equal(got, want) {
-			t.Error("not the bits of the first path")
+			t.Error("the bits differ from those of the first path")
 		}
 	})
 }
 
-// BenchmarkNorms is a forward pass and a gradient of the Nature CNN with every norm, in
-// turns, on one thread.
+// BenchmarkNorms measures a forward pass and a gradient of the Nature CNN with each norm,
+// alternating, on one thread.
 func BenchmarkNorms(b *testing.B) {
 	specs := append([]nn.Spec{nntest.Atari()}, nntest.Norms(nntest.Atari())...)
 	for _, precision := range precisions {

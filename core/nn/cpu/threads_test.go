@@ -15,8 +15,8 @@ import (
 
 var precisions = []nn.Precision{nn.FP32, nn.BF16}
 
-// newUpdate returns a function that does one whole update of a fixed batch on
-// so many threads: of Q-learning, with a target pass.
+// newUpdate returns a function that does one Q-learning update of a fixed batch, target pass
+// included, on n threads.
 func newUpdate(t testing.TB, s nn.Spec, rows, n int) func() {
 	t.Helper()
 	d := mustCPU(t, n)
@@ -55,15 +55,15 @@ func newUpdate(t testing.TB, s nn.Spec, rows, n int) func() {
 	}
 }
 
-// wide has dense layers that are cut into parts, one of them of a width that is
-// no multiple of the parts.
+// wide has dense layers that are split into parts; the width of one is no multiple of the number of
+// parts.
 func wide() nn.Spec {
 	return nntest.QSpec(env.ObsSpec{DType: env.Float32, Shape: []int{100}}, 3, nn.Trunk{Arch: "mlp", Hidden: []int{333, 520}})
 }
 
-// The same bits for any number of threads: forward passes, gradients, norms and
-// optimiser steps, with batches that fill no block.
-func TestThreadsChangeNothing(t *testing.T) {
+// Forward passes, gradients, norms and optimiser steps give the same bits for any number of
+// threads, also with batches that fill no block.
+func TestThreadsChangeNoBit(t *testing.T) {
 	batches, counts := []int{1, 7, 8, 33}, []int{1, 2, 3, 5} // threads
 	if kernel.ISA() == "go" || testing.Short() {             // slow
 		batches, counts = []int{9}, []int{1, 2}
@@ -144,9 +144,9 @@ func TestUpdateDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// bf16 rounds the factors of products by up to a part in 256: Q-values and
-// gradients stay near those of fp32, but are not the same.
-func TestBF16IsNear(t *testing.T) {
+// bf16 rounds the factors of products by at most 1 part in 256: Q-values and gradients are close to
+// those of fp32, but not equal.
+func TestBF16IsCloseToFP32(t *testing.T) {
 	nntest.OnEveryISA(t, func(t *testing.T) {
 		for _, s := range append(nntest.Norms(nntest.SmallNature(), wide()), nntest.SmallNature(), wide()) {
 			const rows = 16
@@ -167,7 +167,7 @@ func TestBF16IsNear(t *testing.T) {
 			}
 			for name, x := range map[string][2][]float32{"Q-values": q, "gradient": grad} {
 				most := 6e-2
-				if s.Trunks[0].Norm != "" { // which divides by small deviations
+				if s.Trunks[0].Norm != "" { // a norm divides by small deviations
 					most = 0.25
 				}
 				if d := distance(x[0], x[1]); !(d > 1e-4 && d < most) {
@@ -178,7 +178,7 @@ func TestBF16IsNear(t *testing.T) {
 	})
 }
 
-// distance is |a - b| / |a|.
+// distance returns |a - b| / |a|.
 func distance(a, b []float32) float64 {
 	var d, size float64
 	for i := range a {
@@ -188,9 +188,9 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(d / size)
 }
 
-// Packed weights are those of the parameters that a pass is given, as long as every
-// change says so: of another set, of the same set after a change, on another path.
-func TestPackedWeightsFollowTheWeights(t *testing.T) {
+// A pass uses the packed weights of its parameters, if every change is announced: for another set,
+// a changed set, and another path.
+func TestPackedWeightsAreUpToDate(t *testing.T) {
 	for _, precision := range []nn.Precision{nn.FP32, nn.BF16} {
 		t.Run(string(precision), func(t *testing.T) { packedWeightsFollow(t, precision) })
 	}
@@ -220,7 +220,7 @@ func packedWeightsFollow(t *testing.T, precision nn.Precision) {
 		p := sets[i/3%2]
 		before := p.Writes
 		switch i % 6 {
-		case 0: // as it was
+		case 0: // unchanged
 		case 1:
 			p.Host()[i*len(p.Host())/60] += 1
 			p.Wrote()
@@ -259,6 +259,6 @@ func packedWeightsFollow(t *testing.T, precision nn.Precision) {
 		seen[want] = true
 	}
 	if len(seen) < 10 {
-		t.Errorf("%d different results of 60 changes: the test shows little", len(seen))
+		t.Errorf("%d different results of 60 changes: the test proves little", len(seen))
 	}
 }

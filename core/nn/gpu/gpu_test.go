@@ -19,7 +19,7 @@ import (
 
 func init() { cudatest.Start() }
 
-// needGPU skips a test where there is no device to run it on.
+// needGPU skips the test if there is no device.
 func needGPU(t *testing.T) *gpu {
 	t.Helper()
 	cudatest.Need(t)
@@ -53,7 +53,7 @@ func TestAgainstTorch(t *testing.T) {
 	nntest.AgainstTorch(t, subject(), "../testdata/reference.json")
 }
 
-// stacked is a window's worth of minibatches of frames, and the same minibatches whole.
+// stacked has the frames of a window's minibatches, and the same minibatches as whole observations.
 type stacked struct {
 	frames []byte
 	width  int
@@ -61,7 +61,8 @@ type stacked struct {
 	whole  []experience.Transitions
 }
 
-// randomStacks fills in n minibatches of st, drawn from a ring of frames, some of which end.
+// randomStacks fills n minibatches of st from a ring of frames. Some next observations are
+// terminal.
 func randomStacks(s nn.Spec, st nn.StackStepper, r *rng.Stream, rows, n, stack, actions int) stacked {
 	x := stacked{width: s.Obs.Bytes() / stack, slots: 11}
 	x.frames = make([]byte, x.slots*x.width)
@@ -109,7 +110,7 @@ func randomStacks(s nn.Spec, st nn.StackStepper, r *rng.Stream, rows, n, stack, 
 	return x
 }
 
-// A window of updates has the bits of as many calls of Update.
+// A window of updates gives the bits of single calls of Update.
 func TestWindow(t *testing.T) {
 	d := needGPU(t)
 	for _, c := range []struct {
@@ -143,7 +144,7 @@ func TestWindow(t *testing.T) {
 			}
 			nntest.Check(t, many.Upload(0, n-1))
 			nntest.Check(t, many.Start(q, target, 0, rates[:2], c.masked))
-			nntest.Check(t, many.Upload(n-1, 1)) // beside the updates
+			nntest.Check(t, many.Upload(n-1, 1)) // concurrent with the updates
 			have := slices.Clone(nntest.Must(many.Finish())(t))
 			nntest.Check(t, many.Start(q, target, 2, rates[2:], c.masked))
 			have = append(have, nntest.Must(many.Finish())(t)...)
@@ -160,8 +161,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// The update whose loss is not finite, and those behind it, change nothing.
-func TestWindowNotFinite(t *testing.T) {
+// An update whose loss is not finite, and the updates after it, change nothing.
+func TestAWindowStopsAtALossThatIsNotFinite(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallMLP()
 	const rows, n = 3, 4
 	many := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}}, false))(t).(nn.StackStepper)
@@ -181,9 +182,9 @@ func TestWindowNotFinite(t *testing.T) {
 	}
 }
 
-// An update is one launch of a graph, and so are acting and a window's updates; what is copied beside
-// a window is its list of minibatches, and what it reports.
-func TestOneLaunch(t *testing.T) {
+// An update is one graph launch, and so are acting and each update of a window. A window also
+// copies its minibatches to the GPU and its reports back.
+func TestUpdatesAndActingAreOneLaunch(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallNature()
 	const rows, n = 2, 4
 	q := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 1}, true))(t).(nn.StackStepper)
@@ -214,8 +215,8 @@ func TestOneLaunch(t *testing.T) {
 	}
 }
 
-// tf32 and bf16 round the factors of products, and nothing else.
-func TestPrecisionsOnGPU(t *testing.T) {
+// tf32 and bf16 only round the factors of products.
+func TestTF32AndBF16AreCloseToFP32(t *testing.T) {
 	needGPU(t)
 	for _, s := range []nn.Spec{nntest.SmallNature(), nntest.WithNorm(nntest.OneCNN(), "layer_all"), nntest.TwoMLPs()} {
 		p, b := nntest.Init(t, s, 1), nntest.RandomBatch(s, nntest.LossOf(s), rng.New(3, "test", 0), 4)
@@ -236,7 +237,7 @@ func TestPrecisionsOnGPU(t *testing.T) {
 				apart = max(apart, v-want[i], want[i]-v)
 			}
 			if !(apart > 1e-5*largest && apart < within*largest) {
-				t.Errorf("%s, %s: %g of the largest element %g apart from fp32", nntest.Name(s), precision, apart, largest)
+				t.Errorf("%s, %s: differs from fp32 by %g, the largest element is %g", nntest.Name(s), precision, apart, largest)
 			}
 		}
 	}

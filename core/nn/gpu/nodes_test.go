@@ -18,22 +18,23 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// TestNodes measures each kernel of an update of a window, the Nature CNN with 32 rows, by launches in a row, and writes JSON to the
-// file that PACELINE_FIGURES names. What a kernel waits for in the graph, and what runs beside it, is not in these times.
+// TestNodes measures each kernel of a window's update (Nature CNN, 32 rows) by consecutive
+// launches, and writes JSON to the file PACELINE_FIGURES. The times exclude waits and concurrent
+// kernels of the graph.
 func TestNodes(t *testing.T) {
 	file := os.Getenv("PACELINE_FIGURES")
 	if file == "" {
-		t.Skip("left out: a measurement, whose file PACELINE_FIGURES names")
+		t.Skip("left out: a measurement, needs PACELINE_FIGURES=FILE")
 	}
 	type node struct {
 		Kernel       string    `json:"kernel"`
 		Grid         [3]uint32 `json:"grid"`
-		Beside       bool      `json:"beside"` // of what the chain waits for
+		Beside       bool      `json:"beside"` // concurrent with the chain
 		Microseconds float64   `json:"us"`
 	}
 	type update struct {
 		Precision nn.Precision `json:"precision"`
-		Chain     float64      `json:"chain_us"` // the sum over what is not beside
+		Chain     float64      `json:"chain_us"` // sum over the kernels of the chain
 		All       float64      `json:"all_us"`
 		Nodes     []node       `json:"nodes"`
 	}
@@ -62,10 +63,11 @@ func TestNodes(t *testing.T) {
 				continue
 			}
 			n := times
-			if k.kernel.Name == "advance" || k.kernel.Name == "sum_squares" { // each goes on to the next minibatch
+			// each launch advances to the next minibatch
+			if k.kernel.Name == "advance" || k.kernel.Name == "sum_squares" {
 				n = 1
 			}
-			nntest.Check(t, on.Launch(k.kernel, k.Launch)) // the first may be slower
+			nntest.Check(t, on.Launch(k.kernel, k.Launch)) // the first launch may be slower
 			nntest.Check(t, on.Record(begin))
 			for range n {
 				nntest.Check(t, on.Launch(k.kernel, k.Launch))

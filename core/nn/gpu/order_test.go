@@ -16,7 +16,7 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// lines returns the software device's log of what do calls: a function, and what it is called with.
+// lines returns the software device's log of the calls in do: function names with arguments.
 func lines(t *testing.T, do func()) []string {
 	t.Helper()
 	if os.Getenv(cudatest.Mode) != "software" {
@@ -31,15 +31,15 @@ func lines(t *testing.T, do func()) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// In a backward pass the gradient of a layer's input, which the layer before waits for, is enqueued before those of
-// its parameters, which do not wait for it, and goes first on the GPU.
-func TestInputGradientsComeFirst(t *testing.T) {
+// In a backward pass a layer's input gradient is enqueued before its parameter gradients and has a
+// higher stream priority, because the previous layer waits for it.
+func TestInputGradientsRunFirst(t *testing.T) {
 	d := needGPU(t)
 	for _, s := range []nn.Spec{nntest.SmallNature(), nntest.SmallMLP(), nntest.WithNorm(nntest.SmallMLP(), "layer_all")} {
 		const rows = 3
 		l := nntest.Must(d.Learner(s, rows, nntest.LossOf(s)))(t)
 		p, b := nntest.Init(t, s, 1), nntest.RandomBatch(s, nntest.LossOf(s), rng.New(1, "test", 0), rows)
-		_, err := d.card.address(p) // uploaded before
+		_, err := d.card.address(p) // upload the parameters first
 		nntest.Check(t, err)
 		calls := lines(t, func() { nntest.Check(t, l.Gradient(p, b, make([]float32, len(p.Host())), &nn.Report{})) })
 		calls = slices.DeleteFunc(calls, func(line string) bool {
@@ -65,8 +65,8 @@ func TestInputGradientsComeFirst(t *testing.T) {
 	}
 }
 
-// An eager device launches kernels one by one and waits for each, with the bits of graphs.
-func TestEager(t *testing.T) {
+// An eager device launches kernels one by one, waits for each, and gives the bits of graphs.
+func TestEagerLaunchesGiveTheBitsOfGraphs(t *testing.T) {
 	needGPU(t)
 	s := nntest.SmallNature()
 	const rows, n = 2, 3
@@ -97,13 +97,13 @@ func TestEager(t *testing.T) {
 		t.Errorf("calls %v", counts)
 	}
 	if !slices.Equal(got.Host(), want.Host()) {
-		t.Error("other parameters than those of graphs")
+		t.Error("the parameters differ from those of graphs")
 	}
 }
 
-// No more than some dozen updates are enqueued ahead of the GPU: those that are over make place for the next, in
-// an Upload or in Finish.
-func TestUpdatesAhead(t *testing.T) {
+// A limited number of updates is enqueued ahead of the GPU. When updates finish, Upload or Finish
+// enqueues more.
+func TestFewUpdatesAreEnqueuedAhead(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallMLP()
 	const rows, n = 2, 5*aheadOnce + 3
 	run := func(some bool) (*nn.Params, []int) {
@@ -117,7 +117,7 @@ func TestUpdatesAhead(t *testing.T) {
 		launches := func(do func()) int { return cudatest.Calls(t, do)["cuGraphLaunch"] }
 		counts := []int{launches(func() { nntest.Check(t, st.Start(p, target, 0, rates, false)) })}
 		if some {
-			for range 3 * aheadOnce { // of its queries, each of which lets the software device do a piece of work
+			for range 3 * aheadOnce { // each query lets the software device do some work
 				nntest.Check(t, st.Upload(0, 1))
 			}
 			counts = append(counts, launches(func() { nntest.Check(t, st.Upload(0, 1)) }))
@@ -130,7 +130,7 @@ func TestUpdatesAhead(t *testing.T) {
 		return p, append(counts, last)
 	}
 	want, counts := run(false)
-	if counts[0] != n { // the software device has done everything at once
+	if counts[0] != n { // the software device did the updates at once
 		t.Errorf("%d updates were enqueued, must be %d", counts[0], n)
 	}
 	t.Setenv("PACELINE_SOFTWARE_LATE", "1")
@@ -140,13 +140,13 @@ func TestUpdatesAhead(t *testing.T) {
 			t.Errorf("uploads between %v: %v updates were enqueued, must be %d and later the rest", some, counts, 2*aheadOnce)
 		}
 		if !slices.Equal(got.Host(), want.Host()) {
-			t.Error("other parameters")
+			t.Error("the parameters differ")
 		}
 	}
 }
 
 // After Uploaded the caller may change the minibatches.
-func TestUploaded(t *testing.T) {
+func TestMinibatchesMayChangeAfterUploaded(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallMLP()
 	const rows, n = 3, 2
 	if os.Getenv(cudatest.Mode) == "software" {
@@ -174,8 +174,8 @@ func TestUploaded(t *testing.T) {
 	}
 }
 
-// Frames of registered memory are copied while the host goes on.
-func TestRegisteredFrames(t *testing.T) {
+// Put of registered memory does not wait for the copy.
+func TestRegisteredFramesAreCopiedAsynchronously(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallMLP()
 	st := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: 2, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}}, false))(t).(nn.StackStepper)
 	memory := pages(t)
@@ -190,13 +190,13 @@ func TestRegisteredFrames(t *testing.T) {
 		t.Errorf("a Put waits %d times, of registered memory %d times, must be 1 and 0", before, during)
 	}
 	release()
-	release() // is fine
+	release() // a second release is allowed
 	if after := put(); after != 1 {
-		t.Errorf("a Put of memory that is released waits %d times, must be 1", after)
+		t.Errorf("a Put of released memory waits %d times, must be 1", after)
 	}
 }
 
-// pages returns memory that is whole pages.
+// pages returns one page of mapped memory.
 func pages(t *testing.T) []byte {
 	memory, err := syscall.Mmap(-1, 0, os.Getpagesize(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	nntest.Check(t, err)

@@ -13,10 +13,9 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// A minibatch step is one launch of a graph and one wait, and copies nothing beside it, and so are
-// outputs; a rollout is one copy, and so are its rows that have changed, if the end does not lie
-// among them. So it is for PPO's loss, with masks, and for PQN's.
-func TestAnUpdateIsOneLaunch(t *testing.T) {
+// A minibatch step is one graph launch and one wait without copies, and so is Outputs. Keep is one
+// copy. Refresh is one copy, or two if the rows wrap. This holds for PPO with masks and for PQN.
+func TestAMinibatchStepIsOneLaunch(t *testing.T) {
 	cudatest.Need(t)
 	const rows, many, updates = 6, 20, 5
 	pqn := nntest.WithNorm(nntest.SmallMLP(), "layer_all")
@@ -66,7 +65,7 @@ func TestAnUpdateIsOneLaunch(t *testing.T) {
 				t.Errorf("Outputs call %v, want %v", got, want)
 			}
 			if p.Updates != updates+1 {
-				t.Errorf("%d updates of %d", p.Updates, updates+1)
+				t.Errorf("%d updates, want %d", p.Updates, updates+1)
 			}
 		})
 	}

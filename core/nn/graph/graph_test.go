@@ -9,8 +9,8 @@ import (
 	"github.com/paceline-rl/paceline/core/nn/nntest"
 )
 
-// Every step of a learner is an op of this package: a device knows each of them.
-func TestOpsAreOurs(t *testing.T) {
+// Every step of a learner is an op of this package, which every device implements.
+func TestEveryOpIsOfThisPackage(t *testing.T) {
 	for _, s := range append(nntest.Norms(nntest.TwoMLPs(), nntest.OneCNN()), nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()) {
 		l := nntest.Must(NewLearner(s, 3, nntest.LossOf(s)))(t)
 		sums := 0
@@ -20,7 +20,7 @@ func TestOpsAreOurs(t *testing.T) {
 				sums++
 			case *LayerOp, *WeightGradOp, *NormOp, *NormGradOp, *OutputOf, *ConvertOp, *TDOp, *ActorCriticOp, *LossGradient:
 			default:
-				t.Errorf("%s: %v is an op of Gorgonia's", nntest.Name(s), step.Op)
+				t.Errorf("%s: %v is not an op of this package", nntest.Name(s), step.Op)
 			}
 		}
 		if shared := len(s.Trunks) < len(s.Heads); (sums > 0) != shared {
@@ -29,8 +29,8 @@ func TestOpsAreOurs(t *testing.T) {
 	}
 }
 
-// Forward computes the heads and no gradient.
-func TestForwardIsAPart(t *testing.T) {
+// Forward contains only the layers.
+func TestForwardHasOnlyLayers(t *testing.T) {
 	s := nntest.OneCNN()
 	l := nntest.Must(NewLearner(s, 3, nntest.LossOf(s)))(t)
 	layers := 0
@@ -44,8 +44,8 @@ func TestForwardIsAPart(t *testing.T) {
 	}
 }
 
-// A loss that no device knows is refused.
-func TestUnknownLoss(t *testing.T) {
+// An unknown loss is refused.
+func TestAnUnknownLossIsRefused(t *testing.T) {
 	if _, err := NewLearner(nntest.SmallMLP(), 1, other{}); err == nil || !strings.Contains(err.Error(), "must be nn.TD, nn.ActorCritic or nn.PPO") {
 		t.Error(err)
 	}
@@ -55,8 +55,8 @@ type other struct{ nn.TD }
 
 func (other) Check(*nn.Spec) error { return nil }
 
-// Constant finds outputs that are the same for all rows.
-func TestConstant(t *testing.T) {
+// Constant detects outputs that are equal in all rows.
+func TestConstantDetectsEqualRows(t *testing.T) {
 	row := []float32{1, -2, 3}
 	same := slices.Repeat(row, 4)
 	if !Constant(same, 3) {

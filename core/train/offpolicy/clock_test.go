@@ -2,9 +2,9 @@ package offpolicy
 
 import "testing"
 
-// Bursts are exact at window ends and, without concurrency, at every step; inside a
-// concurrent window they are spread, and no step asks for fewer than the one before.
-func TestUpdatesDue(t *testing.T) {
+// Bursts are exact at window ends and, without concurrency, at every step. In a concurrent window
+// updates are spread, and the count never decreases.
+func TestUpdatesDueFollowTheBursts(t *testing.T) {
 	for f := 1; f <= 9; f++ {
 		for g := 1; g <= 9; g++ {
 			c := Config{Periods: Periods{TrainFreq: f, GradientSteps: g}}
@@ -44,7 +44,7 @@ func TestUpdatesDue(t *testing.T) {
 			}
 		}
 	}
-	// Far from overflow at any count of steps that can be reached.
+	// No reachable number of steps overflows.
 	c := Config{Periods: Periods{TrainFreq: 1, GradientSteps: 1 << 20}}
 	if got := c.updatesDue(1<<42, 0); got != 1<<62 {
 		t.Fatalf("%d", got)
