@@ -9,7 +9,7 @@ func TestEndedReleasesTheLockOnPanic(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("no panic: the test shows nothing")
+				t.Error("no panic: the test proves nothing")
 			}
 		}()
 		h.Ended(Episode{})

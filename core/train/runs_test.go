@@ -13,7 +13,7 @@ import (
 
 // Run begins one run after the other if Begin was never called. After Begin it begins none and goes
 // on past the end.
-func TestRunsThatRunBegins(t *testing.T) {
+func TestRunBeginsRunsOnlyWithoutABegin(t *testing.T) {
 	tr, m := start(t)
 	begun := func(want ...string) {
 		t.Helper()
@@ -44,7 +44,7 @@ func TestRunsThatRunBegins(t *testing.T) {
 }
 
 // A run cannot end at a step that no checkpoint can hold.
-func TestEndsThatAreTooFar(t *testing.T) {
+func TestRunsBeyondTheLargestStepAreRefused(t *testing.T) {
 	tr, m := start(t)
 	check(t, tr.Begin(1<<50, 0))
 	m.host.Steps.Store(1<<51 - 8)

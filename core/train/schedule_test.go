@@ -10,7 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/settings"
 )
 
-func TestLine(t *testing.T) {
+func TestLineHasItsValues(t *testing.T) {
 	for _, c := range []struct {
 		from, to float64
 		steps    int64
@@ -27,7 +27,7 @@ func TestLine(t *testing.T) {
 }
 
 // At lies on the straight line between the two points around it.
-func TestAtAgainstALoopOverThePoints(t *testing.T) {
+func TestAtInterpolatesThePoints(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		s := Schedule{{int64(r.IntN(3)), r.Float64()}}
@@ -55,7 +55,7 @@ func TestAtAgainstALoopOverThePoints(t *testing.T) {
 	}
 }
 
-func TestZeroFrom(t *testing.T) {
+func TestZeroFromIsTheFirstStepOfZeros(t *testing.T) {
 	for _, c := range []struct {
 		s     Schedule
 		first int64 // the first step from which all values are 0; -1: there is none
@@ -71,7 +71,7 @@ func TestZeroFrom(t *testing.T) {
 	}
 }
 
-func TestSchedulesAreChecked(t *testing.T) {
+func TestBadSchedulesAreRefused(t *testing.T) {
 	for says, s := range map[string]Schedule{
 		"rate: 0 points, must be 1 to 65536":       {},
 		"rate: point 1 is step 5, value 2":         {{5, 1}, {5, 2}},
@@ -94,7 +94,7 @@ var rates = settings.New[rated]("rated", []settings.Setting{CurveOf("learning_ra
 
 // The learning rate at a step is the curve's value at that share of the run, also if points lie
 // between steps or two points bracket a jump of less than a step.
-func TestRateAgainstTheCurve(t *testing.T) {
+func TestRateFollowsTheCurve(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {
 		total, points := int64(1+r.IntN(400)), 2+r.IntN(8)
@@ -155,7 +155,7 @@ func reference(c Curve, at float64) float64 {
 }
 
 // A jump in a long run takes one step, and points that lie on steps do not change.
-func TestJumpsOfALongRun(t *testing.T) {
+func TestAJumpOfALongRunTakesOneStep(t *testing.T) {
 	c := Curve{{0, 1e-3}, {0.5, 1e-3}, {0.5000001, 1e-4}, {1, 1e-4}}
 	s := c.Rate(5, 6, 1_000_000)
 	for step, want := range map[int64]float64{0: 1e-3, 250_000: 1e-3, 500_000: 1e-3, 500_001: 1e-4, 750_000: 1e-4, 1_000_000: 1e-4} {
@@ -177,7 +177,7 @@ func TestJumpsOfALongRun(t *testing.T) {
 	}
 }
 
-func TestCurvesThatAreRefused(t *testing.T) {
+func TestBadCurvesAreRefused(t *testing.T) {
 	for _, text := range []string{"0.1", "0:1,0:2", "0.5:1,0.2:1", "-0.1:1", "0:1,1.5:1", "0:-1", "0:1001", "0:NaN", "x:1", "0:1,", "NaN:1", "0:Inf",
 		"0:1" + strings.Repeat(",0.5:1", maxCurve)} {
 		v := rates.Defaults()

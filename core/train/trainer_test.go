@@ -164,7 +164,7 @@ func start(t *testing.T, set ...string) (*train.Trainer, *counting) {
 	return tr, made
 }
 
-func TestRunsAndTheirEnds(t *testing.T) {
+func TestARunEndsAfterItsUpdates(t *testing.T) {
 	tr, m := start(t)
 	says(t, tr.Run(0, 0), "max_steps: 0, must be at least 1 where no run was begun")
 	says(t, tr.Run(-1, 0), "max_steps: -1, must be at least 0")
@@ -179,15 +179,15 @@ func TestRunsAndTheirEnds(t *testing.T) {
 	}
 	check(t, tr.Run(0, 0)) // the end of a run waits for its updates
 	if s := tr.Stats(); s.Steps != 20 || s.Updates != 5 || s.UpdatesDue != 5 || s.Episodes != 5 || s.MeanReturn != 12 || s.MeanLength != 12 {
-		t.Errorf("at the end %+v", s)
+		t.Errorf("at the end of the run %+v", s)
 	}
 	check(t, tr.Begin(4, 0))
 	if s := tr.Stats(); s.Total != 24 {
-		t.Errorf("going on: %+v", s)
+		t.Errorf("continued: %+v", s)
 	}
 	check(t, tr.Begin(4, train.ResetTimesteps))
 	if s := tr.Stats(); s.Steps != 0 || s.Total != 4 {
-		t.Errorf("beginning again: %+v", s)
+		t.Errorf("restarted: %+v", s)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestStopIsNoTimeLimit(t *testing.T) {
 }
 
 // One call at a time; Stop, Stats, Metric and Close at any time.
-func TestOneCallAtATime(t *testing.T) {
+func TestASecondCallIsRefused(t *testing.T) {
 	tr, m := start(t)
 	inside, goOn := make(chan bool), make(chan bool)
 	var once sync.Once
@@ -278,7 +278,7 @@ func TestOneCallAtATime(t *testing.T) {
 }
 
 // A panic makes this Trainer unusable and no other; a panic of an environment makes none unusable.
-func TestPanics(t *testing.T) {
+func TestAPanicBreaksOneTrainer(t *testing.T) {
 	tr, m := start(t)
 	m.round = func() error { panic("out of luck") }
 	var p *fault.Panic
@@ -310,7 +310,7 @@ func TestPanics(t *testing.T) {
 
 // After a loss that is not finite the Trainer can be read, and training goes on after SetParameters
 // or a Begin with ResetTimesteps.
-func TestNotFinite(t *testing.T) {
+func TestTrainingContinuesAfterALossThatIsNotFinite(t *testing.T) {
 	for _, heal := range []string{"SetParameters", "Begin"} {
 		tr, m := start(t)
 		check(t, tr.Begin(100, 0))
@@ -323,7 +323,7 @@ func TestNotFinite(t *testing.T) {
 			t.Errorf("reading: %v", err)
 		}
 		if err := tr.Begin(100, 0); !errors.Is(err, fault.ErrNotFinite) {
-			t.Errorf("going on: %v", err)
+			t.Errorf("continuing: %v", err)
 		}
 		if heal == "Begin" {
 			check(t, tr.Begin(100, train.ResetTimesteps))
@@ -334,7 +334,7 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-func TestParameterSets(t *testing.T) {
+func TestParameterSetsAreReadAndSet(t *testing.T) {
 	tr, m := start(t)
 	size := tr.ParameterSets()[0].Size
 	_, err := tr.GetParameters("theta", make([]float32, size))
@@ -363,7 +363,7 @@ func TestParameterSets(t *testing.T) {
 	says(t, err, `part: "weights", must be replay, q_net, copy`)
 }
 
-func TestNoticesAndMetrics(t *testing.T) {
+func TestNoticesAreReturnedOnce(t *testing.T) {
 	tr, m := start(t)
 	m.host.Notify("%d lines", 2)
 	for _, want := range []string{"said once", "2 lines", ""} {
@@ -403,7 +403,7 @@ func TestNoticesAndMetrics(t *testing.T) {
 
 // The means are over the latest stats_window_size episodes. After a load with another
 // stats_window_size they are over the episodes that the file has.
-func TestStatsWindow(t *testing.T) {
+func TestMeansCoverTheStatsWindow(t *testing.T) {
 	trainer := func(window int) *train.Trainer {
 		cfg, err := train.NewConfig("counting")
 		check(t, err)
@@ -468,7 +468,7 @@ func TestMemoryIsAddedUpFirst(t *testing.T) {
 	says(t, err, "bytes: 1152921504606846976 needs ")
 }
 
-func TestWhatCannotBeMade(t *testing.T) {
+func TestBadConfigsAreRefused(t *testing.T) {
 	_, err := train.NewConfig("dqm")
 	says(t, err, `method: "dqm", must be `)
 	_, err = train.NewConfig("countin")

@@ -138,7 +138,7 @@ func TestUnitsNotifyOnce(t *testing.T) {
 }
 
 // Row numbers give the same result as copies of the rows, also for a row of zeros and for row -1.
-func TestEqualRows(t *testing.T) {
+func TestEqualRowsAreFoundByRowNumber(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	kept := []byte{0, 0, 0, 1, 2, 3, 1, 2, 4, 1, 2, 3, 0, 0, 0}
 	found := map[bool]int{}

@@ -91,7 +91,7 @@ func TestLearnsABandit(t *testing.T) {
 }
 
 // The number of threads changes no bit; another seed does.
-func TestThreadsDoNotMatter(t *testing.T) {
+func TestThreadsChangeNoBit(t *testing.T) {
 	sums := map[string]bool{}
 	for _, c := range []Config{
 		small(), small(func(c *Config) { c.NumThreads = 1 }), small(func(c *Config) { c.NumThreads = 4 }),
@@ -108,12 +108,12 @@ func TestThreadsDoNotMatter(t *testing.T) {
 	check(t, tr.Begin(501, 0))
 	check(t, tr.Run(0, 0))
 	if sums[must(tr.Hash("policy"))(t)+must(tr.Hash("rollout"))(t)] {
-		t.Fatal("the seed does not matter")
+		t.Fatal("another seed gives the same result")
 	}
 }
 
 // A rollout of resets alone gives no update and no division by 0.
-func TestRolloutWithoutASteps(t *testing.T) {
+func TestARolloutWithoutStepsGivesNoUpdate(t *testing.T) {
 	c := small(func(c *Config) { c.NumEnvs, c.NSteps, c.NormalizeAdvantage = 1, 1, true })
 	h := traintest.NewHost(t, configOf(t, c), vec.NextStep, bandits(&bandit{}))
 	h.Begin(t, 1000)
@@ -127,7 +127,7 @@ func TestRolloutWithoutASteps(t *testing.T) {
 }
 
 // An environment that fails leaves a hole in the rollout, and all environments go on.
-func TestFailingEnvironment(t *testing.T) {
+func TestAFailingEnvironmentLeavesAHole(t *testing.T) {
 	for _, inReset := range []bool{false, true} {
 		list := []*bandit{{}, {}, {}}
 		tr := newTrainer(t, small(), bandits(list...))
@@ -154,7 +154,7 @@ func TestFailingEnvironment(t *testing.T) {
 
 // A loss that is not finite is an error with its step, and changes no parameter. After a write of
 // the parameters or in a new run training goes on.
-func TestNotFinite(t *testing.T) {
+func TestALossThatIsNotFiniteChangesNoParameter(t *testing.T) {
 	for _, heal := range []string{"set", "begin"} {
 		wage := float32(1)
 		tr := newTrainer(t, small(), bandits(&bandit{wage: &wage}, &bandit{wage: &wage}, &bandit{wage: &wage}))
@@ -197,7 +197,7 @@ func (spoilt) Update(*nn.Params, nn.Batch, float64, *nn.Report) error {
 }
 
 // An update whose gradient is not finite ends training with an error that names its step.
-func TestGradientThatIsNotFinite(t *testing.T) {
+func TestAGradientThatIsNotFiniteEndsTraining(t *testing.T) {
 	for _, clip := range []float64{0, 0.5} {
 		tr := newTrainer(t, small(func(c *Config) { c.MaxGradNorm = clip }), traintest.MakeWalk(1))
 		check(t, tr.Begin(300, 0))
@@ -228,7 +228,7 @@ func (r recorder) Update(p *nn.Params, b nn.Batch, rate float64, report *nn.Repo
 // The learning rate of an update at step t is that of the remaining progress 1 - t/end, where end
 // is that of the latest Begin. The expected values are Stable-Baselines3's, of three slices and a
 // new run.
-func TestLearningRate(t *testing.T) {
+func TestLearningRateFollowsTheRemainingProgress(t *testing.T) {
 	tr := newTrainer(t, small(func(c *Config) { c.LearningRate, c.LearningRateFinal = 1e-2, 0 }), traintest.MakeWalk(1))
 	a := tr.Method().(*A2C)
 	var got, want []string

@@ -11,7 +11,7 @@ import (
 )
 
 // The defaults are those of Stable-Baselines3's A2C.
-func TestDefaultsAreStableBaselines3s(t *testing.T) {
+func TestDefaultsEqualStableBaselines3(t *testing.T) {
 	cfg := must(train.NewConfig("a2c"))(t)
 	for name, want := range map[string]string{
 		"policy": "auto", "learning_rate": "0.0007", "n_steps": "5", "gamma": "0.99", "gae_lambda": "1", "ent_coef": "0",
@@ -25,7 +25,7 @@ func TestDefaultsAreStableBaselines3s(t *testing.T) {
 	}
 }
 
-func TestPresets(t *testing.T) {
+func TestPresetsResolve(t *testing.T) {
 	for _, p := range Settings.Presets() {
 		envs := p.Envs
 		if envs == nil {
@@ -49,7 +49,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestBadSettingsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		edit func(*Config)
 		want string
@@ -72,7 +72,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // Stable-Baselines3's MlpPolicy has two trunks, its CnnPolicy one.
-func TestNetworks(t *testing.T) {
+func TestNetworksEqualStableBaselines3(t *testing.T) {
 	image := env.Spec{Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Action: env.ActionSpec{N: 6}}
 	for _, c := range []struct {
 		spec env.Spec

@@ -14,7 +14,7 @@ import (
 func init() { cudatest.Start() }
 
 // The suite passes on a GPU, also with action masks and with V-trace.
-func TestOnGPU(t *testing.T) {
+func TestSuiteOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	masked := subject(nil)
 	masked.Masked = true
@@ -27,7 +27,7 @@ func TestOnGPU(t *testing.T) {
 // An update with V-trace is two launches (log pi and V of the group's rows, then the step), and one
 // launch for each forward pass of the observations after these rows. It uploads the rounds since
 // the previous update, and no observation twice.
-func TestAnUpdateWithVTraceOnAGPU(t *testing.T) {
+func TestAVTraceUpdateOnGPUIsFewLaunches(t *testing.T) {
 	cudatest.Need(t)
 	const envs, nSteps, steps = 4, 8, 2
 	c := must(train.NewConfig("a2c"))(t)

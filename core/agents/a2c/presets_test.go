@@ -7,8 +7,8 @@ import (
 )
 
 // Settings that differ from the defaults, which are Stable-Baselines3's
-// (TestDefaultsAreStableBaselines3s).
-func TestPresetsHaveTheirSourcesValues(t *testing.T) {
+// (TestDefaultsEqualStableBaselines3).
+func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 	// CuLE's examples/vtrace with the arguments of Dalton et al. 2020, section 5.2: 120
 	// environments, N = 20, 20 groups, SPU 1, RMSProp 6.5e-4, alpha .99, eps 1e-5 outside the root,
 	// entropy .01, value .5 x mean err^2, clip .5, 400 random steps at the start, convolutions of

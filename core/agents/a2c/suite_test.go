@@ -27,13 +27,13 @@ func subject(edit map[string]string) traintest.Subject {
 // The suite of every method, with various settings.
 func TestSuite(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
-		"resets beside the update": {"mid_batch_reset": "false"},
-		"as it is":                 {},
-		"lambda, normalize":        {"gae_lambda": "0.95", "normalize_advantage": "true", "n_steps": "7"},
-		"adam, one trunk":          {"use_rms_prop": "false", "trunk": "shared", "activation_fn": "relu", "ortho_init": "false"},
-		"every round":              {"n_steps": "1", "learning_rate_final": "0", "rms_prop_eps_inside": "true", "rms_prop_first": "1"},
-		"V-trace":                  {"vtrace": "true", "n_steps": "8", "vtrace_groups": "2", "vtrace_steps": "2"},
-		"V-trace, resets beside":   {"vtrace": "true", "n_steps": "8", "vtrace_groups": "2", "vtrace_steps": "2", "mid_batch_reset": "false"},
+		"resets during the update":          {"mid_batch_reset": "false"},
+		"defaults":                          {},
+		"lambda, normalize":                 {"gae_lambda": "0.95", "normalize_advantage": "true", "n_steps": "7"},
+		"adam, one trunk":                   {"use_rms_prop": "false", "trunk": "shared", "activation_fn": "relu", "ortho_init": "false"},
+		"every round":                       {"n_steps": "1", "learning_rate_final": "0", "rms_prop_eps_inside": "true", "rms_prop_first": "1"},
+		"V-trace":                           {"vtrace": "true", "n_steps": "8", "vtrace_groups": "2", "vtrace_steps": "2"},
+		"V-trace, resets during the update": {"vtrace": "true", "n_steps": "8", "vtrace_groups": "2", "vtrace_steps": "2", "mid_batch_reset": "false"},
 	} {
 		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
 	}

@@ -35,7 +35,7 @@ func shares(tr *train.Trainer) map[string]float64 {
 
 // Steps and updates of known durations have the expected shares of all cores. A step that sleeps
 // holds its core; a step of an environment with Waits holds none.
-func TestUtilisation(t *testing.T) {
+func TestUtilisationEqualsKnownTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		step    func(time.Duration)
 		waits   bool

@@ -222,7 +222,7 @@ func (s *counting) check(w *windowTwin) {
 
 // With built-in and pushed environments updates follow the definition of V-trace, and each step of
 // a full window is learned from exactly n_steps / (groups * steps) times.
-func TestVTrace(t *testing.T) {
+func TestVTraceFollowsItsDefinition(t *testing.T) {
 	for k := range 45 {
 		r := rand.New(rand.NewPCG(2, uint64(k)))
 		c := *Settings.Defaults().Struct().(*Config)
@@ -272,41 +272,41 @@ func (w *windowTwin) pushed(c Config, rounds int64) {
 	s.check(w)
 }
 
-// mirror is a Stepper that keeps the rows that Keep and Refresh upload, as a GPU does.
+// mirror is a Stepper with a copy of the rows that Keep and Refresh upload, as a GPU has.
 type mirror struct {
 	nn.Stepper
-	t           *testing.T
-	of          *A2C
-	kept, there []byte
-	keeps, rows int // calls of Keep, and rows of Refresh
-	spoilt      bool
+	t                *testing.T
+	of               *A2C
+	source, uploaded []byte
+	keeps, rows      int // calls of Keep, and rows of Refresh
+	spoilt           bool
 }
 
 const walkBytes = 8 // of a traintest.Walk's observation
 
 func (m *mirror) Keep(obs []byte) error {
-	m.kept, m.there = obs, slices.Clone(obs)
+	m.source, m.uploaded = obs, slices.Clone(obs)
 	m.keeps++
 	return m.Stepper.Keep(obs)
 }
 
 func (m *mirror) Refresh(first, rows int) error {
 	for k := range rows {
-		at := (first + k) * walkBytes % len(m.kept)
-		copy(m.there[at:at+walkBytes], m.kept[at:])
+		at := (first + k) * walkBytes % len(m.source)
+		copy(m.uploaded[at:at+walkBytes], m.source[at:])
 	}
 	m.rows += rows
 	return m.Stepper.Refresh(first, rows)
 }
 
 func (m *mirror) check(b nn.Batch) {
-	if &m.kept[0] != &m.of.Rollout.Obs()[0] {
-		m.t.Fatal("what was kept is not the rollout's any more")
+	if &m.source[0] != &m.of.Rollout.Obs()[0] {
+		m.t.Fatal("Keep was called with another rollout")
 	}
 	for i, row := range b.Rows {
 		at := int(row) * walkBytes
-		if !bytes.Equal(m.there[at:at+walkBytes], m.kept[at:at+walkBytes]) {
-			m.t.Fatalf("step %d: row %d has changed and was not brought", m.of.Clock.Steps, i)
+		if !bytes.Equal(m.uploaded[at:at+walkBytes], m.source[at:at+walkBytes]) {
+			m.t.Fatalf("step %d: row %d has changed and was not uploaded", m.of.Clock.Steps, i)
 		}
 	}
 }
@@ -349,7 +349,7 @@ func TestAWindowsRowsAreUploadedOnce(t *testing.T) {
 				want = steps * envs
 			}
 			if got := m.rows - rows; got != want || m.keeps > keepsBefore && !due {
-				t.Fatalf("%d rows were brought and %d windows, want %d rows", got, m.keeps-keepsBefore, want)
+				t.Fatalf("%d rows and %d windows were uploaded, want %d rows", got, m.keeps-keepsBefore, want)
 			}
 			switch r.IntN(20) {
 			case 0:
@@ -374,11 +374,11 @@ func TestAWindowsRowsAreUploadedOnce(t *testing.T) {
 		keeps += m.keeps
 	}
 	if most := 12 + loads + spoilt; loads < 5 || spoilt < 5 || keeps < 20 || keeps > most {
-		t.Errorf("%d loads, %d spoilt updates, whole windows were brought %d times, must be 20 to %d times", loads, spoilt, keeps, most)
+		t.Errorf("%d loads, %d spoilt updates, whole windows were uploaded %d times, must be 20 to %d", loads, spoilt, keeps, most)
 	}
 }
 
-func TestVTraceRefusals(t *testing.T) {
+func TestBadVTraceSettingsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		groups, steps int
 		want          string

@@ -145,7 +145,7 @@ func TestOneSeedOneResult(t *testing.T) {
 			other := x.c
 			other.Seed++
 			if got := learn(t, other, x.steps, offpolicy.Concurrently); got == want {
-				t.Error("another seed gives the same result: the test shows nothing")
+				t.Error("another seed gives the same result: the test proves nothing")
 			}
 		})
 	}
@@ -187,7 +187,7 @@ func interrupted(t *testing.T, c Config, steps int64) Hashes {
 	return hashesOf(t, d)
 }
 
-func TestNothingMovesInsideAWindow(t *testing.T) {
+func TestReplayAndTargetDoNotChangeInsideAWindow(t *testing.T) {
 	for _, synchronized := range []bool{true, false} {
 		d := newDQN(t, cartpole(func(c *Config) { c.Synchronized = synchronized }))
 		var atStart Hashes
@@ -203,7 +203,7 @@ func TestNothingMovesInsideAWindow(t *testing.T) {
 					t.Errorf("window %d: D or theta-minus changed inside", windows)
 				}
 				if now.Weights == atStart.Weights {
-					t.Errorf("window %d: nothing was learnt inside", windows)
+					t.Errorf("window %d: theta did not change inside", windows)
 				}
 			}
 		}
@@ -269,7 +269,7 @@ func counterTuples(index, steps int, actions func(step int) int32) []tuple {
 	return list
 }
 
-func TestReplayHoldsTheTuplesOfACounter(t *testing.T) {
+func TestReplayHasTheTuplesOfACounter(t *testing.T) {
 	mk := func(i int) (env.Env, error) { return newCounter(i), nil }
 	for _, w := range []int{1, 3} {
 		config := func(c *Config) {
@@ -376,7 +376,7 @@ func TestUpdateToStepRatioIsExact(t *testing.T) {
 	}
 }
 
-func TestNaNLossSurfacesWithItsStep(t *testing.T) {
+func TestALossThatIsNotFiniteIsReportedWithItsStep(t *testing.T) {
 	for _, concurrent := range []bool{true, false} {
 		d := must(newTrial(cartpole(func(c *Config) { c.Loss, c.Concurrent = "squared", settings.SwitchOf(concurrent) }), func(i int) (env.Env, error) {
 			c := newCounter(i)
@@ -396,7 +396,7 @@ func TestNaNLossSurfacesWithItsStep(t *testing.T) {
 	}
 }
 
-func TestFailingEnvironmentIsNamedAndNothingIsLost(t *testing.T) {
+func TestAFailingEnvironmentIsNamedAndNoStepIsLost(t *testing.T) {
 	var bad *counter
 	d := must(newTrial(cartpole(func(c *Config) { c.NumEnvs, c.BufferSize = 3, 6000 }), func(i int) (env.Env, error) {
 		c := newCounter(i)
@@ -434,7 +434,7 @@ func TestFailingEnvironmentIsNamedAndNothingIsLost(t *testing.T) {
 	}
 }
 
-func TestNaNRewardAndActionChecks(t *testing.T) {
+func TestANaNRewardIsRefused(t *testing.T) {
 	d := must(newTrial(cartpole(), func(i int) (env.Env, error) {
 		c := newCounter(i)
 		c.lengths, c.nanAt = []int{50}, 20

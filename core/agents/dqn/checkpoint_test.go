@@ -60,7 +60,7 @@ func TestRunSaveLoadRunEqualsRun(t *testing.T) {
 	}
 }
 
-func TestSaveBeforeTheFirstStepAndInTheWarmUp(t *testing.T) {
+func TestASaveBeforeOrInTheWarmUpContinuesTheSame(t *testing.T) {
 	whole := learn(t, cartpole(), 800, offpolicy.Concurrently)
 	for _, before := range []int64{-1, 0, 40} {
 		d := newDQN(t, cartpole())
@@ -112,7 +112,7 @@ func TestLoadWithoutReplayFillsTheMemoryAgain(t *testing.T) {
 
 // A run that loads a file without experience, saved during the warm-up or right after it, takes its
 // random steps before updates go on.
-func TestLoadWithoutReplayInTheWarmUp(t *testing.T) {
+func TestALoadWithoutReplayInTheWarmUpTakesRandomSteps(t *testing.T) {
 	for _, concurrent := range []bool{false, true} {
 		for _, steps := range []int64{2, 98, 100, 102} {
 			c := cartpole()
@@ -138,7 +138,7 @@ func TestLoadWithoutReplayInTheWarmUp(t *testing.T) {
 }
 
 // A file may hold counts that only a round of more environments can reach.
-func TestFileOfMoreEnvironments(t *testing.T) {
+func TestAFileOfMoreEnvironmentsIsLoaded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.paceline")
 	odd := func(c *Config) { c.LearningStarts, c.Window, c.TrainFreq = 101, 31, 3 }
 	d := newDQN(t, cartpole(odd))
@@ -295,11 +295,11 @@ func TestFullDiskLeavesTheOldCheckpoint(t *testing.T) {
 	}
 	check(t, d.Save(path, false))
 	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
-		t.Errorf("left behind: %v", entries)
+		t.Errorf("files left: %v", entries)
 	}
 }
 
-func TestParameters(t *testing.T) {
+func TestParametersAreReadAndSet(t *testing.T) {
 	d := trained(t)
 	sets := d.ParameterSets()
 	if len(sets) != 2 || sets[0].Name != "q_net" || sets[1].Name != "q_net_target" {
@@ -323,7 +323,7 @@ func TestParameters(t *testing.T) {
 			t.Fatalf("%s: %v, set to %v", set.Name, q, p)
 		}
 		if set.Name == "q_net" && !slices.Equal(d.m.Snapshot.Host(), p) {
-			t.Error("the snapshot did not follow")
+			t.Error("the snapshot did not change")
 		}
 		if err := d.SetParameters(set.Name, p[1:]); err == nil || !strings.Contains(err.Error(), "numbers, must be") {
 			t.Error(err)
@@ -338,7 +338,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-func TestPolicyActsAsTheTrainerDoes(t *testing.T) {
+func TestAPolicyActsAsTheTrainer(t *testing.T) {
 	d := trained(t)
 	p := must(d.Policy())(t)
 	path := filepath.Join(t.TempDir(), "p.paceline")
@@ -400,7 +400,7 @@ func TestPolicyActsAsTheTrainerDoes(t *testing.T) {
 	}
 }
 
-func TestBeginAgain(t *testing.T) {
+func TestBeginContinuesOrRestarts(t *testing.T) {
 	d := trained(t)
 	check(t, d.Run(0, 0))
 	s := d.Stats()
@@ -422,7 +422,7 @@ func TestBeginAgain(t *testing.T) {
 	}
 }
 
-func TestPushProtocol(t *testing.T) {
+func TestPushCallsOutOfOrderAreRefused(t *testing.T) {
 	mk := func(i int) (env.Env, error) { return newCounter(i), nil }
 	h := newHost(t, cartpole(func(c *Config) { c.NumEnvs = 2 }), vec.SameStep, mk)
 	says := func(err error, want string) {

@@ -10,14 +10,14 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-func TestDefaults(t *testing.T) {
+func TestDefaultsHaveTheirValues(t *testing.T) {
 	c := DefaultConfig()
 	if !math.IsNaN(c.LearningRateFinal) || c.BatchSize != 32 || c.Concurrent != settings.Auto || !slices.Equal(c.NetArch, []int{64, 64}) {
 		t.Errorf("%+v", c)
 	}
 }
 
-func TestSettingsThatDoNotGoTogether(t *testing.T) {
+func TestBadSettingsAreRefused(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
 		"actor: online, must be target or snapshot":        func(c *Config) { c.Actor = ActorOnline },
 		"batch_size: 64, must be at most buffer_size (50)": func(c *Config) { c.BatchSize, c.BufferSize = 64, 50 },
@@ -46,7 +46,7 @@ func TestOptimizerEpsIsAboveZero(t *testing.T) {
 	check(t, cfg.Set("optimizer_eps", ""))
 }
 
-func TestResolve(t *testing.T) {
+func TestResolveSetsDerivedSettings(t *testing.T) {
 	for _, x := range []struct {
 		edit   func(*Config)
 		actor  string
@@ -95,7 +95,7 @@ func TestResolve(t *testing.T) {
 
 // RL Zoo's CartPole keywords are 128 updates at 0.0023 in a row: with concurrent true 40 seeds
 // had a mean return of 341, with false 382.
-func TestConcurrentAuto(t *testing.T) {
+func TestConcurrentAutoDependsOnBurstsAndTau(t *testing.T) {
 	for _, x := range []struct {
 		edit func(*Config)
 		want settings.Switch
@@ -128,7 +128,7 @@ func TestConcurrentAuto(t *testing.T) {
 	}
 }
 
-func TestPresets(t *testing.T) {
+func TestPresetsHaveTheirValues(t *testing.T) {
 	for env := range tuned {
 		c := DefaultConfig()
 		check(t, Settings.Over(&c).Preset("tuned", env))

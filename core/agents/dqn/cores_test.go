@@ -31,7 +31,7 @@ func (c *crowd) compute() {
 	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
 	}
 	for range 20 {
-		runtime.Gosched() // let others in
+		runtime.Gosched() // let other goroutines run
 	}
 	// On a busy machine a helper may wake late.
 	for began := time.Now(); c.most.Load() < c.want && time.Since(began) < time.Millisecond; {
@@ -99,13 +99,13 @@ func allCores(t testing.TB, d *trial) {
 		}
 	}
 	for range d.m.Updates.Cores.Cores() + 1 {
-		d.m.Updates.Cores.Release(1) // also for the last goroutine
+		d.m.Updates.Cores.Release(1) // also releases the core of the last goroutine
 	}
-	<-last // else there would be one core too many until it ends
+	<-last // otherwise there is one core too many until the goroutine ends
 }
 
 // Exactly num_threads threads compute at once.
-func TestNumThreadsCompute(t *testing.T) {
+func TestExactlyNumThreadsCompute(t *testing.T) {
 	for name, edit := range fourModes {
 		for n := 1; n <= 3; n++ {
 			c := crowd{want: int64(n)}
@@ -133,7 +133,7 @@ func TestNumThreadsCompute(t *testing.T) {
 
 // Exactly num_threads threads compute at once where the host steps. During Act and Observe the main
 // thread counts as one; between the calls updates may use all cores.
-func TestNumThreadsComputeWhereTheHostSteps(t *testing.T) {
+func TestExactlyNumThreadsComputeIfTheHostSteps(t *testing.T) {
 	for _, concurrent := range []bool{true, false} {
 		for n := 1; n <= 3; n++ {
 			h := newHost(t, cartpole(func(c *Config) { c.Concurrent, c.NumThreads = settings.SwitchOf(concurrent), n }), vec.SameStep, makeWalk(1))
@@ -166,7 +166,7 @@ func TestNumThreadsComputeWhereTheHostSteps(t *testing.T) {
 				t.Error("an update began though the main thread has the only core")
 			}
 			if most := c.most.Load(); most != int64(n-1) {
-				t.Errorf("num_threads %d: %d threads computed beside the main thread", n, most)
+				t.Errorf("num_threads %d: %d threads computed during a call of the main thread", n, most)
 			}
 			h.d.m.Updates.Cores.Release(1)
 			check(t, h.d.Settle())
@@ -211,7 +211,7 @@ func TestMainThreadGetsACoreBetweenUpdates(t *testing.T) {
 
 // Close, Stop, deadlines, failing environments and reads share one core: no call waits for ever,
 // and no core is lost.
-func TestOneCoreHammer(t *testing.T) {
+func TestNoCallBlocksForEverOnOneCore(t *testing.T) {
 	rounds := 12
 	if testing.Short() {
 		rounds = 4
@@ -295,7 +295,7 @@ func TestNumThreadsChangesNothingWhereTheHostSteps(t *testing.T) {
 	}
 }
 
-func TestCores(t *testing.T) {
+func TestNumThreadsSetsCoresAndPool(t *testing.T) {
 	for n, want := range map[int]int{0: runtime.GOMAXPROCS(0), 1: 1, 5: 5} {
 		d := newDQN(t, cartpole(func(c *Config) { c.NumThreads = n }))
 		if got := fmt.Sprint(d.m.Updates.Cores.Cores(), d.m.Updates.Pool.Threads()); got != fmt.Sprint(want, want) {

@@ -33,7 +33,7 @@ func TestTrainSuiteOnGPU(t *testing.T) {
 
 // The place where minibatches are gathered, the number of minibatches drawn at a time and reads
 // change no bit.
-func TestReplayOnGPU(t *testing.T) {
+func TestReplayOnGPUChangesNoBit(t *testing.T) {
 	cudatest.Need(t)
 	for _, envs := range []int{1, 4} {
 		for name, c := range map[string]Config{
@@ -138,7 +138,7 @@ func TestAWindowOnGPUIsDrawnAtItsStart(t *testing.T) {
 
 // The driver has 8 connections. Streams of a run have one each, because streams that share a
 // connection wait for each other.
-func TestStreamsOnGPU(t *testing.T) {
+func TestARunOnGPUHasAtMostEightStreams(t *testing.T) {
 	cudatest.Need(t)
 	calls := cudatest.Calls(t, func() { newDQN(t, cartpole(onGPU("cuda"))) })
 	if n := calls["cuStreamCreateWithPriority"]; n < 4 || n > 8 {

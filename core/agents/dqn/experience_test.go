@@ -21,7 +21,7 @@ func refuses(t *testing.T, err error, text string) {
 
 // A run can go on with the experience of another run. Its weights, counts and random numbers stay,
 // and its episodes in progress are truncated.
-func TestExperienceAlone(t *testing.T) {
+func TestExperienceOfAnotherRunIsLoaded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.paceline")
 	from := newDQN(t, cartpole())
 	check(t, from.Run(700, 0))
@@ -34,10 +34,10 @@ func TestExperienceAlone(t *testing.T) {
 	check(t, to.LoadExperience(path))
 	after := must(to.Hashes())(t)
 	if after.Replay != loaded.Replay {
-		t.Error("not the same experience")
+		t.Error("the experience differs")
 	}
 	if after.Weights != before.Weights || after.Target != before.Target || to.Stats().Steps != stats.Steps || to.Stats().Updates != stats.Updates {
-		t.Error("more than experience was loaded")
+		t.Error("weights, counts or random numbers were loaded")
 	}
 	refuses(t, to.Run(10, 0), "begin with ResetEnvs")
 	refuses(t, to.Begin(10, 0), "ResetEnvs")
@@ -103,7 +103,7 @@ func TestExperienceEndsRandomSteps(t *testing.T) {
 
 // While random steps fill the memory, rollout/exploration_rate is 1. predict/exploration_rate is
 // the schedule's value, and 0 before the first run.
-func TestExplorationRateOfAFile(t *testing.T) {
+func TestExplorationRatesAfterALoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.paceline")
 	d := newDQN(t, cartpole())
 	check(t, d.Save(path, false))
@@ -135,7 +135,7 @@ func TestExplorationRateOfAFile(t *testing.T) {
 
 // A checkpoint saved between a load of experience and the next Begin leads to no step from an
 // observation of one run to one of the other run.
-func TestSavedAfterExperienceWasLoaded(t *testing.T) {
+func TestNoStepLeadsFromOneRunToAnother(t *testing.T) {
 	first, second := filepath.Join(t.TempDir(), "a.paceline"), filepath.Join(t.TempDir(), "b.paceline")
 	from := newDQN(t, cartpole())
 	check(t, from.Run(700, 0))
@@ -161,7 +161,7 @@ func TestSavedAfterExperienceWasLoaded(t *testing.T) {
 }
 
 // Latest shows the rows of environments that are stepped separately with the same actions.
-func TestLatestRound(t *testing.T) {
+func TestLatestHasTheRowsOfTheRound(t *testing.T) {
 	c := cartpole()
 	d := newDQN(t, c)
 	spec := d.Spec()
@@ -186,7 +186,7 @@ func TestLatestRound(t *testing.T) {
 			}
 		}
 		if string(rows.Obs) != string(expected.Obs) || string(rows.FinalObs) != string(expected.FinalObs) {
-			t.Fatal("other observations")
+			t.Fatal("the observations differ")
 		}
 	}
 	if ended == 0 {

@@ -119,7 +119,7 @@ func TestFailuresLoseNoTransition(t *testing.T) {
 		}
 	}
 	if lost < 24 {
-		t.Errorf("%d resets failed behind an end: the test shows little", lost)
+		t.Errorf("%d resets failed after an end: the test proves little", lost)
 	}
 }
 
@@ -146,7 +146,7 @@ func (s *spoilt) Update(theta, target *nn.Params, t *experience.Transitions, lr 
 }
 
 // An update whose gradient is not finite ends training with an error that names its step.
-func TestGradientThatIsNotFinite(t *testing.T) {
+func TestAGradientThatIsNotFiniteEndsTraining(t *testing.T) {
 	for _, clip := range []float64{0, 10} {
 		d := newDQN(t, cartpole(func(c *Config) { c.MaxGradNorm = clip }))
 		wrap(d, func(s nn.QStepper) nn.QStepper { return &spoilt{QStepper: s} })

@@ -30,6 +30,6 @@ func TestIdleThreadsSleep(t *testing.T) {
 	o.pause.Store(0)
 	time.Sleep(long)
 	if used := spent(t) - before; used > long/3 {
-		t.Errorf("%v of processor time while there was nothing to do", used)
+		t.Errorf("%v of processor time without work", used)
 	}
 }

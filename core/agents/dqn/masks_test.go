@@ -17,7 +17,7 @@ import (
 
 // In 100,000 steps no mode chooses a forbidden action, which the walks would refuse, also during
 // the warm-up.
-func TestNeverAForbiddenAction(t *testing.T) {
+func TestNoForbiddenActionIsChosen(t *testing.T) {
 	steps := int64(100_000)
 	if testing.Short() {
 		steps = 5_000
@@ -90,10 +90,10 @@ func TestMasksThatAllowNothingAreRefused(t *testing.T) {
 			twin.Round(t)
 		}
 		if terminated == 0 || mode == vec.SameStep && truncated == 0 {
-			t.Errorf("%v: %d terminations, %d truncations: the test shows nothing", mode, terminated, truncated)
+			t.Errorf("%v: %d terminations, %d truncations: the test proves nothing", mode, terminated, truncated)
 		}
 		if a, b := hashesOf(t, h.d), hashesOf(t, twin.d); a != b || !slices.Equal(h.Actions.Discrete, twin.Actions.Discrete) {
-			t.Errorf("%v: refused calls left something behind", mode)
+			t.Errorf("%v: refused calls changed the run", mode)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestRowsMustHaveMasksWhereTheyAreUsed(t *testing.T) {
 }
 
 // A run with masks does not load a file of a run without, and the other way round.
-func TestMasksShapeACheckpoint(t *testing.T) {
+func TestMasksMustAgreeWithTheCheckpoint(t *testing.T) {
 	paths := map[bool]string{}
 	trials := map[bool]*trial{}
 	for _, masks := range []bool{false, true} {
@@ -148,7 +148,7 @@ func TestMasksShapeACheckpoint(t *testing.T) {
 }
 
 // The memory of masks and of the second network is counted.
-func TestMemoryOfMasksAndDoubleQ(t *testing.T) {
+func TestMemoryOfMasksAndDoubleQIsCounted(t *testing.T) {
 	total := func(masks, double bool) (sum int64) {
 		d := must(newTrial(cartpole(func(c *Config) { c.Env, c.DoubleQ = "", double }), makeWalks(2, masks)))(t)
 		defer d.Close()

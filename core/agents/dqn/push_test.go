@@ -78,7 +78,7 @@ func filmConfig(edit ...func(*Config)) Config {
 
 // If observations turn out not to be stacks, inside a window and during updates, the result is that
 // of observations stored whole from the start.
-func TestChangeToWholeObservations(t *testing.T) {
+func TestChangingToWholeObservationsChangesNoResult(t *testing.T) {
 	for _, mode := range []vec.Autoreset{vec.SameStep, vec.NextStep} {
 		mk := makeFilm(func(i int, f *film) { f.liesAt = 60 + 7*i })
 		detect, whole := newHost(t, filmConfig(), mode, mk), newHost(t, filmConfig(func(c *Config) { c.FrameStack = 1 }), mode, mk)
@@ -156,7 +156,7 @@ func TestDeclaredFrameStackOfASteppedEnvironmentIsChecked(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if a, b := hashesOf(t, d), hashesOf(t, d); a != b {
-				t.Errorf("%s: two looks, two results", name)
+				t.Errorf("%s: two reads differ", name)
 			}
 		}
 		check(t, d.Run(0, 0))
@@ -169,7 +169,7 @@ func TestDeclaredFrameStackOfASteppedEnvironmentIsChecked(t *testing.T) {
 }
 
 // Episodes can be so short that their first and last observations need larger rings.
-func TestRingsGrowDuringUpdates(t *testing.T) {
+func TestGrowingRingsChangeNoResult(t *testing.T) {
 	for _, synchronized := range []bool{true, false} {
 		c := filmConfig(func(c *Config) { c.Synchronized, c.Window, c.NumThreads = synchronized, 90, 1 })
 		mk := makeFilm(func(i int, f *film) { f.declared, f.shortEpisode = 3, 1+i })
@@ -187,7 +187,7 @@ func TestRingsGrowDuringUpdates(t *testing.T) {
 			check(t, d.Begin(2000, 0))
 			check(t, d.Run(0, 0))
 			if d.m.Memory.Bytes() <= before {
-				t.Error("the rings did not grow: the test shows nothing")
+				t.Error("the rings did not grow: the test proves nothing")
 			}
 			return hashesOf(t, d)
 		}
@@ -240,7 +240,7 @@ func TestFirstObservationsAreChecked(t *testing.T) {
 }
 
 // A round that Act began and Observe did not end leaves no trace except its random numbers.
-func TestBeginBetweenActAndObserve(t *testing.T) {
+func TestBeginDiscardsTheRoundOfAct(t *testing.T) {
 	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
 	h.Begin(t, 1000)
 	for range 60 {
@@ -272,7 +272,7 @@ func TestBeginBetweenActAndObserve(t *testing.T) {
 }
 
 // A row that would only reset may begin an episode instead.
-func TestBeginWhileRowsReset(t *testing.T) {
+func TestBeginReplacesRowsThatReset(t *testing.T) {
 	h := newHost(t, cartpole(func(c *Config) { c.NumEnvs = 2 }), vec.NextStep, counters(func(c *counter) {
 		c.lengths = c.lengths[c.index:] // 3, 1, 4 ... and 1, 4 ...
 	}))
@@ -296,7 +296,7 @@ func TestBeginWhileRowsReset(t *testing.T) {
 	}
 }
 
-func TestRowsOfTheWrongSize(t *testing.T) {
+func TestRowsOfTheWrongSizeAreRefused(t *testing.T) {
 	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
 	h.Begin(t, 100)
 	for want, edit := range map[string]func(r *vec.Rows) *vec.Rows{
@@ -311,12 +311,12 @@ func TestRowsOfTheWrongSize(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		check(t, h.Vec.Step(h.Actions, h.Rows))
-		check(t, h.Observe()) // nothing was lost
+		check(t, h.Observe()) // no step was lost
 	}
 	short := *h.Rows
 	short.Obs = short.Obs[1:]
 	if err := h.d.Act(&short, h.Actions, 0); err == nil || err.Error() != "rows.Obs: 31, must be 32 (num_envs 4 times 8)" {
 		t.Error(err)
 	}
-	h.Round(t) // nothing was lost
+	h.Round(t) // no step was lost
 }

@@ -127,13 +127,13 @@ type naive struct {
 	envs        []*walk
 	obs         [][]byte
 	resetting   []bool
-	d, staged   [][]kept
+	d, staged   [][]transition
 	rate        func(steps int64) float64
 	epsilon     func(t int64) float64
 	episodeEnds int64
 }
 
-type kept struct {
+type transition struct {
 	obs, next  []byte
 	mask       []byte // allowed actions of next
 	action     int32
@@ -149,7 +149,7 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 	}
 	c.Policy = train.PolicyMLP
 	n := &naive{c: c, pushed: pushed, nextStep: nextStep, total: total, w: c.NumEnvs, copies: -1,
-		resetting: make([]bool, c.NumEnvs), d: make([][]kept, c.NumEnvs), staged: make([][]kept, c.NumEnvs),
+		resetting: make([]bool, c.NumEnvs), d: make([][]transition, c.NumEnvs), staged: make([][]transition, c.NumEnvs),
 		draws: rng.New(uint64(c.Seed), "replay", 0)}
 	e := must(makeWalks(c.Seed, c.ActionMasks)(0))(t)
 	spec := c.network(e.Spec())
@@ -320,7 +320,7 @@ func (n *naive) round(t *testing.T) {
 				}
 			}
 		}
-		x := kept{obs: slices.Clone(n.obs[i]), next: make([]byte, 8), action: action, version: actor.Updates}
+		x := transition{obs: slices.Clone(n.obs[i]), next: make([]byte, 8), action: action, version: actor.Updates}
 		reward, end, err := e.Step(action, x.next)
 		check(t, err)
 		x.reward, x.terminated, x.mask = reward, end&env.Terminated != 0, e.allowed()
@@ -476,7 +476,7 @@ func pushed(t *testing.T, r *rand.Rand, c Config, n *naive) {
 		check(t, h.Act())
 		if r.IntN(20) == 0 { // reads inside a round
 			if a, b := hashesOf(t, h.d), hashesOf(t, h.d); a != b {
-				t.Fatal("two looks, two results")
+				t.Fatal("two reads differ")
 			}
 		}
 		check(t, h.Vec.Step(h.Actions, h.Rows))

@@ -22,7 +22,7 @@ func counters(edit func(c *counter)) func(i int) (env.Env, error) {
 }
 
 // Each flag of Begin begins some things anew and leaves others.
-func TestBeginFlags(t *testing.T) {
+func TestBeginFlagsSelectWhatRestarts(t *testing.T) {
 	for _, flags := range []train.Flags{0, train.ResetTimesteps, train.ResetEnvs, train.ResetTimesteps | train.ResetEnvs} {
 		d := must(newTrial(cartpole(func(c *Config) { c.NumEnvs, c.LearningRateFinal = 2, 0 }), counters(func(c *counter) { c.lengths = []int{1000} })))(t)
 		check(t, d.Begin(300, 0))
@@ -87,7 +87,7 @@ func TestTwoRunsEqualOne(t *testing.T) {
 }
 
 // Cutting episodes again and again uses room in the rings that no step counts.
-func TestBeginManyTimes(t *testing.T) {
+func TestManyBeginsFitTheRings(t *testing.T) {
 	d := must(newTrial(filmConfig(func(c *Config) { c.LearningStarts, c.BatchSize = 20, 4; c.BufferSize = 40; c.Window = 6 }),
 		makeFilm(func(i int, f *film) { f.declared = 3 })))(t)
 	defer d.Close()
@@ -126,7 +126,7 @@ func TestLoadWithoutReplayAfterAStop(t *testing.T) {
 }
 
 // After a load with other periods everything goes on from the same counts.
-func TestLoadUnderOtherPeriods(t *testing.T) {
+func TestALoadUnderOtherPeriodsKeepsTheCounts(t *testing.T) {
 	for name, edit := range fourModes {
 		c := cartpole(edit, func(c *Config) { c.TrainFreq, c.GradientSteps = 2, 1 })
 		d := newDQN(t, c)
@@ -170,7 +170,7 @@ func TestLoadUnderOtherPeriods(t *testing.T) {
 }
 
 // The means of losses and episodes are correct.
-func TestStatsAfterLoad(t *testing.T) {
+func TestStatsAreCorrectAfterALoad(t *testing.T) {
 	d := trained(t)
 	path := filepath.Join(t.TempDir(), "a")
 	check(t, d.Save(path, true))
@@ -189,7 +189,7 @@ func TestStatsAfterLoad(t *testing.T) {
 }
 
 // The latest episodes do not depend on the length of calls.
-func TestEpisodesComeInOrder(t *testing.T) {
+func TestEpisodesAreInOrder(t *testing.T) {
 	var want []train.Episode
 	for _, threads := range []int{1, 3} {
 		for _, piece := range []int64{1, 3, 40} {
@@ -213,7 +213,7 @@ func TestEpisodesComeInOrder(t *testing.T) {
 }
 
 // A Config that was not filled in by Set is checked, too.
-func TestFieldsOutOfRange(t *testing.T) {
+func TestFieldsOutOfRangeAreRefused(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
 		"train_freq: 0, must be 1 to":                func(c *Config) { c.TrainFreq = 0 },
 		"batch_size: -3, must be 1 to 65536":         func(c *Config) { c.BatchSize = -3 },

@@ -25,7 +25,7 @@ func (r *recorder) Update(theta, target *nn.Params, t *experience.Transitions, r
 // The learning rate of an update of step t is that of the remaining progress 1 - t/end, where end
 // is that of the latest Begin. Epsilon's line also depends on this end and begins after the
 // warm-up: learning_starts counts once, and exploration_steps are absolute.
-func TestRatesOverSlices(t *testing.T) {
+func TestRatesFollowTheRemainingProgress(t *testing.T) {
 	for name, edit := range fourModes {
 		for _, absolute := range []int{0, 250} {
 			d := newDQN(t, cartpole(edit, func(c *Config) {
@@ -69,7 +69,7 @@ func TestRatesOverSlices(t *testing.T) {
 	}
 }
 
-func TestLines(t *testing.T) {
+func TestEpsilonAndRateAreLines(t *testing.T) {
 	c := DefaultConfig()
 	c.ExplorationSteps, c.ExplorationFinal = 100, 0.1
 	c.LearningRate, c.LearningRateFinal = 2, 0

@@ -51,12 +51,12 @@ func slow(d *trial, pause time.Duration) *slowUpdates {
 // pause is the time of an update in tests that wait for 100 updates, two seconds in all.
 const pause = 20 * time.Millisecond
 
-// behind fails the test if all updates that are due are done.
-func behind(t *testing.T, d *trial, after string) stats {
+// updatesLeft fails the test unless some due updates are left.
+func updatesLeft(t *testing.T, d *trial, after string) stats {
 	t.Helper()
 	s := d.Stats()
 	if s.Updates >= s.UpdatesDue {
-		t.Errorf("%s: nothing is left to do: %d updates of %d", after, s.Updates, s.UpdatesDue)
+		t.Errorf("%s: no update is left: %d updates of %d", after, s.Updates, s.UpdatesDue)
 	}
 	return s
 }
@@ -88,10 +88,10 @@ func TestStopAndDeadlineDoNotWaitForTheTrainer(t *testing.T) {
 			o := slow(d, pause)
 			check(t, d.Begin(1000, 0))
 			check(t, d.Run(0, 20*time.Millisecond))
-			behind(t, d, "a run of 20 ms")
+			updatesLeft(t, d, "a run of 20 ms")
 			go func() { time.Sleep(20 * time.Millisecond); d.Stop() }()
 			check(t, d.Run(0, 0))
-			s := behind(t, d, "a run with a Stop")
+			s := updatesLeft(t, d, "a run with a Stop")
 			path := filepath.Join(t.TempDir(), "a")
 			check(t, d.Save(path, true))
 			must(d.Policy())(t)
@@ -114,7 +114,7 @@ func TestStopAndDeadlineDoNotWaitForTheTrainer(t *testing.T) {
 }
 
 // In a host that runs in pieces, Ctrl-C comes between two calls of Run.
-func TestStopBetweenRuns(t *testing.T) {
+func TestAStopBetweenRunsEndsTheNextRun(t *testing.T) {
 	c := slowWindows()
 	whole := learn(t, c, 1000, offpolicy.Concurrently)
 	d := newDQN(t, c)
@@ -124,23 +124,23 @@ func TestStopBetweenRuns(t *testing.T) {
 	check(t, d.Run(0, time.Millisecond))
 	d.Stop()
 	hashesOf(t, d)
-	s := behind(t, d, "a look after a Stop")
+	s := updatesLeft(t, d, "a read after a Stop")
 	path := filepath.Join(t.TempDir(), "a")
 	check(t, d.Save(path, true))
 	check(t, d.Run(0, 0))
-	if now := behind(t, d, "the next run"); now.Steps != s.Steps {
+	if now := updatesLeft(t, d, "the next run"); now.Steps != s.Steps {
 		t.Errorf("%d steps after a Stop", now.Steps-s.Steps)
 	}
 	// The file records the Stop.
 	next := newDQN(t, c)
 	check(t, next.Load(path))
 	hashesOf(t, next)
-	behind(t, next, "a look after a load")
+	updatesLeft(t, next, "a read after a load")
 	// Stop also ends a read that waits.
 	check(t, d.Run(0, time.Millisecond))
 	go func() { time.Sleep(10 * time.Millisecond); d.Stop() }()
 	check(t, d.Settle())
-	behind(t, d, "a Settle with a Stop")
+	updatesLeft(t, d, "a Settle with a Stop")
 	o.pause.Store(0)
 	check(t, d.Run(0, 0)) // Stop ends this Run at once
 	check(t, d.Run(0, 0))
@@ -149,7 +149,7 @@ func TestStopBetweenRuns(t *testing.T) {
 	}
 }
 
-func TestStopWhereTheHostSteps(t *testing.T) {
+func TestStopEndsAWaitIfTheHostSteps(t *testing.T) {
 	c := slowWindows()
 	mk := func(i int) (env.Env, error) {
 		e, err := env.Make("CartPole-v1", nil)
@@ -167,7 +167,7 @@ func TestStopWhereTheHostSteps(t *testing.T) {
 			stopped++
 			s := h.d.Stats()
 			must(h.d.Policy())(t)
-			if now := behind(t, h.d, "a look after a Stop"); now.Updates > s.Updates+1 {
+			if now := updatesLeft(t, h.d, "a read after a Stop"); now.Updates > s.Updates+1 {
 				t.Errorf("%d updates were run after a Stop", now.Updates-s.Updates)
 			}
 			o.pause.Store(0)
@@ -200,7 +200,7 @@ func goroutines(t *testing.T, want int) {
 	t.Errorf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), want, buf[:runtime.Stack(buf, true)])
 }
 
-func TestCloseWhileRunning(t *testing.T) {
+func TestCloseEndsARun(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for name, edit := range fourModes {
 		c := slowWindows(edit)
@@ -219,7 +219,7 @@ func TestCloseWhileRunning(t *testing.T) {
 		}()
 		time.Sleep(30 * time.Millisecond)
 		check(t, d.Close())
-		behind(t, d, name+": Close")
+		updatesLeft(t, d, name+": Close")
 		if err := <-done; !errors.Is(err, fault.ErrClosed) {
 			t.Errorf("%s: the next run: %v", name, err)
 		}
@@ -267,7 +267,7 @@ func TestPanicsAreErrorsAndSpoilOneObject(t *testing.T) {
 	goroutines(t, before)
 }
 
-func TestPanicWhereTheHostSteps(t *testing.T) {
+func TestAPanicIsReturnedByEveryCallIfTheHostSteps(t *testing.T) {
 	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
 	slow(h.d, 0).panic.Store(true)
 	h.Begin(t, 100_000)
@@ -285,7 +285,7 @@ func TestPanicWhereTheHostSteps(t *testing.T) {
 }
 
 // After a panic in an environment this environment is reset, and the run goes on.
-func TestPanickingEnvironment(t *testing.T) {
+func TestAPanickingEnvironmentIsReset(t *testing.T) {
 	for name, edit := range fourModes {
 		var bad *panicker
 		d := must(newTrial(cartpole(edit, func(c *Config) { c.BufferSize, c.GradientSteps = 8000, 1 }), func(i int) (env.Env, error) {
@@ -304,7 +304,7 @@ func TestPanickingEnvironment(t *testing.T) {
 		}
 		// Reads give the same result every time, and every counted step is stored.
 		if a, b := hashesOf(t, d), hashesOf(t, d); a != b {
-			t.Errorf("%s: two looks, two results", name)
+			t.Errorf("%s: two reads differ", name)
 		}
 		check(t, d.Run(0, 0))
 		d.m.Memory.Flush()
@@ -327,7 +327,7 @@ func (p *panicker) Step(action int32, obs []byte) (float32, env.End, error) {
 	return p.Env.Step(action, obs)
 }
 
-func TestTwoCallsAtOnce(t *testing.T) {
+func TestASecondCallDuringARunIsRefused(t *testing.T) {
 	d := newDQN(t, cartpole())
 	asked := false
 	d.m.Watch = func(offpolicy.WindowEvent) { // inside a call
@@ -345,12 +345,12 @@ func TestTwoCallsAtOnce(t *testing.T) {
 	check(t, d.Begin(200, 0))
 	check(t, d.Run(0, 0))
 	if !asked {
-		t.Error("the test shows nothing")
+		t.Error("the test proves nothing")
 	}
 }
 
 // All calls that are allowed at any time, at the same time.
-func TestManyCallers(t *testing.T) {
+func TestConcurrentCallsChangeNoResult(t *testing.T) {
 	for name, edit := range fourModes {
 		t.Run(name, func(t *testing.T) {
 			d := newDQN(t, cartpole(edit, func(c *Config) { c.NumThreads, c.GradientSteps = 3, 1 }))
@@ -413,7 +413,7 @@ func TestManyCallers(t *testing.T) {
 			close(over)
 			callers.Wait()
 			if ran.Load() == 0 {
-				t.Error("no call got through: the test shows nothing")
+				t.Error("no call got through: the test proves nothing")
 			}
 			check(t, d.Run(0, time.Nanosecond)) // consumes the latest Stop
 			check(t, d.Run(4, 0))

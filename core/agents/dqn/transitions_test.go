@@ -52,7 +52,7 @@ func numbers(n int) []int64 {
 }
 
 // ReadTransitions returns the memory's transitions, and changes no bit of the run.
-func TestReadTransitions(t *testing.T) {
+func TestReadingTransitionsChangesNothing(t *testing.T) {
 	read, quiet := newDQN(t, cartpole()), newDQN(t, cartpole())
 	for range 5 {
 		check(t, read.Run(170, 0))
@@ -77,7 +77,7 @@ func TestReadTransitions(t *testing.T) {
 
 // Transitions that are added before or during a run are visible at once. The run with them is a
 // function of the seed, for any number of threads, also after a save and a load.
-func TestAddTransitions(t *testing.T) {
+func TestAddedTransitionsAreVisibleAtOnce(t *testing.T) {
 	run := func(threads int, cut bool, edit func(*Config)) Hashes {
 		c := cartpole(edit, func(c *Config) { c.NumThreads = threads })
 		d := newDQN(t, c)
@@ -153,11 +153,11 @@ func TestAddedTransitionsCutNoEpisode(t *testing.T) {
 		}
 	}
 	if want := contents(without.m.Memory); !reflect.DeepEqual(own, want) {
-		t.Errorf("%d transitions of the run beside those that were added, want %d, or others", len(own), len(want))
+		t.Errorf("%d transitions besides the added ones, want those of %d", len(own), len(want))
 	}
 }
 
-func TestTransitionsThatAreRefused(t *testing.T) {
+func TestBadTransitionsAreRefused(t *testing.T) {
 	d := newDQN(t, cartpole())
 	spec := *d.Spec()
 	x := rowsOf(spec, 2)

@@ -42,7 +42,7 @@ func waiting(t *testing.T, nap, inStep *atomic.Int64, edits ...func(*Config)) *t
 
 // While steps wait, the trainer thread has the only core: most updates begin while several
 // environments are inside a step.
-func TestTrainerComputesWhileStepsWait(t *testing.T) {
+func TestUpdatesRunWhileStepsWait(t *testing.T) {
 	const nap, rounds = 20 * time.Millisecond, 20
 	for _, synchronized := range []bool{true, false} {
 		var length, inStep atomic.Int64

@@ -9,7 +9,7 @@ import (
 )
 
 // The defaults are those of Stable-Baselines3's PPO.
-func TestDefaultsAreStableBaselines3s(t *testing.T) {
+func TestDefaultsEqualStableBaselines3(t *testing.T) {
 	cfg := must(train.NewConfig("ppo"))(t)
 	for name, want := range map[string]string{
 		"policy": "auto", "learning_rate": "0.0003", "n_steps": "2048", "batch_size": "64", "n_epochs": "10", "gamma": "0.99",
@@ -25,7 +25,7 @@ func TestDefaultsAreStableBaselines3s(t *testing.T) {
 }
 
 // Every preset runs without a notice, and has as many updates as its source.
-func TestPresets(t *testing.T) {
+func TestPresetsHaveTheUpdatesOfTheirSources(t *testing.T) {
 	updates := map[string]int{"fast": 3 * 8, "sb3": 10 * 256, "cleanrl": 4 * 4, "stooke_abbeel": 4 * 4}
 	for _, p := range Settings.Presets() {
 		envs := p.Envs
@@ -55,7 +55,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-func TestRefusalsAndNotices(t *testing.T) {
+func TestBadSettingsAreRefusedOrNoticed(t *testing.T) {
 	settings := func(edit func(*Config)) *Config {
 		c := *Settings.Defaults().Struct().(*Config)
 		c.NumEnvs, c.NSteps = 4, 16

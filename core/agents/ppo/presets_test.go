@@ -7,8 +7,8 @@ import (
 )
 
 // Settings that differ from the defaults, which are Stable-Baselines3's
-// (TestDefaultsAreStableBaselines3s).
-func TestPresetsHaveTheirSourcesValues(t *testing.T) {
+// (TestDefaultsEqualStableBaselines3).
+func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 	// CleanRL's ppo.py: 4 environments x 128, lr 2.5e-4 to 0, Adam eps 1e-5, 4 epochs x 4
 	// minibatches, clip .2 of ratios and values (the larger error), value 1/2 x .5, entropy .01,
 	// lambda .95, clip .5, advantages normalised in each minibatch, target_kl after an epoch, two

@@ -13,7 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// blind is a walk whose reset may show NaN.
+// blind is a walk whose next reset writes NaN if nan is set.
 type blind struct {
 	*traintest.Walk
 	nan *atomic.Bool
@@ -27,9 +27,9 @@ func (b *blind) Reset(obs []byte) error {
 	return err
 }
 
-// If a reset during an update fails or shows NaN, the call in which it happens returns the error,
-// also if the update is not over. The run goes on.
-func TestResetsThatFailDuringAnUpdate(t *testing.T) {
+// If a reset during an update fails or writes NaN, the call that resets returns the error, also if
+// the update is unfinished. The run continues.
+func TestFailedResetsDuringAnUpdateAreReturned(t *testing.T) {
 	for what, call := range map[string]func(tr *train.Trainer) error{
 		"run":    func(tr *train.Trainer) error { return tr.Run(0, 10*time.Millisecond) },
 		"settle": func(tr *train.Trainer) error { return tr.Settle(10 * time.Millisecond) },

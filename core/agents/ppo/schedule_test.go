@@ -24,7 +24,7 @@ func (r recorder) Update(p *nn.Params, b nn.Batch, rate float64, report *nn.Repo
 // Learning rate and clip range of an update at step t are those of the remaining progress 1 -
 // t/end, where end is that of the latest Begin. In a run of one rollout both are 0, as in
 // Stable-Baselines3, and both are reported.
-func TestRatesOverSlices(t *testing.T) {
+func TestRatesFollowTheRemainingProgress(t *testing.T) {
 	c := *Settings.Defaults().Struct().(*Config)
 	c.NetArchPi, c.NetArchVf, c.NSteps, c.BatchSize, c.NEpochs, c.NumEnvs = []int{8}, []int{8}, 8, 16, 1, 4
 	cfg := configOf(t, c)

@@ -30,7 +30,7 @@ func subject(edit map[string]string) traintest.Subject {
 // The suite of every method, with various settings.
 func TestSuite(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
-		"as it is":                 {},
+		"defaults":                 {},
 		"one minibatch":            {"batch_size": "28", "n_epochs": "1", "normalize_advantage": "false"},
 		"values clipped, schedule": {"clip_range_vf": "0.1", "clip_range_vf_largest": "true", "clip_range_schedule": "0:0.3,1:0", "learning_rate_final": "0"},
 		"target_kl, rmsprop":       {"target_kl": "0.01", "target_kl_check": "epoch", "use_rms_prop": "true", "trunk": "shared"},
@@ -52,7 +52,7 @@ func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "Tes
 
 // A trainer inside an epoch loads a file saved inside the epoch of the same number, of another seed
 // and with a hole in the rollout. It goes on with the loaded order.
-func TestLoadIntoAnEpochOfTheSameNumber(t *testing.T) {
+func TestALoadReplacesAnEpochOfTheSameNumber(t *testing.T) {
 	start := func(seed int, fails bool) *train.Trainer {
 		c := *Settings.Defaults().Struct().(*Config)
 		c.NetArchPi, c.NetArchVf, c.NSteps, c.BatchSize, c.NEpochs, c.NumEnvs, c.Seed = []int{8}, []int{8}, 7, 6, 3, 3, seed
@@ -103,7 +103,7 @@ func TestLoadIntoAnEpochOfTheSameNumber(t *testing.T) {
 
 // If an epoch's last minibatches have no step, target_kl is compared with the divergence of an
 // earlier minibatch, which a checkpoint holds.
-func TestLoadBeforeMinibatchesWithoutSteps(t *testing.T) {
+func TestALoadKeepsTheDivergenceOfEarlierMinibatches(t *testing.T) {
 	for _, limit := range []float64{1e-5, 1e6} {
 		start := func(seed int) (*train.Trainer, *traintest.HookedStepper) {
 			c := *Settings.Defaults().Struct().(*Config)

@@ -10,7 +10,7 @@ import (
 )
 
 // Every preset runs without a notice, and has as many updates as its source.
-func TestPresets(t *testing.T) {
+func TestPresetsHaveTheUpdatesOfTheirSources(t *testing.T) {
 	updates := map[string]int{"pqn": 2 * 32, "pqn_cleanrl": 4 * 4}
 	for _, p := range Settings.Presets() {
 		envs := p.Envs
@@ -34,7 +34,7 @@ func TestPresets(t *testing.T) {
 }
 
 // The defaults are the authors' settings, except the number of environments.
-func TestDefaultsAreTheAuthors(t *testing.T) {
+func TestDefaultsEqualTheAuthorsSettings(t *testing.T) {
 	cfg := must(train.NewConfig("pqn"))(t)
 	for _, row := range authors {
 		if got := must(cfg.Get(row[0]))(t); got != row[1] && row[0] != "num_envs" && row[0] != "layer_norm_eps" {
@@ -44,7 +44,7 @@ func TestDefaultsAreTheAuthors(t *testing.T) {
 }
 
 // The network has a norm after every layer except the head.
-func TestNetworks(t *testing.T) {
+func TestEveryLayerExceptTheHeadHasANorm(t *testing.T) {
 	image := env.Spec{Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Action: env.ActionSpec{N: 6}}
 	for _, c := range []struct {
 		norm    string
@@ -76,7 +76,7 @@ func TestLossCoefIsAboveZero(t *testing.T) {
 }
 
 // Epsilon falls over exploration_fraction of the steps up to the end of the latest Begin.
-func TestEpsilonOverSlices(t *testing.T) {
+func TestEpsilonFollowsTheRemainingProgress(t *testing.T) {
 	c := *Settings.Defaults().Struct().(*Config)
 	c.NetArch, c.NSteps, c.BatchSize, c.NumEnvs = []int{8}, 4, 16, 4
 	c.ExplorationInitial, c.ExplorationFinal, c.ExplorationFraction = 1, 0.2, 0.9

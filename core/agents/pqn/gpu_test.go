@@ -12,7 +12,7 @@ import (
 func init() { cudatest.Start() }
 
 // The suite passes on a GPU.
-func TestOnGPU(t *testing.T) {
+func TestSuiteOnGPU(t *testing.T) {
 	cudatest.Need(t)
 	traintest.OnGPU(t, subject(nil))
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Values of the sources, and other settings that differ from the defaults.
-func TestPresetsHaveTheirSourcesValues(t *testing.T) {
+func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 	// purejaxql's pqn_atari.py and config/alg/pqn_atari.yaml: 128 environments x 32, 2 epochs x 32
 	// minibatches, lambda .65, RAdam 2.5e-4 constant, clip 10, epsilon 1 to .001 over a tenth,
 	// flax's LayerNorm (over channels, eps 1e-6), he-normal weights, half of the squared error,

@@ -38,7 +38,7 @@ func (w watched) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) erro
 
 // The advantage of a step is the sum of discounted rewards up to its episode's end, minus the mean
 // of these sums. Steps whose episode has not ended have weight 0.
-func TestReturns(t *testing.T) {
+func TestAdvantagesAreDiscountedReturns(t *testing.T) {
 	c := config(t, map[string]string{"num_envs": "3", "n_steps": "20", "gamma": "0.9"})
 	tr := traintest.NewTrainer(t, c, traintest.MakeWalk(1))
 	r, batches := tr.Method().(*Reinforce), 0
@@ -63,7 +63,7 @@ func TestReturns(t *testing.T) {
 			}
 		}
 		if int(n) == len(rows.Ends) {
-			t.Error("every episode has ended: the test shows nothing")
+			t.Error("every episode has ended: the test proves nothing")
 		}
 	}}
 	if err := tr.Run(600, 0); err != nil || batches < 5 {
@@ -104,7 +104,7 @@ func meanReturn(t *testing.T, seed int, rate string) float64 {
 }
 
 // A policy that ignores the goal has a mean return of 0.
-func TestLearns(t *testing.T) {
+func TestReinforceLearnsTheCorridor(t *testing.T) {
 	for seed := range 3 {
 		untrained, trained := meanReturn(t, seed, "0"), meanReturn(t, seed, "0.01")
 		if t.Logf("seed %d: %v untrained, %v trained", seed, untrained, trained); untrained > 0.5 || trained < 0.9 {

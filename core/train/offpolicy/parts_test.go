@@ -72,7 +72,7 @@ func TestSavedCountsAreChecked(t *testing.T) {
 		shorter.Window, shorter.TargetInterval = 8, 8
 		c.LoadedBy(concurrent || err != nil, shorter)
 		if err := c.Check(envs); err != nil || due == c.Clock.Due {
-			t.Errorf("%s: with a shorter window: %v", name, err)
+			t.Errorf("%s: under a shorter window: %v", name, err)
 		}
 		type saved = offpolicy.SavedClock
 		for k, forge := range []func(*saved){
