@@ -95,11 +95,11 @@ func TestEarlyStepsAreRecordedInTheirRound(t *testing.T) {
 // every step that was taken is recorded.
 func TestFailuresInTwoGroupsLoseNoStep(t *testing.T) {
 	for _, waits := range []bool{false, true} {
-		for _, ill := range []int{1, 4} {
+		for _, failing := range []int{1, 4} {
 			for _, how := range []string{"error", "panic"} {
 				x := makeTrial(t, 6, 2, kind{waits: waits, groups: 2})
 				calls := 0
-				x.walks[ill].BeforeStep = func() error {
+				x.walks[failing].BeforeStep = func() error {
 					switch calls++; {
 					case calls%5 != 0:
 						return nil
@@ -132,10 +132,10 @@ func TestFailuresInTwoGroupsLoseNoStep(t *testing.T) {
 					made += walk.Taken.Load()
 				}
 				if failed < 8 || x.journal.steps() != made || taken != made {
-					t.Errorf("environment %d, waits %v, %s: %d failures; %d steps recorded, %d counted, the environments took %d", ill, waits, how, failed, x.journal.steps(), taken, made)
+					t.Errorf("environment %d, waits %v, %s: %d failures; %d steps recorded, %d counted, the environments took %d", failing, waits, how, failed, x.journal.steps(), taken, made)
 				}
-				if (ahead > 0) != (ill == 4) {
-					t.Errorf("environment %d: %d rounds were in progress at a failure", ill, ahead)
+				if (ahead > 0) != (failing == 4) {
+					t.Errorf("environment %d: %d rounds were in progress at a failure", failing, ahead)
 				}
 			}
 		}

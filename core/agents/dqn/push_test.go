@@ -25,7 +25,7 @@ type film struct {
 	declared     int
 	liesAt       int
 	liesOnce     bool
-	shortEpisode int // on average the episode ends after so many steps
+	shortEpisode int // mean number of steps in an episode
 	step         int
 	obs          []byte
 }

@@ -29,7 +29,7 @@ type slowUpdates struct {
 
 func (s *slowUpdates) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
 	if s.panic.Load() {
-		panic("the optimiser is ill")
+		panic("the optimiser is broken")
 	}
 	if s.before != nil {
 		s.before()

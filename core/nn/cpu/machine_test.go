@@ -70,13 +70,13 @@ func TestMachineEqualsTapeMachine(t *testing.T) {
 	}
 }
 
-// moody fails or panics on request.
-type moody struct{ mood string }
+// failingOp fails or panics on request.
+type failingOp struct{ failure string }
 
-func (o *moody) String() string { return "moody" }
+func (o *failingOp) String() string { return "failingOp" }
 
-func (o *moody) Do(in ...G.Value) (G.Value, error) {
-	switch o.mood {
+func (o *failingOp) Do(in ...G.Value) (G.Value, error) {
+	switch o.failure {
 	case "panic":
 		panic("no")
 	case "error":
@@ -85,8 +85,8 @@ func (o *moody) Do(in ...G.Value) (G.Value, error) {
 	return in[0], nil
 }
 
-// moodyMachine returns a machine that passes a leaf of two numbers through ops.
-func moodyMachine(ops ...runner) *machine {
+// opMachine returns a machine that passes a leaf of two numbers through ops.
+func opMachine(ops ...runner) *machine {
 	g := G.NewGraph()
 	x := tensor.New(tensor.WithShape(2), tensor.WithBacking([]float32{1, 2}))
 	m := &machine{nodes: []*G.Node{G.NewVector(g, tensor.Float32, G.WithShape(2), G.WithName("x"), G.WithValue(x))}, leaves: []int{0}}
@@ -98,15 +98,15 @@ func moodyMachine(ops ...runner) *machine {
 }
 
 func TestFailedOpsAreReported(t *testing.T) {
-	op := &moody{}
-	m := moodyMachine(op)
-	for _, c := range []struct{ mood, want string }{
-		{"panic", "nn: moody: panic: no"}, {"error", "will not"}, {"", ""},
+	op := &failingOp{}
+	m := opMachine(op)
+	for _, c := range []struct{ failure, want string }{
+		{"panic", "nn: failingOp: panic: no"}, {"error", "will not"}, {"", ""},
 	} {
-		op.mood = c.mood
+		op.failure = c.failure
 		switch err := m.RunAll(); {
 		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("mood %q: error %v, want %q", c.mood, err, c.want)
+			t.Errorf("failure %q: error %v, want %q", c.failure, err, c.want)
 		}
 	}
 	if got := floats(m.values[1]); got[0] != 1 || got[1] != 2 {
@@ -117,9 +117,9 @@ func TestFailedOpsAreReported(t *testing.T) {
 func BenchmarkMachine(b *testing.B) { // the cost of a run without its ops
 	var ops []runner
 	for range 10 {
-		ops = append(ops, &moody{})
+		ops = append(ops, &failingOp{})
 	}
-	m := moodyMachine(ops...)
+	m := opMachine(ops...)
 	b.ReportAllocs()
 	for b.Loop() {
 		nntest.Check(b, m.RunAll())

@@ -15,7 +15,7 @@ from collections import namedtuple
 import features
 from asm import CTRLPF, JAMS, VBLANK, VSYNC, Program, Random, addressing
 
-# cuts are the addresses at which reduce.py can cut the program; frame is the target of the jump at a cut.
+# cuts: addresses at which reduce.py can cut the program. frame: the jump's target at a cut.
 Cartridge = namedtuple("Cartridge", "seed kind host image cuts frame", defaults=((), 0))
 
 # The RAM bytes that each host's rule reads, with values that end no game and score nothing.

@@ -158,9 +158,10 @@ def compare(ours, theirs, path, frames, seed=1, settings=None, choices=minimal, 
 
 
 def compare_restored(ours, theirs, path, frames, seed=1, before=600):
-    """Saves our side after up to `before` acts, restores it in another machine, and continues the comparison.
+    """Saves our side after up to `before` acts and restores it in another machine.
 
-    The state is pickled, and the other machine has played different acts before.
+    The comparison continues there. The state is pickled, and the other machine has played different
+    acts before.
     """
     settings = {"random_seed": seed, "repeat_action_probability": 0.0}
 
@@ -197,7 +198,7 @@ def run_duel(ours, theirs, path, settings, play, setup=None, colours=50):
 
 
 def observations(env, console, acts, seed=1):
-    """Plays an AtariVectorEnv of one environment and our console, and returns the differences of their observations."""
+    """Returns the differences of the observations of AtariVectorEnv and of our console."""
     from paceline import _lib
 
     screen, observed = _lib.lib().paceline_console_screen, Image((84, 84))

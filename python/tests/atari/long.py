@@ -144,7 +144,7 @@ def main(arguments=None):
 
 
 def silence_stderr():
-    """Silences ale-py, which writes to the standard error in every logger mode. Python keeps its own stream."""
+    """Silences ale-py, which writes to standard error in every logger mode. Python keeps its stream."""
     sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

@@ -63,7 +63,7 @@ def test_a_state_restored_in_another_machine_continues_the_same(ours, theirs, ro
     assert compare_restored(ours, theirs, roms[game], 100).difference is None
 
 
-# ale-py's averages of colours that PAL loses come from uninitialised memory, so 301 lines are not averaged.
+# ale-py averages lost PAL colours from uninitialised memory, so 301 lines are not averaged.
 @pytest.mark.parametrize(
     "lines, averaging",
     [(262, False), (263, False), (300, False), (301, False), (262, True), (263, True), (300, True)],

@@ -48,10 +48,11 @@ def test_wild_images_jam_only_in_every_fifth_image():
 
 
 def timed(cycles, pad):
-    """A cartridge that measures delay(cycles) with the timer. pad moves the code within its page."""
+    """Measures delay(cycles) with the timer. pad moves the code within its page."""
     cart = Cart(Random(1), "tetris")
     cart.frame(10).emit(*[0xEA] * pad)
-    # A store and a read both happen in their last cycle: the delay and the read's 4 cycles are between them.
+    # A store and a read happen in their last cycle: the delay and the read's 4 cycles separate
+    # them.
     cart.set(0x0294, 250).delay(cycles).read(0x0284).sta(0xD0)
     return cart.wsync(100).jmp("frame").image(Random(1))
 

@@ -31,7 +31,7 @@ def make(tiny: bool, device: str) -> Any:
 
 
 def milliseconds(model: Any, rows: int, calls: int, more: Callable[[], bool]) -> list[float]:
-    """Returns the times of up to `calls` calls. After 10 calls it stops as soon as more() is false."""
+    """Returns the times of up to `calls` calls. After 10 calls it stops once more() is false."""
     import numpy as np
 
     obs = np.stack([model.observation_space.sample() for _ in range(rows)])

@@ -149,7 +149,7 @@ class Machine:
         return Step(label or name, command, folder=self.here / "go" / name, env=env, **more)
 
     def go_each(self, name: str, names: Sequence[str], part: str = "", *options: str, **more: Any) -> list[Step]:
-        """Top-level Go tests in separate processes: a process that lost the GPU cannot use it again."""
+        """Top-level Go tests in separate processes: a process that lost the GPU cannot use it."""
         return [self.go(name, f"^{test}${part}", *options, label=f"{name}.{test}", limit=240.0, **more) for test in names]
 
     def tests(self, name: str) -> list[str]:
@@ -216,7 +216,7 @@ def go_methods(m: Machine) -> list[Step]:
 
 
 def nodes(m: Machine) -> list[Step]:
-    """Measures the time of each kernel of an update: by launches in a row, and with ncu if installed."""
+    """Measures each kernel of an update, by launches in a row, and with ncu if installed."""
     file = m.out / "nodes.figures.json"
     steps = [m.go("gpu", "^TestNodes$", figures=file, env={"PACELINE_FIGURES": str(file)}, label="nodes")]
     tool = shutil.which("ncu", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")

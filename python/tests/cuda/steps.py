@@ -94,7 +94,7 @@ def first_failure(text: str) -> str:
 
 
 def parse_go(text: str) -> dict[str, Any]:
-    """Parses the output of Go tests with -test.v: numbers of passes and failures, reasons of skips."""
+    """Parses the output of Go tests with -test.v: passes, failures, and reasons of skips."""
     passed = failed = 0
     skipped: dict[str, str] = {}
     said: dict[str, str] = {}
