@@ -213,7 +213,7 @@ def compare(case: str, name: str, policy: str, env: Any, seed: int) -> bool:
 def main() -> int:
     vector: dict[str, Any] = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": AutoresetMode.SAME_STEP}}
     near = []
-    # the warning that batch_size is cut to a rollout
+    # ignore the warning that batch_size is cut to a rollout
     warnings.simplefilter("ignore", paceline.PacelineWarning)
     for seed, case in itertools.product(range(1, 4), CASES):
         short = gymnasium.make_vec("CartPole-v1", num_envs=8, max_episode_steps=15, **vector)

@@ -50,8 +50,8 @@ def test_hours_are_extrapolated_to_50_million_steps():
         # Steps compute, as in TestLimits of core/bench: two updates of 6 ms on two cores, or 10 ms
         # on one, during eight steps.
         (21, 42, 2, 10 / 6, 31),
-        # Acting takes 2 ms of one core, in which 2/10 of an update is done. The rest of the update
-        # takes 6 ms on two cores.
+        # Acting takes 2 ms of one core, in which 2/10 of an update is done. The other 1.8 updates
+        # take 6 ms each on two cores.
         (2, 2, 2, 10 / 6, 2 + 1.8 * 6),
         # A GPU's updates take the same time for any number of cores, one core does all work in
         # sequence, or samplers are slowest.
