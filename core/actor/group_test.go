@@ -235,8 +235,8 @@ func compare(t *testing.T, name string, x *trial, steps func(i int) int, got []a
 	}
 }
 
-// Rounds, joint or with one row at a time, and runs without lockstep give each sink the calls of a
-// plain loop over its environment, for any number of threads.
+// Every sink gets the calls of a plain loop over its environment, for any number of threads. This
+// holds for joint rounds, rounds of single rows, and runs without lockstep.
 func TestRoundsAndRunsEqualPlainLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for k := range 48 {
@@ -276,8 +276,8 @@ func TestRoundsAndRunsEqualPlainLoops(t *testing.T) {
 	}
 }
 
-// A run that is ended early ends with the furthest round that has begun: all rows have the same
-// number of steps, and no further round was begun.
+// A run that is ended early ends with the furthest round that has begun. All rows then have the
+// same number of steps.
 func TestRunEndsWithARound(t *testing.T) {
 	for k := range 20 {
 		x := makeTrial(t, 4, 3, kind{waits: k%2 == 1})

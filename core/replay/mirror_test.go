@@ -140,9 +140,8 @@ func TestMirrorCopiesNewFramesOnce(t *testing.T) {
 	}
 }
 
-// The rings' memory is registered in pieces of whole pages, up to the last copied frame, and is
-// never registered while it moves or is unmapped. Memory that cannot be registered is copied as
-// well.
+// The rings' memory is registered in whole pages, up to the last copied frame. It is never
+// registered while it moves or is unmapped. Memory that cannot be registered is copied as well.
 func TestMirrorRegistersCopiedFrames(t *testing.T) {
 	if !offHeap {
 		t.Skip("left out: the rings lie on Go's heap")

@@ -295,8 +295,8 @@ func TestWholeObservationsAreSavedAndLoaded(t *testing.T) {
 	}
 }
 
-// Numbers that no memory writes are refused, whatever the checksum: an index could leave the ring,
-// an update could use an action that does not exist, and a step could find no segment.
+// Numbers that no memory writes are refused, whatever the checksum. Otherwise an index could leave
+// the ring, an action could be invalid, or a step could have no segment.
 func TestForgedNumbersAreRefused(t *testing.T) {
 	a := must(New(saveConfig()))
 	defer a.Close()

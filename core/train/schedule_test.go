@@ -92,8 +92,8 @@ type rated struct{ Curve Curve }
 
 var rates = settings.New[rated]("rated", []settings.Setting{CurveOf("learning_rate", 1e3, "none", func(c *rated) *Curve { return &c.Curve })}, nil)
 
-// The learning rate at a step is the curve's value at that share of the run, also if points lie
-// between steps or two points bracket a jump of less than a step.
+// The learning rate at a step is the curve's value at that share of the run. This also holds if
+// points lie between steps or two points bracket a jump of less than a step.
 func TestRateFollowsTheCurve(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {

@@ -24,9 +24,9 @@ func TestSuiteOnGPU(t *testing.T) {
 	})
 }
 
-// An update with V-trace is two launches (log pi and V of the group's rows, then the step), and one
-// launch for each forward pass of the observations after these rows. It uploads the rounds since
-// the previous update, and no observation twice.
+// A V-trace update has two launches: log pi and V of the group's rows, and then the step. Each
+// forward pass of the observations after these rows is a further launch. An update uploads the
+// rounds since the previous update, and no observation twice.
 func TestAVTraceUpdateOnGPUIsFewLaunches(t *testing.T) {
 	cudatest.Need(t)
 	const envs, nSteps, steps = 4, 8, 2

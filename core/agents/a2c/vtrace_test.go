@@ -185,8 +185,9 @@ func (s *counting) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) er
 	return s.Stepper.Update(p, b, lr, r)
 }
 
-// check compares the steps that the library has learned from with those of the twin: each step
-// equally often, and if it was in all windows of its group, n_steps / (groups * steps) times.
+// check compares the steps that the library has learned from with those of the twin. Both learn
+// from each step equally often. They learn from a step that was in all windows of its group n_steps
+// / (groups * steps) times.
 func (s *counting) check(w *windowTwin) {
 	w.t.Helper()
 	times, have := w.c.NSteps/(w.c.VTraceGroups*w.c.VTraceSteps), map[*traintest.Step]int{}
@@ -220,8 +221,8 @@ func (s *counting) check(w *windowTwin) {
 	}
 }
 
-// With built-in and pushed environments updates follow the definition of V-trace, and each step of
-// a full window is learned from exactly n_steps / (groups * steps) times.
+// Updates follow the definition of V-trace, with built-in and pushed environments. Each step of a
+// full window is learned from exactly n_steps / (groups * steps) times.
 func TestVTraceFollowsItsDefinition(t *testing.T) {
 	for k := range 45 {
 		r := rand.New(rand.NewPCG(2, uint64(k)))

@@ -133,8 +133,8 @@ func TestExplorationRatesAfterALoad(t *testing.T) {
 	}
 }
 
-// A checkpoint saved between a load of experience and the next Begin leads to no step from an
-// observation of one run to one of the other run.
+// A checkpoint may be saved between a load of experience and the next Begin. No step then leads
+// from an observation of one run to an observation of the other.
 func TestNoStepLeadsFromOneRunToAnother(t *testing.T) {
 	first, second := filepath.Join(t.TempDir(), "a.paceline"), filepath.Join(t.TempDir(), "b.paceline")
 	from := newDQN(t, cartpole())

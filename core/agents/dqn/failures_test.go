@@ -82,7 +82,7 @@ func (u *unsure) Step(action int32, obs []byte) (float32, env.End, error) {
 func (u *unsure) Close() error { return nil }
 
 // D has every transition of the environments, and each is counted as a step, also if a step or a
-// reset fails; an episode's last transition is stored although the reset after it failed.
+// reset fails. If the reset after an episode fails, the episode's last transition is stored.
 func TestFailuresLoseNoTransition(t *testing.T) {
 	lost := 0
 	for name, edit := range fourModes {

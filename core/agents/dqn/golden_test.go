@@ -82,8 +82,8 @@ func rowNames(isa string, runs []run) string {
 	return strings.Join(names, "; ")
 }
 
-// No bit of training has changed since the golden file was written, on any path that this machine
-// can run; with -short, on the path in use.
+// No bit of training has changed since the golden file was written. The test runs every path of
+// this machine, and with -short only the path in use.
 func TestGoldenHashes(t *testing.T) {
 	golden, before := goldenRows(t), kernel.ISA()
 	defer func() { check(t, kernel.Use(before)) }()

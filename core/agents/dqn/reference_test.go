@@ -200,8 +200,8 @@ func (n *naive) flush() {
 	}
 }
 
-// isDue reports whether another update is due at t: gradient_steps updates are due at every
-// multiple of train_freq; in concurrent training they are spread over the window.
+// isDue reports whether another update is due at t. gradient_steps updates are due at every
+// multiple of train_freq. Concurrent training spreads them over the window.
 func (n *naive) isDue() bool {
 	bursts := func(t int64) (u int64) {
 		for ; t >= int64(n.c.TrainFreq); t -= int64(n.c.TrainFreq) {
@@ -404,8 +404,8 @@ func randomConfig(r *rand.Rand) Config {
 	return c
 }
 
-// Every mode is Algorithm 1, for periods that do not divide each other, with built-in and pushed
-// environments, and wherever a run is cut into pieces, read, stopped or saved.
+// Every mode is Algorithm 1, with built-in and pushed environments. The periods do not divide each
+// other. The run is cut into pieces, read, stopped and saved at any step.
 func TestEveryModeIsAlgorithm1(t *testing.T) {
 	for k := range traintest.Times(150, 60) {
 		r := rand.New(rand.NewPCG(1, uint64(k)))

@@ -101,8 +101,8 @@ func TestManyBeginsFitTheRings(t *testing.T) {
 	}
 }
 
-// After a load without experience the memory is filled before an update draws from it, also if Stop
-// has left updates undone and a window is longer than the warm-up.
+// After a load without experience no update draws from an empty memory. This also holds if Stop has
+// left updates undone and a window is longer than the warm-up.
 func TestLoadWithoutReplayAfterAStop(t *testing.T) {
 	for name, edit := range fourModes {
 		c := slowWindows(edit, func(c *Config) { c.GradientSteps = 1 })

@@ -97,8 +97,8 @@ func TestStopAndCloseWhileStepsWait(t *testing.T) {
 	goroutines(t, before)
 }
 
-// Spec.Waits is not part of a checkpoint: a run whose steps wait goes on from a run whose steps do
-// not, with the same bits, and the other way round.
+// Spec.Waits is not part of a checkpoint. A run whose steps wait and a run whose steps do not can
+// continue each other with the same bits.
 func TestWaitsIsNotSaved(t *testing.T) {
 	options := []string{"", `{"waits": true}`, `{ "waits":false }`}
 	path := filepath.Join(t.TempDir(), "a")

@@ -9,10 +9,11 @@ import (
 // Settings that differ from the defaults, which are Stable-Baselines3's
 // (TestDefaultsEqualStableBaselines3).
 func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
-	// CleanRL's ppo.py: 4 environments x 128, lr 2.5e-4 to 0, Adam eps 1e-5, 4 epochs x 4
-	// minibatches, clip .2 of ratios and values (the larger error), value 1/2 x .5, entropy .01,
-	// lambda .95, clip .5, advantages normalised in each minibatch, target_kl after an epoch, two
-	// trunks of 64-64 Tanh, orthogonal weights (sqrt 2, .01, 1).
+	// CleanRL's ppo.py has 4 environments x 128 steps and 4 epochs x 4 minibatches. Adam: lr 2.5e-4
+	// to 0, eps 1e-5, gradient clip .5. Loss: clip .2 of ratios and values (the larger error),
+	// value 1/2 x .5, entropy .01. Advantages: lambda .95, normalised in each minibatch. target_kl
+	// is checked after an epoch. Network: two trunks of 64-64 Tanh, orthogonal weights (sqrt 2,
+	// .01, 1).
 	cleanRL := map[string]string{
 		"num_envs": "4", "n_steps": "128", "learning_rate": "0.00025", "learning_rate_final": "0", "use_rms_prop": "false", "adam_eps": "1e-05",
 		"n_epochs": "4", "batch_size": "128", "clip_range": "0.2", "clip_range_schedule": "", "clip_range_vf": "0.2", "clip_range_vf_largest": "true",
@@ -24,9 +25,10 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"num_envs": "8", "batch_size": "256", "clip_range": "0.1", "clip_range_vf": "0.1", "policy": "CnnPolicy", "cnn": "nature",
 		"env_options": `{"episodic_life": true}`,
 	}
-	// accel_rl at d1de8ee: 8 simulators x 256, Adam 1e-3 eps 1e-5, 4 epochs of minibatches of 512,
-	// clip .2 times the learning rate's multiplier, which falls to 0, lambda .95, value 1.0 x
-	// err^2, no clipping of values and gradients, advantages as they are.
+	// accel_rl at d1de8ee has 8 simulators x 256 steps and 4 epochs of minibatches of 512. Adam: lr
+	// 1e-3, eps 1e-5. Loss: value 1.0 x err^2, no clipping of values and gradients. Ratios: clip .2
+	// times the learning rate's multiplier, which falls to 0. Advantages: lambda .95, not
+	// normalised.
 	stookeAbbeel := map[string]string{
 		"num_envs": "8", "n_steps": "256", "learning_rate": "0.001", "learning_rate_final": "0", "adam_eps": "1e-05", "n_epochs": "4", "batch_size": "512",
 		"clip_range_schedule": "0:0.2,1:0", "clip_range_vf": "", "gae_lambda": "0.95", "vf_coef": "1", "max_grad_norm": "0", "normalize_advantage": "false",

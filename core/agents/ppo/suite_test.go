@@ -50,8 +50,8 @@ func TestFuzzLoad(t *testing.T) { traintest.FuzzLoad(t, subject(nil)) }
 
 func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "TestKilledWhileSaving") }
 
-// A trainer inside an epoch loads a file saved inside the epoch of the same number, of another seed
-// and with a hole in the rollout. It goes on with the loaded order.
+// A trainer inside an epoch loads a file that was saved inside the epoch of the same number. The
+// file has another seed and a hole in its rollout. The trainer goes on with the loaded order.
 func TestALoadReplacesAnEpochOfTheSameNumber(t *testing.T) {
 	start := func(seed int, fails bool) *train.Trainer {
 		c := *Settings.Defaults().Struct().(*Config)

@@ -8,19 +8,19 @@ import (
 
 // Values of the sources, and other settings that differ from the defaults.
 func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
-	// purejaxql's pqn_atari.py and config/alg/pqn_atari.yaml: 128 environments x 32, 2 epochs x 32
-	// minibatches, lambda .65, RAdam 2.5e-4 constant, clip 10, epsilon 1 to .001 over a tenth,
-	// flax's LayerNorm (over channels, eps 1e-6), he-normal weights, half of the squared error,
-	// episodic_life: True.
+	// purejaxql's pqn_atari.py and config/alg/pqn_atari.yaml have 128 environments x 32 steps and 2
+	// epochs x 32 minibatches. RAdam: lr 2.5e-4 constant, gradient clip 10. Loss: lambda .65, half
+	// of the squared error. Epsilon: 1 to .001 over a tenth. Network: flax's LayerNorm (over
+	// channels, eps 1e-6), he-normal weights. Environments: episodic_life: True.
 	authors := map[string]string{
 		"num_envs": "128", "n_steps": "32", "n_epochs": "2", "batch_size": "128", "q_lambda": "0.65", "gamma": "0.99", "learning_rate": "0.00025",
 		"learning_rate_final": "", "max_grad_norm": "10", "exploration_initial_eps": "1", "exploration_final_eps": "0.001", "exploration_fraction": "0.1",
 		"layer_norm": "channels", "layer_norm_eps": "1e-06", "init": "he_normal", "loss_coef": "0.5", "radam_eps": "1e-08", "cnn": "nature",
 	}
-	// CleanRL's pqn_atari_envpool.py, and pqn.py's network of 120 and 84 units: 8 environments x
-	// 128, 4 epochs x 4 minibatches, lambda .65, RAdam 2.5e-4 to 0, clip 10, epsilon 1 to .01 over
-	// a tenth, torch's LayerNorm (over all outputs, eps 1e-5), orthogonal weights, the whole
-	// mse_loss, episodic_life=True.
+	// CleanRL's pqn_atari_envpool.py has 8 environments x 128 steps and 4 epochs x 4 minibatches.
+	// RAdam: lr 2.5e-4 to 0, gradient clip 10. Loss: lambda .65, the whole mse_loss. Epsilon: 1 to
+	// .01 over a tenth. Network: torch's LayerNorm (over all outputs, eps 1e-5), orthogonal
+	// weights, and pqn.py's layers of 120 and 84 units. Environments: episodic_life=True.
 	cleanRL := map[string]string{
 		"num_envs": "8", "n_steps": "128", "n_epochs": "4", "batch_size": "256", "q_lambda": "0.65", "gamma": "0.99", "learning_rate": "0.00025",
 		"learning_rate_final": "0", "max_grad_norm": "10", "exploration_initial_eps": "1", "exploration_final_eps": "0.01", "exploration_fraction": "0.1",

@@ -22,8 +22,8 @@ func TestNewRefusesBadNumbersOfThreads(t *testing.T) {
 	d.Close()
 }
 
-// Bytes is the memory of the graphs: every tensor except the leaves and the parameter gradients,
-// which are the caller's memory, every packed weight, and the scratch memory.
+// Bytes counts every tensor of the graphs, every packed weight and the scratch memory. Leaves and
+// parameter gradients are the caller's memory.
 func TestBytesCountsEveryTensor(t *testing.T) {
 	d := mustCPU(t, 2)
 	bytesMLP := nntest.ActorCritic(env.ObsSpec{Shape: []int{5, 3, 2}}, 3, nn.Trunk{Arch: "mlp", Activation: "tanh"}, nn.Trunk{Arch: "mlp", Hidden: []int{}})

@@ -31,8 +31,8 @@ func lines(t *testing.T, do func()) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// In a backward pass a layer's input gradient is enqueued before its parameter gradients and has a
-// higher stream priority, because the previous layer waits for it.
+// A layer's input gradient is enqueued before its parameter gradients and has a higher stream
+// priority, because the previous layer waits for it.
 func TestInputGradientsRunFirst(t *testing.T) {
 	d := needGPU(t)
 	for _, s := range []nn.Spec{nntest.SmallNature(), nntest.SmallMLP(), nntest.WithNorm(nntest.SmallMLP(), "layer_all")} {
