@@ -19,7 +19,7 @@ def test_bad_rom_files_are_named(tmp_path, monkeypatch):
         paceline.load_env(tmp_path / "none.so")
 
 
-def test_a_rom_with_another_md5_is_refused(tmp_path, process):
+def test_a_rom_with_other_bytes_is_refused(tmp_path, process):
     (tmp_path / "pong.bin").write_bytes(b"x" * 2048)
     done = process(
         """

@@ -14,8 +14,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// newTwin is a naive implementation of Algorithm 1 with the choices of package doc. ends counts how
-// often an end was at the first, at a middle and at the last step of a rollout.
+// newTwin is a naive implementation of Algorithm 1 with the choices of package doc. The map ends
+// counts the ends at the first, at a middle and at the last step of a rollout.
 func newTwin(t *testing.T, c Config, total int64, nextStep bool, ends map[string]int) *traintest.Twin {
 	t.Helper()
 	must(c.Resolve())(t)

@@ -22,9 +22,9 @@ def together(*calls, allowed, wanted):
     """Repeats each call in its own thread for a second, and until everything in `wanted` has
     occurred.
 
-    `wanted` has names of calls and of error classes. Half of the calls are followed by a pause: a
-    thread that releases the interpreter's lock only inside its calls, while it holds the object,
-    would cause every call of another thread to be refused.
+    `wanted` has names of calls and of error classes. Half of the calls are followed by a pause. A
+    thread may release the interpreter's lock only inside its calls, while it holds the object.
+    Without pauses every call of another thread would then be refused.
     """
     counts, failures = collections.Counter(), []
     began, begin, over = time.monotonic(), threading.Barrier(len(calls)), threading.Event()

@@ -1,9 +1,9 @@
 """Records Stable-Baselines3's behaviour for tests that run without it: `python record.py`, needs
 Stable-Baselines3.
 
-recorded.json has signatures, attributes, values that callbacks get, the steps at which they end
-learning, and log keys. dqn.zip, a2c.zip and ppo.zip are saved models without pickles; recorded.json
-has their actions and outputs for some observations.
+recorded.json has signatures, attributes and log keys. It has the values that callbacks get, and the
+steps at which they end learning. The models in dqn.zip, a2c.zip and ppo.zip are saved without
+pickles. recorded.json has their actions and outputs for some observations.
 """
 
 import inspect
