@@ -1,8 +1,8 @@
 """Builds libpaceline with Go and puts the library and its C headers into the package.
 
-PACELINE_LIBRARY=/path/to/libpaceline.so uses a library that was built elsewhere. GPU=1 builds CUDA in, and
-core/cuda/go.sh fetches what that needs from PyPI. GPU=0 leaves CUDA out. Without GPU, CUDA is built in if it was
-fetched before.
+PACELINE_LIBRARY=/path/to/libpaceline.so uses an existing library. GPU=1 builds with CUDA;
+core/cuda/go.sh fetches NVIDIA's headers and compiler from PyPI. GPU=0 builds without CUDA. If GPU
+is not set, the build has CUDA if these were fetched before.
 """
 
 import os
@@ -56,7 +56,8 @@ def copy_for_c(package: Path) -> None:
 
 class BuildGo(build_ext):
     def get_ext_filename(self, fullname):
-        # The SONAME, by which linked programs name the library: a wheel cannot contain links.
+        # The file has the SONAME, because linked programs load that name and a wheel cannot contain
+        # links.
         return fullname.replace(".", os.sep) + ".so." + ABI
 
     def build_extension(self, ext):
@@ -81,7 +82,7 @@ class BuildGo(build_ext):
 
 
 class AnyPython(bdist_wheel):
-    """One wheel for every Python 3 on this platform: the library is loaded with ctypes."""
+    """Makes one wheel for every Python 3 on this platform, because ctypes loads the library."""
 
     def get_tag(self):
         return ("py3", "none", super().get_tag()[2])

@@ -1,4 +1,4 @@
-"""What the benchmarks of this folder share: their command line, the paper's four modes, a table."""
+"""The command line, the paper's four modes and the tables of the benchmarks in this folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Arguments = Callable[[argparse.ArgumentParser], None]
 
 
 def command(doc: str | None, add_arguments: Arguments, run: Callable[[argparse.Namespace], None], given: list[str] | None) -> int:
-    """Runs a benchmark with the arguments given, the process's for None; returns the exit status, 1 for an error of Paceline's."""
+    """Runs a benchmark; returns the exit status, 1 for a PacelineError. given: arguments; None: the process's."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     add_arguments(parser)
@@ -36,7 +36,7 @@ def command(doc: str | None, add_arguments: Arguments, run: Callable[[argparse.N
 
 
 def table(title: str, columns: list[int], cells: dict[tuple[str, int], str], labels: list[str], notes: str = "") -> str:
-    """Rows of labels, one column for each number of environments."""
+    """A table with a row for each label and a column for each number of environments."""
     width = max(len(label) for label in labels)
     lines = [title, " " * width + "".join(f"  {'W=' + str(w):>10}" for w in columns)]
     lines += [f"{label:<{width}}" + "".join(f"  {cells.get((label, w), '-'):>10}" for w in columns) for label in labels]

@@ -1,4 +1,4 @@
-"""What is measured in turns: processes that train, each of which sleeps while another is measured."""
+"""Contenders that take turns: processes that train; each sleeps while another is measured."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from typing import Any
 from paceline import PacelineError, bench
 
 Learner = tuple[Callable[[int], Any], Callable[[], tuple[int, int]]]
-"""What trains for so many steps, and (steps, updates) until now."""
+"""(trains for a number of steps, returns (steps, updates) so far), two functions."""
 
 
 def example(name: str) -> Any:
-    """The module examples/python/<name>.py."""
+    """Imports examples/python/<name>.py."""
     sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "python"))
     return importlib.import_module(name)
 
 
 def _serve(conn: Connection, make: Callable[..., Learner], before: Sequence[int], keywords: dict[str, Any]) -> None:
-    """The process of a contender: trains for so many steps each of before, and then whenever it is asked to."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    """Runs a contender's process. It first trains for each number of steps in before, then on request."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C
     warnings.simplefilter("ignore")
     try:
         train, counts = make(**keywords)
@@ -42,14 +42,14 @@ def _serve(conn: Connection, make: Callable[..., Learner], before: Sequence[int]
             train(steps)
             seconds, last = time.perf_counter() - began, counts()
             conn.send((seconds, last[0] - first[0], last[1] - first[1]))
-    except (EOFError, BrokenPipeError):  # the parent is gone
+    except (EOFError, BrokenPipeError):  # the parent has ended
         pass
     except Exception as err:
         conn.send(PacelineError(" ".join(f"{type(err).__name__}: {err}".split())))
 
 
 class Contender:
-    """What takes turns: a process that trains. make is called there, with the keywords."""
+    """A process that trains in turns. The process calls make with the keywords."""
 
     def __init__(self, name: str, make: Callable[..., Learner], before: Sequence[int], **keywords: Any) -> None:
         self.name = name
@@ -73,7 +73,7 @@ class Contender:
         return answer
 
     def turn(self, steps: int) -> None:
-        with contextlib.suppress(BrokenPipeError):  # _receive says how it ended
+        with contextlib.suppress(BrokenPipeError):  # _receive reports the end of the process
             self._conn.send(steps)
         seconds, steps, updates = self._receive()
         self.steps += steps
@@ -87,19 +87,19 @@ class Contender:
 
     def close(self) -> None:
         self._conn.close()
-        self._process.join(3)  # when it is idle it ends by itself
+        self._process.join(3)  # an idle process ends when its pipe is closed
         self._process.terminate()
         self._process.join()
 
 
 def peaks(threads: int) -> dict[str, float]:
-    """GFLOP/s that so many threads could do now, by precision."""
+    """The current peak GFLOP/s of a number of threads, by precision."""
     results = bench.run("update", {"trials": 1, "act": [], "threads": [threads]})["results"]
     return {r["precision"]: r["peak_gflops"][0] for r in results if r["work"] == "update"}
 
 
 def median_ratios(turns: dict[str, list[float]], pairs: dict[str, tuple[str, str]]) -> dict[str, float]:
-    """One contender's rate over another's, medians of the turns' ratios, for those pairs that ran."""
+    """The medians of the turns' ratios for each pair of contenders that ran."""
     return {
         name: round(statistics.median(a / b for a, b in zip(turns[one], turns[other])), 3)
         for name, (one, other) in pairs.items()
@@ -108,7 +108,7 @@ def median_ratios(turns: dict[str, list[float]], pairs: dict[str, tuple[str, str
 
 
 def table(results: Sequence[dict[str, Any]]) -> list[str]:
-    """A table of what was described."""
+    """A table of the contenders' descriptions."""
     lines = [f"{'':<44}{'steps/s':>9}{'least':>9}{'most':>9}{'updates a step':>17}"]
     for r in results:
         lines.append(

@@ -1,17 +1,16 @@
-"""Emulated frames per second, ours and ale-py's in turns: python python/benchmarks/emulator.py
+"""Emulated frames per second of paceline and ale-py: python python/benchmarks/emulator.py
 
-Four ways to play the same game, which take turns:
+Four ways to play the same game take turns:
 
     ale     ale_py.ALEInterface, act(action) with a frame skip of 4
-    every   paceline.atari.ALEInterface, drawing every frame: no frame skip, each action four times
-    2of4    the same with a frame skip of 4: of each four frames the last two are drawn
-    env     make_vec: what learning steps, observations (four frames of 84x84) included
+    every   paceline.atari.ALEInterface without a frame skip, each action four times: draws every frame
+    2of4    paceline.atari.ALEInterface with a frame skip of 4: draws the last two of four frames
+    env     make_vec, with observations of four frames of 84x84
 
-ale and 2of4 play the same episodes, frame by frame; whether their machines hold the
-same at the end is part of the report. every does, too, but where a game's reset acts,
-which takes frame_skip frames (Double Dunk). Rates are frames per second of processor
-time of the whole process, that is of one core, so that other programs' load does
-not count.
+ale and 2of4 play the same episodes frame by frame, and the report says whether their final states
+are equal. every plays the same episodes except in games whose reset uses act, which lasts
+frame_skip frames (Double Dunk). A rate is frames per second of processor time of the whole process
+(one core), so that other programs' load does not count.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from _command import command
 from paceline import PacelineError, make_vec
 from paceline.atari import ALEInterface
 
-# Those of Mnih et al. (2015).
+# The games of Mnih et al. (2015).
 GAMES_49 = (
     "alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout centipede "
     "chopper_command crazy_climber demon_attack double_dunk enduro fishing_derby freeway frostbite gopher gravitar hero "
@@ -41,14 +40,14 @@ GAMES_49 = (
 _WAYS = ("ale", "every", "2of4", "env")
 _OURS = _WAYS[1:]
 
-# Environments stepped in one call, on one thread: Python's share of it is small.
+# Environments stepped in one call on one thread, so that Python's share of the time is small.
 _ENVS, _SKIP = 8, 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--games", default="49", help="49 (default), all, or ids such as pong,breakout")
     parser.add_argument("--seconds", type=float, default=1.0, help="processor time of each way for each game (default 1)")
-    parser.add_argument("--turns", type=int, default=5, help="turns that they take in it (default 5)")
+    parser.add_argument("--turns", type=int, default=5, help="turns into which that time is divided (default 5)")
 
 
 def print_report(args: argparse.Namespace) -> None:
@@ -57,7 +56,7 @@ def print_report(args: argparse.Namespace) -> None:
 
 
 def measure(games: str = "49", seconds: float = 1.0, turns: int = 5) -> dict[str, Any]:
-    """Medians over the turns, for each game; harmonic means over the games; their ratios."""
+    """The report: medians over the turns for each game, harmonic means over the games, and their ratios."""
     for name, value in (("seconds", seconds), ("turns", turns)):
         if not value > 0:
             raise PacelineError(f"{name}: {value}, must be more than 0")
@@ -87,10 +86,10 @@ def _beside_ale(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def text(report: dict[str, Any]) -> str:
-    """The report as a table, the slowest beside ale-py first."""
+    """The report as a table, in the order of the ratio to ale-py, the lowest first."""
     lines = [
         f"frames per second of one core, medians of {report['turns']} turns; ale: ale-py {report['ale_py']};",
-        "ours drawing every frame, and two of four; env: ours as it is learnt from, observations of 84x84 included",
+        "every, 2of4: paceline drawing every frame, or two of four; env: paceline's environments with observations of 84x84",
         "",
         f"{'':<20}" + "".join(f"{way:>10}" for way in _WAYS) + "".join(f"{way + '/ale':>10}" for way in _OURS),
     ]
@@ -113,7 +112,7 @@ def _ale_py() -> Any:
 
 
 def _chosen(games: str, ale: Any) -> dict[str, Any]:
-    """The games' ids and the paths of their ROMs, which are ale-py's."""
+    """The games' ids and the paths of ale-py's ROM files."""
     ids = GAMES_49 if games == "49" else sorted(ale.roms.get_all_rom_ids()) if games == "all" else games.split(",")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -151,7 +150,7 @@ def _game(game: str, path: Any, ale: Any, seconds: float, turns: int) -> dict[st
 
 
 class _Act:
-    """ALEInterface.act, of either kind: random minimal actions, no sticky ones, a reset when the game is over."""
+    """Plays by ALEInterface.act of either library: random minimal actions, no sticky actions, resets at game over."""
 
     def __init__(self, interface: Any, path: Any, frame_skip: int) -> None:
         self.repeat = _SKIP // frame_skip
@@ -165,7 +164,7 @@ class _Act:
         self.actions: list[int] = []
 
     def calibrate(self, seconds: float, acts: int | None = None) -> int:
-        """Fixes the acts of a turn: those given, or as many as fit. Both warm up by the same acts."""
+        """Sets the number of actions of a turn: acts, or as many as fit. Both libraries warm up with the same actions."""
         self.actions = self.random.choices(self.minimal, k=100)
         _, took = self.turn()
         number = max(100, round(seconds / took * 100)) if acts is None else acts
@@ -173,7 +172,7 @@ class _Act:
         return number
 
     def turn(self) -> tuple[int, float]:
-        """Plays the acts: (frames, seconds of processor time)."""
+        """Plays a turn; returns (frames, seconds of processor time)."""
         ale, act, game_over, repeat = self.ale, self.ale.act, self.ale.game_over, self.repeat
         first, began = ale.getFrameNumber(), time.process_time()
         for action in self.actions:
@@ -185,7 +184,7 @@ class _Act:
 
 
 class _Env:
-    """The game's environments, as learning steps them, on one thread."""
+    """Plays by make_vec's environments on one thread."""
 
     def __init__(self, game: str, steps: int) -> None:
         import numpy as np
@@ -205,7 +204,7 @@ class _Env:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command."""
+    """Runs the command."""
     return command(__doc__, add_arguments, print_report, arguments)
 
 

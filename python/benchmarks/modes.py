@@ -1,7 +1,7 @@
 """Steps/s of DQN's four modes on a built-in environment: python python/benchmarks/modes.py
 
-With --step-ms a step costs so many milliseconds more, once as a wait and once as a loop that computes. Beside each rate
-is the limit that follows from the parts measured around it.
+--step-ms adds milliseconds to every step, once as a wait and once as computation. Each rate is
+printed with the limit that follows from the measured parts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from paceline.bench.envs import numbers
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", default="Catch-v0")
     parser.add_argument("--num-envs", type=numbers, help="comma-separated (default 1,8, and 8 with --step-ms)")
-    parser.add_argument("--step-ms", type=milliseconds, metavar="MS,...", help="what a step costs more, such as 0,0.5,2,5,20")
-    parser.add_argument("--num-threads", type=int, default=0, help="threads that compute at any time (default: one per core)")
+    parser.add_argument("--step-ms", type=milliseconds, metavar="MS,...", help="milliseconds added to a step, such as 0,0.5,2,5,20")
+    parser.add_argument("--num-threads", type=int, default=0, help="threads of the trainer (default: one per core)")
     parser.add_argument("--steps", type=int, default=2000, help="steps measured for each cell (default 2000)")
     parser.add_argument("--trials", type=int, default=1)
 
 
 def milliseconds(text: str) -> list[float]:
-    """0,0.5,2 of the command line."""
+    """Parses milliseconds, such as "0,0.5,2"."""
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
@@ -44,8 +44,8 @@ def print_report(args: argparse.Namespace) -> None:
 
 
 def steps_table(report: dict[str, Any]) -> str:
-    """The report with step_ms: a table for each kind of cost and number of environments."""
-    titles = {"wait": "a step that waits, and says so", "busy": "a step that computes"}
+    """The report with step_ms: a table for each kind of step and number of environments."""
+    titles = {"wait": "a step that waits (waits=True)", "busy": "a step that computes"}
     results, blocks = report["results"], []
     for w in sorted({r["num_envs"] for r in results}):
         for kind, title in titles.items():
@@ -60,12 +60,12 @@ def steps_table(report: dict[str, Any]) -> str:
             texts = [f"{r['vs_standard']:.2f} of {r['limit_vs_standard']:.2f}" for r in both]
             lines.append(f"{'both/std':<12}" + "".join(f"  {text:>20}" for text in texts))
             blocks.append("\n".join(lines))
-    title = f"{report['env']}, steps/s while training, of what the measured parts allow, {report['threads']} threads, {report['isa']}"
+    title = f"{report['env']}, steps/s while training and the limit of the measured parts, {report['threads']} threads, {report['isa']}"
     return "\n\n".join([title, *blocks, report["settings"]])
 
 
 def modes_table(report: dict[str, Any]) -> str:
-    """The report as a table of modes by num_envs."""
+    """The report as a table of modes and numbers of environments."""
     results = report["results"]
     columns = sorted({r["num_envs"] for r in results})
     cells = {(r["mode"], r["num_envs"]): f"{r['median']:,.0f}" for r in results}
@@ -74,7 +74,7 @@ def modes_table(report: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command."""
+    """Runs the command."""
     return command(__doc__, add_arguments, print_report, arguments)
 
 

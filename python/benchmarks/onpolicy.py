@@ -1,12 +1,14 @@
-"""Agent steps/s of PPO, PQN and A2C on Pong, ours, stable-baselines3's and loops' of PyTorch: python python/benchmarks/onpolicy.py
+"""Agent steps/s of PPO, PQN and A2C on Pong, compared with stable-baselines3 and PyTorch: python python/benchmarks/onpolicy.py
 
-Equal work, two threads each. PPO and PQN: eight environments, rollouts of 128 steps, four epochs of
-four minibatches of 256, the Nature network, PQN's with layer normalisation (CleanRL's settings); A2C: sixteen environments, five
-steps, the small network of Mnih et al. 2016, in fp32. Stable-baselines3 steps our environments; the
-loops, examples/python/torch_ppo.py and torch_pqn.py as CleanRL has them and with channels_last and
-torch.compile, step EnvPool's, if it is installed. Every contender is a process of its own, which sleeps while another
-is measured. They take turns; ratios are medians of the turns' own. Beside them, two groups of eight environments
-that take turns in acting and stepping (groups=2), the one on one core and the other on the other.
+All contenders do equal work with two threads. PPO and PQN have eight environments, rollouts of 128
+steps, four epochs of four minibatches of 256 and the Nature network, for PQN with layer
+normalisation (CleanRL's settings). A2C has sixteen environments, five steps and the small network
+of Mnih et al. 2016, in fp32. stable-baselines3 steps the library's environments. The PyTorch loops,
+examples/python/torch_ppo.py and torch_pqn.py, are CleanRL's and variants with channels_last and
+torch.compile; they step EnvPool's environments if it is installed. Every contender is a process,
+which sleeps while another is measured. They take turns; a ratio is the median of the turns' ratios.
+A further measurement has two groups of eight environments (groups=2) that take turns in acting and
+stepping, each phase on one core.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _PPO_ROLLOUT, _A2C_ROLLOUT = 8 * 128, 16 * 5
 _OURS, _OURS_PQN, _OURS_A2C = "paceline PPO ", "paceline PQN ", "paceline A2C fp32"
 _SB3, _SB3_A2C = "stable-baselines3 PPO", "stable-baselines3 A2C"
 _LOOP, _LOOP_PQN, _FASTER = "torch loop PPO", "torch loop PQN", " channels_last compile"
-_MFLOP = 217  # of a step of PPO, by the textbook: acting, and four epochs of forward and backward
+_MFLOP = 217  # textbook operations of a PPO step: acting, and four epochs of forward and backward passes
 _PAPER_A2C = 3655  # steps/s of Stooke & Abbeel's A2C, on a P100 and five cores
 _DUE = {_PPO_ROLLOUT: 16 / _PPO_ROLLOUT, _A2C_ROLLOUT: 1 / _A2C_ROLLOUT}  # updates a step
 
@@ -59,7 +61,7 @@ def _sb3() -> Learner:
         "CnnPolicy", VecEnv("Pong", 8, num_threads=_THREADS), learning_rate=2.5e-4, n_steps=128, batch_size=256, n_epochs=4,
         clip_range=0.1, clip_range_vf=0.1, ent_coef=0.01, device="cpu", seed=1,
     )  # fmt: skip
-    # It counts epochs, each of four updates.
+    # stable-baselines3 counts epochs of four updates each.
     return lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False), lambda: (
         model.num_timesteps,
         4 * model._n_updates,
@@ -101,7 +103,11 @@ def _loop(file: str, **variant: Any) -> Learner:
 
 
 def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
-    """The report, of turns of so many rollouts of PPO and PQN, and of ten times as many of A2C; others: with those that are installed."""
+    """Measures and returns the report.
+
+    rollouts: rollouts of PPO and PQN in a turn; A2C takes ten times as many. others: whether to
+    measure other installed libraries.
+    """
     missing = [name for name in ("torch", "stable_baselines3", "envpool") if others and importlib.util.find_spec(name) is None]
     measured: list[dict[str, float]] = []
     with contextlib.ExitStack() as stack:
@@ -141,7 +147,7 @@ def measure(rollouts: int, rounds: int, others: bool = True) -> dict[str, Any]:
 
 
 def ratios(turns: dict[str, list[float]]) -> dict[str, float]:
-    """Ours over theirs, medians of the turns' ratios."""
+    """The library's rates over the others', medians of the turns' ratios."""
     pairs = {"a2c_vs_sb3": (_OURS_A2C, _SB3_A2C)}
     for precision in ("fp32", "bf16"):
         pairs[f"ppo_vs_sb3_{precision}"] = (_OURS + precision, _SB3)
@@ -159,7 +165,7 @@ def text(report: dict[str, Any]) -> str:
         "",
         *table(report["results"]),
         "",
-        f"PPO in fp32 reaches {report['ppo_fp32_of_peak']:.0%} of the peak, by the textbook's {_MFLOP} MFLOP a step",
+        f"PPO in fp32 reaches {report['ppo_fp32_of_peak']:.0%} of the peak, by {_MFLOP} MFLOP of textbook operations a step",
         f"A2C takes {report['a2c_of_paper']:.2f} times the {_PAPER_A2C:,} steps/s of Stooke & Abbeel's on a P100 and five cores",
         groups_text(report["groups"]),
         *(f"left out: {name} is not installed" for name in report["left_out"]),
@@ -170,20 +176,21 @@ def text(report: dict[str, Any]) -> str:
 
 
 def groups_text(groups: dict[str, Any]) -> str:
-    """What two groups come to, as a sentence."""
+    """The results of two groups as text."""
     rates = {name: f"{statistics.median(values):,.0f}" for name, values in groups.items() if isinstance(values, list)}
     return (
-        f"Acting takes {rates['act']} steps/s on one core, stepping {rates['step']}; groups=2, a core for each, {rates['two_groups']} "
-        f"({groups['alternating_of_slower']:.2f} of the slower), and {rates['two_groups_both_cores']} where both cores do what there is; "
-        f"one group on both {rates['one_group']}. Steps that wait {groups['options']['wait_ms']:g} ms: "
-        f"{rates['wait_two_groups']} in two groups, {rates['wait_one_group']} in one ({groups['waiting_two_of_one']:.2f} times)."
+        f"steps/s on one core: acting {rates['act']}, stepping {rates['step']}. groups=2 with one core for each phase: "
+        f"{rates['two_groups']} ({groups['alternating_of_slower']:.2f} of the slower phase); with both cores for both phases: "
+        f"{rates['two_groups_both_cores']}; one group on both cores: {rates['one_group']}. Steps that wait "
+        f"{groups['options']['wait_ms']:g} ms: {rates['wait_two_groups']} with two groups, {rates['wait_one_group']} with one "
+        f"(ratio {groups['waiting_two_of_one']:.2f})."
     )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rollouts", type=int, default=2, help="rollouts of each turn (default 2)")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contender (default 5)")
-    parser.add_argument("--no-torch", action="store_true", help="ours alone")
+    parser.add_argument("--no-torch", action="store_true", help="measure paceline alone")
 
 
 def print_report(args: argparse.Namespace) -> None:
@@ -195,7 +202,7 @@ def print_report(args: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command."""
+    """Runs the command."""
     return command(__doc__, add_arguments, print_report, arguments)
 
 

@@ -18,12 +18,12 @@ from paceline.bench.envs import numbers
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-envs", type=numbers, default="1,8", help="comma-separated (default 1,8)")
     parser.add_argument("--steps", type=int, default=2000, help="steps measured for each cell (default 2000)")
-    parser.add_argument("--ale-py", action="store_true", help="games stepped from Python through ale-py, not by the library")
-    parser.add_argument("--sb3", action="store_true", help="stable-baselines3's DQN on ale-py's games as well, same batch and ratio")
+    parser.add_argument("--ale-py", action="store_true", help="step the games from Python through ale-py")
+    parser.add_argument("--sb3", action="store_true", help="also measure stable-baselines3's DQN on ale-py's games, same batch and ratio")
 
 
 def atari(game: str, num_envs: int, same_step: bool = False) -> Any:
-    """ale-py's vector environment, or one sentence if ale-py is not there."""
+    """ale-py's vector environment; raises PacelineError without ale-py."""
     import gymnasium
 
     try:
@@ -45,14 +45,14 @@ def print_report(args: argparse.Namespace) -> None:
     texts = {key: f"{rate:,.0f}" for key, rate in cells.items()}
     notes = f"Nature CNN, batch 32, one update per 4 steps, {args.steps} steps a cell after a warm-up of 1,000."
     if args.ale_py:
-        notes = "Environments stepped by Python in one vector call: synchronized changes only how Q-values are computed.\n" + notes
+        notes = "Python steps all environments in one call, so synchronized changes only how Q-values are computed.\n" + notes
     elif args.sb3:
         notes = "stable-baselines3's environments are ale-py's.\n" + notes
     print(table(f"Pong stepped by {by}, steps/s while training", args.num_envs, texts, labels, notes))
 
 
 def measure(columns: list[int], steps: int, sb3: bool = False, ale_py: bool = False) -> Iterator[tuple[str, int, float]]:
-    """(mode, num_envs, steps/s), one cell after the other."""
+    """Yields (mode, num_envs, steps/s) of each cell."""
     for w in columns:
         for label, concurrent, synchronized in MODES:
             env: Any = atari("pong", w) if ale_py else "Pong"
@@ -83,7 +83,7 @@ def _measure_sb3(w: int, steps: int) -> float:
         raise PacelineError("stable-baselines3 is not installed: pip install 'paceline[sb3]'") from None
     from paceline.sb3 import VecEnv
 
-    # One update per 4 steps, whatever the number of environments.
+    # One update per 4 steps for any number of environments.
     ratio: dict[str, Any] = {"train_freq": 4, "gradient_steps": 1} if w < 4 else {"train_freq": 1, "gradient_steps": w // 4}
     env = VecEnv(atari("pong", w, same_step=True))
     model: Any = stable_baselines3.DQN(
@@ -96,7 +96,7 @@ def _measure_sb3(w: int, steps: int) -> float:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command."""
+    """Runs the command."""
     return command(__doc__, add_arguments, print_report, arguments)
 
 

@@ -1,19 +1,20 @@
 """Table 1 of the paper, "Human-Level Control without Server-Grade Hardware" (section 5.1): python python/benchmarks/table1.py
 
-Hours of DQN on Pong for 50 million agent steps (200 million frames), in 14 cells: 1, 2, 4 and 8 threads,
-with and without Concurrent Training and Synchronized Execution, which one thread has nothing for. The
-settings are the paper's (the preset fastdqn, frames as in Mnih et al. 2015): epsilon 0.1 throughout, F = 4,
-C = 10,000, a window of C, minibatches of 32. The paper ran a million steps and multiplied by 50; here
---steps are run and multiplied by 50 million over them, the standard deviation likewise.
+The table has hours of DQN on Pong for 50 million agent steps (200 million frames) in 14 cells: 1,
+2, 4 and 8 threads, with and without Concurrent Training and Synchronized Execution. One thread has
+no Synchronized Execution. The settings are the paper's (the preset fastdqn, frames as in Mnih et
+al. 2015): epsilon 0.1 throughout, F = 4, C = 10,000, a window of C, minibatches of 32. The paper
+ran a million steps and multiplied the hours by 50. This program runs --steps and multiplies hours
+and standard deviation by 50 million / steps.
 
-A thread of the paper's samples one environment, so threads are num_envs here; what computes are
-num_threads threads in every cell, one per core. The warm-up (N random steps, and a few of learning, in which
-memory is touched and a GPU made ready) is outside the clock, which stops when all updates that are due
-are done. The replay memory is as large as the run fills it, at most the paper's million.
+A thread of the paper samples one environment, so the paper's threads are num_envs here. Every cell
+computes with num_threads threads, one per core. The warm-up is not measured: N random steps, and a
+few steps of learning, which touch memory and prepare a GPU. The clock stops when all due updates
+are done. The replay memory has as many transitions as the run fills, at most the paper's million.
 
-What concurrency can gain follows from the parts of the runs without it, as the library counts them; see
-limit. The grid takes long: --part I/N runs a part of it, --out keeps what was measured, and --from prints
-the table of all that was kept.
+The function limit derives the possible gain of concurrency from the measured parts of the runs
+without it. The grid takes hours: --part I/N runs a part of it, --out writes the measurements to a
+file, and --from prints the table of such files.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from paceline import DQN, PacelineError, PacelineWarning, _lib, bench
 from paceline._files import check_writing
 from paceline.envs.registration import ATARI
 
-# Hours and their standard deviation over five trials.
+# The paper's hours and their standard deviation over five trials.
 PAPER = {
     (1, "standard"): (25.08, 0.52), (1, "concurrent"): (20.64, 0.29),
     (2, "standard"): (19.10, 0.07), (2, "concurrent"): (14.00, 0.00), (2, "synchronized"): (19.32, 0.28), (2, "both"): (14.72, 0.13),
@@ -45,10 +46,10 @@ PAPER = {
 }  # fmt: skip
 _FULL = 50_000_000  # agent steps
 _FREQ, _BATCH, _REPLAY = 4, 32, 1_000_000
-_LEARNING = 64  # steps of learning ahead of the clock
-_CONCURRENT = {"standard": "concurrent", "synchronized": "both"}  # the mode that has Concurrent Training, too
+_LEARNING = 64  # steps of learning before the clock starts
+_CONCURRENT = {"standard": "concurrent", "synchronized": "both"}  # the same mode with Concurrent Training
 _ACTIVITIES = ("step", "act", "learn", "wait")
-_SAME = ("env", "recipe", "device", "gpu", "threads", "isa", "version", "steps", "warm_up", "trials")  # in all parts of a table
+_SAME = ("env", "recipe", "device", "gpu", "threads", "isa", "version", "steps", "warm_up", "trials")  # equal in all parts of a table
 
 
 class Run(NamedTuple):
@@ -60,14 +61,14 @@ class Run(NamedTuple):
 
 
 def runs(trials: int) -> list[Run]:
-    """All of them. Every cell has its turn before any has its next, as a machine's pace changes meanwhile."""
+    """All runs, by trial, then by cell, so that a change of the machine's speed affects all cells alike."""
     return [Run(trial, threads, mode) for trial in range(1, trials + 1) for threads, mode in PAPER]
 
 
 def measure(
     env: str = "Pong", device: str = "auto", steps: int = 10_000, warm_up: int = 50_000, trials: int = 3, part: tuple[int, int] = (1, 1)
 ) -> Iterator[dict[str, Any]]:
-    """The report after each run of the part; the last one is the part's."""
+    """Yields the report after each run of the part; the last report is complete."""
     build = json.loads(_lib.lib().paceline_build_info())
     head: dict[str, Any] = {name: build[name] for name in ("threads", "isa", "version")}
     head |= {"env": env, "steps": steps, "warm_up": warm_up, "trials": trials}
@@ -83,7 +84,7 @@ def measure(
 
 
 def _measured(run: Run, env: str, device: str, steps: int, warm_up: int) -> tuple[dict[str, str], dict[str, Any]]:
-    """What it ran on, and what was measured."""
+    """(the recipe and the device, the measurements) of a run."""
     concurrent, synchronized = next(switches for name, *switches in MODES if name == run.mode)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PacelineWarning)
@@ -113,27 +114,28 @@ def _gpu(device: str) -> str:
 
 
 def _one_core(cores: int) -> float:
-    """How many times as long as on all cores an update takes on one."""
+    """The time of an update on one core over its time on all cores."""
     results = bench.run("update", {"act": [], "precisions": ["fp32"], "threads": [1, cores], "trials": 5})["results"]
     one, on_all = [float(statistics.median(r["ms"])) for r in results if r["work"] == "update"]
     return max(1.0, one / on_all)
 
 
-# ------------------------------------------------------------ what follows
+# ------------------------------------------------------- derived figures
 
 
 def limit(seconds: float, sampling: float, busy: float, training: float, cores: int, one_core: float) -> float:
-    """How many times as fast a run can become when its updates run beside its samplers, if its parts take as long as in it.
+    """The largest speedup of a run by updates that run concurrently with the samplers.
 
-    It is the limit of modes.py --step-ms (core/bench/parts.go), for the totals of a run: it cannot take less
-    time than its samplers need with nothing beside them (sampling), nor than the cores need for everything. Acting
-    and stepping take busy seconds of one core; the updates take training on all cores and one_core times that on one,
-    and for numbers between, their rate is taken from the straight line through these. A GPU's updates take as long
-    (one_core is 1) however many cores are free beside the one that waits for them.
+    It is the limit of modes.py --step-ms (core/bench/parts.go) for the totals of a run. The run
+    takes at least the time of its samplers alone (sampling) and at least the time that the cores
+    need for all work. Acting and stepping need `busy` seconds of one core. The updates need
+    `training` seconds on all cores and one_core * training on one core; between these two numbers
+    of cores the rate of updates is linear. On a GPU one_core is 1: updates take the same time for
+    any number of free cores.
 
-    Left out are what threads cost each other, what acting and updates cost each other on a GPU, and that weights which
-    stand still may be faster to act by. What is gained is of runs one after the other: where the machine's pace changes
-    between them, it may be more.
+    The limit ignores contention between threads, and between acting and updates on a GPU. It also
+    ignores that acting may be faster while the weights do not change. A measured gain can exceed
+    the limit, because the machine's speed changes between runs.
     """
     least = max(sampling, (busy + one_core * training) / cores)
     if cores > 1:
@@ -142,14 +144,14 @@ def limit(seconds: float, sampling: float, busy: float, training: float, cores: 
 
 
 def _gains(cells: Mapping[tuple[int, str], Sequence[dict[str, Any]]], cores: int, one_core: float) -> Iterator[dict[str, Any]]:
-    """What concurrency gains and can gain, for each cell without it that was measured."""
+    """Yields the measured and the possible gain of concurrency for each measured cell without it."""
     for (threads, of), before in sorted(cells.items(), key=lambda cell: list(PAPER).index(cell[0])):
         if of not in _CONCURRENT:
             continue
         seconds, env, act, training = (_mean(before, name) for name in ("seconds", "seconds_env", "seconds_act", "seconds_train"))
         shares = {name: statistics.fmean(run["shares"][name] for run in before) for name in _ACTIVITIES}
         sampling = env + act
-        if of == "standard":  # added over the environments, each of which one core samples at a time
+        if of == "standard":  # seconds of all environments together; a core samples one environment at a time
             sampling *= math.ceil(threads / cores) / threads
         busy = (shares["step"] + shares["act"]) * cores * seconds
         after = cells.get((threads, _CONCURRENT[of]))
@@ -166,7 +168,7 @@ def _mean(measured: Sequence[Mapping[str, Any]], name: str) -> float:
 
 
 def described(report: dict[str, Any]) -> dict[str, Any]:
-    """The report of some runs with the tables that they make."""
+    """The report with the figures of the tables."""
     cells: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for run in report["runs"]:
         cells.setdefault((run["threads"], run["mode"]), []).append(run)
@@ -191,39 +193,39 @@ def described(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def merged(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """One report of parts by the names of their files."""
+    """Merges the reports of parts. parts: reports by file name."""
     (first, head), *others = parts.items()
     for name, part in others:
         for key in _SAME:
             if part[key] != head[key]:
-                raise PacelineError(f"{name}: {key} is {part[key]!r}, and {head[key]!r} in {first}: must be parts of one table")
+                raise PacelineError(f"{name}: {key} is {part[key]!r}, must be {head[key]!r} as in {first}")
     where: dict[Run, str] = {}
     for name, part in parts.items():
         for measured in part["runs"]:
             run = Run(measured["trial"], measured["threads"], measured["mode"])
             if where.setdefault(run, name) != name:
-                raise PacelineError(f"{name}: trial {run.trial} of {run.mode}, threads {run.threads}, is in {where[run]}, too")
+                raise PacelineError(f"{name}: trial {run.trial} of {run.mode}, threads {run.threads}, must not be in {where[run]} as well")
     one_core = statistics.median(part["one_core"] for part in parts.values())
     together = sorted((run for part in parts.values() for run in part["runs"]), key=lambda run: int(run["trial"]))
     return described({key: head[key] for key in _SAME} | {"one_core": one_core, "runs": together})
 
 
 def read(folder: str) -> dict[str, Any]:
-    """The report of the parts that --out has left in a folder."""
+    """The report of the parts that --out wrote to a folder."""
     parts = {}
     for path in sorted(Path(folder).glob("part-*.json")):
         part = None
         with contextlib.suppress(OSError, ValueError):
             part = json.loads(path.read_text())
         if not isinstance(part, dict) or {*_SAME, "one_core", "runs"} - part.keys():
-            raise PacelineError(f"--from {folder}: {path.name} is no part of a table")
+            raise PacelineError(f"--from {folder}: {path.name}, must be a part that --out has written")
         parts[path.name] = part
     if not parts:
-        raise PacelineError(f"--from {folder}: no parts (part-*.json) are there")
+        raise PacelineError(f"--from {folder}: no files part-*.json, must be at least one")
     return merged(parts)
 
 
-# ------------------------------------------------------------ as text
+# ------------------------------------------------------------ output
 
 
 def text(report: dict[str, Any]) -> str:
@@ -239,17 +241,17 @@ def text(report: dict[str, Any]) -> str:
     hours = {cell: f"{spread(r['mean'], r['spread'])} ({spread(p['mean'], p['spread'])})" for cell, (r, p) in cells.items()}
     ratios = {cell: ratio(r["speedup"], p["speedup"]) for cell, (r, p) in cells.items()}
     lines = [
-        f"{report['env']}, Table 1 of the paper; in brackets its own figures, of a GTX 1080 and four cores",
-        f"device {report['device']}{report['gpu'] and ', ' + report['gpu']}; {report['threads']} threads that compute, {report['isa']}; "
-        f"{report['trials']} trials of {report['steps']:,} steps after {report['warm_up']:,} random ones",
+        f"{report['env']}, Table 1 of the paper; in brackets the paper's figures, with a GTX 1080 and four cores",
+        f"device {report['device']}{report['gpu'] and ', ' + report['gpu']}; {report['threads']} threads, {report['isa']}; "
+        f"{report['trials']} trials of {report['steps']:,} steps after {report['warm_up']:,} random steps",
         "",
         f"hours for 50 million steps: mean and standard deviation of the trials, times {report['multiplied_by']:,.0f}",
         *_grid(hours, 29),
         "",
-        "times as fast as standard with one thread",
+        "speedup over standard with one thread",
         *_grid(ratios, 15),
         "",
-        "what concurrency gains, and what it can gain by the shares of a run without it",
+        "gain of concurrency, and its limit by the shares of a run without it",
         f"{'':<33}{'shares of the cores':>29}{'of the time':>13}",
         f"{'threads':<33}{'env':>7}{'act':>7}{'update':>8}{'wait':>7}{'in updates':>13}{'gained':>15}{'at most':>9}",
     ]
@@ -259,16 +261,16 @@ def text(report: dict[str, Any]) -> str:
             f"{row['threads']:<7}{row['with'] + ' over ' + row['without']:<26}{env:>7.1%}{act:>7.1%}{update:>8.1%}{wait:>7.1%}"
             f"{row['in_updates']:>13.1%}{ratio(row['speedup'], row['paper']):>15}{row['limit']:>9.2f}"
         )
-    lines += ["", "threads: the sampler threads of the paper, which are environments here"]
+    lines += ["", "threads: the paper's sampler threads, here the number of environments"]
     if report["missing"]:
-        lines.append(f"left out: {report['missing']} of {report['trials'] * len(PAPER)} runs are not there yet")
+        lines.append(f"missing: {report['missing']} of {report['trials'] * len(PAPER)} runs")
     if not report["equal_work"]:
         lines.append(f"NOT equal work: updates a step must be 1/{_FREQ}")
     return "\n".join(lines)
 
 
 def _grid(cells: Mapping[tuple[int, str], str], width: int) -> list[str]:
-    """Rows of threads, columns of modes, "-" where there is nothing."""
+    """A table with a row for each number of threads and a column for each mode; "-" for a missing cell."""
     modes = [mode for threads, mode in PAPER if threads == 8]
     lines = ["threads" + "".join(f"{mode:>{width}}" for mode in modes)]
     lines += [f"{threads:<7}" + "".join(f"{cells.get((threads, mode), '-'):>{width}}" for mode in modes) for threads in (1, 2, 4, 8)]
@@ -276,7 +278,7 @@ def _grid(cells: Mapping[tuple[int, str], str], width: int) -> list[str]:
 
 
 def part(text: str) -> tuple[int, int]:
-    """2/14 of the command line."""
+    """Parses a part, such as "2/14"."""
     number, _, of = text.partition("/")
     if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
         raise argparse.ArgumentTypeError(f"{text!r}, must be I/N, part I of N")
@@ -285,14 +287,14 @@ def part(text: str) -> tuple[int, int]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", default="Pong", help="the environment (default Pong, the paper's)")
-    parser.add_argument("--device", default="auto", help="what networks run on, as the keyword of paceline.DQN has it (default auto)")
+    parser.add_argument("--device", default="auto", help="the keyword device of paceline.DQN (default auto)")
     parser.add_argument("--steps", type=int, default=10_000, help="steps of each run (default 10000; the paper's: 1000000)")
-    parser.add_argument("--warm-up", type=int, default=50_000, help="random steps ahead of the clock (default 50000, the paper's)")
+    parser.add_argument("--warm-up", type=int, default=50_000, help="random steps before the clock starts (default 50000, the paper's)")
     parser.add_argument("--trials", type=int, default=3, help="runs of each cell (default 3; the paper's: 5)")
     parser.add_argument("--part", type=part, metavar="I/N", help="only part I of N, of the 14 runs of each trial")
     folder = parser.add_mutually_exclusive_group()
-    folder.add_argument("--out", metavar="DIR", help="write what is measured to a file of its own for each part, after every run")
-    folder.add_argument("--from", dest="folder", metavar="DIR", help="measure nothing: the table of the files that --out has written")
+    folder.add_argument("--out", metavar="DIR", help="write the part's measurements to a file in DIR after every run")
+    folder.add_argument("--from", dest="folder", metavar="DIR", help="measure nothing; print the table of the files that --out has written")
 
 
 def print_report(args: argparse.Namespace) -> None:
@@ -309,7 +311,7 @@ def print_report(args: argparse.Namespace) -> None:
 
 
 def _kept(args: argparse.Namespace) -> dict[str, Any]:
-    """Measures, writes to --out and says how far it is."""
+    """Measures, writes the report to --out after each run and prints progress."""
     i, n = args.part or (1, 1)
     count = len(runs(args.trials))
     if n > count:
@@ -322,7 +324,7 @@ def _kept(args: argparse.Namespace) -> dict[str, Any]:
     for report in measure(args.env, args.device, args.steps, args.warm_up, args.trials, (i, n)):
         if file:
             Path(file + ".new").write_text(json.dumps(report))
-            os.replace(file + ".new", file)  # what was written before is never lost
+            os.replace(file + ".new", file)  # an interrupted write keeps the previous file
         run = report["runs"][-1]
         line = f"trial {run['trial']}, threads {run['threads']}, {run['mode']}: {run['seconds']:.1f} s on {report['device']}"
         print(line, file=sys.stderr, flush=True)
@@ -330,7 +332,7 @@ def _kept(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command."""
+    """Runs the command."""
     return command(__doc__, add_arguments, print_report, arguments)
 
 

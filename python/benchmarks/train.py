@@ -1,12 +1,12 @@
-"""Agent steps/s of DQN on Pong, ours, stable-baselines3's and a loop's of PyTorch: python python/benchmarks/train.py
+"""Agent steps/s of DQN on Pong, compared with stable-baselines3 and PyTorch: python python/benchmarks/train.py
 
-Equal work: eight environments of the library's, the Nature network, minibatches of 32, an update
-per 4 steps, Adam at 1e-4, gradients clipped to a norm of 10, epsilon 0.1, two threads, and the same
-number of transitions, all that the replay memory holds, before the clock runs. It stops when all
-updates that are due are done. Every contender is a process of its own, which sleeps while another
-is measured. They take turns; ratios are medians of the turns' own, as a machine's pace changes
-meanwhile. The loop is examples/python/torch_dqn.py; all its variants are tried in turns, and the
-fastest in fp32 and the fastest of all go on.
+All contenders do equal work: eight environments of the library, the Nature network, minibatches of
+32, an update per 4 steps, Adam at 1e-4, gradients clipped to a norm of 10, epsilon 0.1, two
+threads, and a full replay memory of the same size when the clock starts. The clock stops when all
+due updates are done. Every contender is a process, which sleeps while another is measured. They
+take turns; a ratio is the median of the turns' ratios, because the machine's speed changes over
+time. The PyTorch loop is examples/python/torch_dqn.py: short turns select the fastest variant in
+fp32 and the fastest of all.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _ours(replay: int, precision: str, callback: bool = False) -> Learner:
 
 
 def _read(locals_: dict[str, Any], globals_: dict[str, Any]) -> bool:
-    """A callback that looks at what most callbacks look at."""
+    """A callback that reads the usual locals."""
     return len(locals_["rewards"]) == len(locals_["infos"])
 
 
@@ -83,12 +83,12 @@ def _loop(replay: int, **variant: Any) -> Learner:
 
 
 def _contender(name: str, make: Any, replay: int, **keywords: Any) -> Contender:
-    """One that has filled its replay memory, and warmed up."""
+    """A contender with a full replay memory, after a warm-up."""
     return Contender(name, make, (replay, 10 * _ENVS), replay=replay, **keywords)
 
 
 def _trials(steps: int) -> dict[str, float]:
-    """The steps/s of every variant of the loop, medians of short turns, with a small replay memory: there are many."""
+    """The steps/s of every variant of the loop: medians of short turns, with a small replay memory to fit many."""
     with contextlib.ExitStack() as stack:
         contenders = (_contender(name, _loop, 250 * _ENVS, **variant) for name, variant in _VARIANTS.items())
         running = [stack.enter_context(contextlib.closing(contender)) for contender in contenders]
@@ -99,11 +99,11 @@ def _trials(steps: int) -> dict[str, float]:
 
 
 def measure(steps: int, rounds: int, replay: int, others: bool = True) -> dict[str, Any]:
-    """The report; others: with those that are installed."""
+    """Measures and returns the report. others: whether to measure other installed libraries."""
     missing = [name for name in ("torch", "stable_baselines3") if others and importlib.util.find_spec(name) is None]
     measured: list[dict[str, float]] = []
     trials: dict[str, float] = {}
-    rivals: dict[str, str] = {}  # the loop's variant that each precision of ours is compared with
+    rivals: dict[str, str] = {}  # the variant of the loop that each precision is compared with
     with contextlib.ExitStack() as stack:
 
         def start(name: str, make: Any, **keywords: Any) -> Contender:
@@ -133,7 +133,10 @@ def measure(steps: int, rounds: int, replay: int, others: bool = True) -> dict[s
 
 
 def ratios(turns: dict[str, list[float]], loops: dict[str, str]) -> dict[str, float]:
-    """Ours over theirs, medians of the turns' ratios; loops: the variant that each precision of ours is compared with."""
+    """The library's rates over the others', medians of the turns' ratios.
+
+    loops: the variant of the loop that each precision is compared with.
+    """
     pairs = {"train_w8_fp32_callback": (_CALLBACK, _OURS + "fp32")}
     for precision in ("fp32", "bf16"):
         pairs[f"train_w8_{precision}_vs_sb3"] = (_OURS + precision, _SB3)
@@ -161,7 +164,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=2000, help="steps of each turn (default 2000)")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contender (default 5)")
     parser.add_argument("--replay", type=int, default=20_000, help="transitions in the replay memory (default 20000)")
-    parser.add_argument("--no-torch", action="store_true", help="ours alone")
+    parser.add_argument("--no-torch", action="store_true", help="measure paceline alone")
 
 
 def print_report(args: argparse.Namespace) -> None:
@@ -175,7 +178,7 @@ def print_report(args: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command."""
+    """Runs the command."""
     return command(__doc__, add_arguments, print_report, arguments)
 
 

@@ -1,4 +1,4 @@
-"""Paceline: reinforcement learning in which environments, experience and training run at once.
+"""Paceline: reinforcement learning whose environments and updates run concurrently.
 
     from paceline import DQN
 
@@ -7,9 +7,9 @@
         model.save("cartpole.paceline")
 
 DQN, A2C and PPO have stable-baselines3's keywords. Importing this package registers its
-environments with Gymnasium ("paceline/Pong-v0"), whichever of the two is imported first.
-It imports neither NumPy nor Gymnasium and does not load the library: that happens at
-first use, so that a program may fork its workers before.
+environments with Gymnasium ("paceline/Pong-v0"), in either order of the two imports.
+The import loads neither NumPy nor Gymnasium nor libpaceline. The library is loaded at its
+first use, so a program may fork its workers before that.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import importlib
 from ._version import __version__
 from .envs import registration
 
-TYPE_CHECKING = False  # typing's, without importing it
+TYPE_CHECKING = False  # type checkers treat this name as typing.TYPE_CHECKING; no import is needed
 if TYPE_CHECKING:
     from typing import Any
 
-    # The modules of _MODULES and the names of _WHERE.
+    # Must list the modules of _MODULES and the names of _WHERE.
     from . import (
         bench as bench,
         callbacks as callbacks,
@@ -88,7 +88,7 @@ def __dir__() -> list[str]:
     return sorted([*__all__, *_MODULES])
 
 
-if not TYPE_CHECKING:  # so that a type checker refuses names that there are not
+if not TYPE_CHECKING:  # with a visible __getattr__ a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name in _WHERE:

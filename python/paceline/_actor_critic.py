@@ -1,4 +1,4 @@
-"""What A2C and PPO share: keywords, and how they divide their steps."""
+"""Keywords and rollout periods that A2C and PPO share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _FIXED: Fixed = {
 
 
 def _net_arch(value: Any) -> Values:
-    """A list for both networks, or {"pi": [...], "vf": [...]}, also in a list, as before stable-baselines3 1.8. No layers: linear."""
+    """The rule of net_arch: one list for both networks, or {"pi": [...], "vf": [...]}.
+
+    A list around that dict is accepted, as in stable-baselines3 before 1.8. An empty list makes the
+    network linear.
+    """
     if value is None:
         return {}
     if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Mapping):
@@ -47,9 +51,12 @@ _POLICY: Rules = {
 
 
 def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> Values:
-    """The settings that keywords stand for; raises ConfigError for what is not built. use_rms_prop: where no keyword says."""
+    """The settings that keywords stand for; raises ConfigError for an unsupported value.
+
+    use_rms_prop: the default of the keyword of that name.
+    """
     out = translate(keywords, _FIXED, rules, _POLICY)
-    if "optimizer_eps" in out:  # whose eps that is, the optimiser says
+    if "optimizer_eps" in out:  # each optimiser has a setting of its own for eps
         eps = out.pop("optimizer_eps")
         out["rms_prop_eps" if out.get("use_rms_prop", use_rms_prop) else "adam_eps"] = eps
     return out
@@ -62,19 +69,19 @@ class Hashes(NamedTuple):
 
 
 class ActorCritic(Trainer):
-    """A model that learns a policy and a value from rollouts of its own; see A2C and PPO."""
+    """A model that learns a policy and a value from its own rollouts; see A2C and PPO."""
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Settings are attributes."""
+            """Every setting of the method is an attribute."""
 
     def _periods(self) -> Periods:
         return Periods(rollout=int(self.setting("n_steps")) * int(self.setting("num_envs")), counted=True)
 
-    def _exploring(self) -> dict[str, Any]:
+    def _exploration_keywords(self) -> dict[str, Any]:
         return {"sample": True}
 
     def hashes(self) -> Hashes:
-        """The digest of the weights: equal for equal seeds and settings."""
+        """The digest of the weights. Equal seeds and settings give equal digests."""
         return Hashes(self._native.hash("policy"))

@@ -1,4 +1,4 @@
-"""Arguments that several constructors take, checked in one way."""
+"""Checks of arguments that several constructors take."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .errors import ConfigError
 from .spaces import Array, Infos
 
 AUTORESET = {"next_step": "NextStep", "same_step": "SameStep", "disabled": "Disabled"}
-"""Our names of Gymnasium's autoreset modes, and the values of its enumeration."""
+"""Paceline's names of the autoreset modes, with the values of Gymnasium's AutoresetMode."""
 
 
 def whole(name: str, value: Any, least: int, most: int) -> int:
-    """value as an int of least to most."""
+    """Returns value as an int; raises ConfigError unless it is a whole number from least to most."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -26,11 +26,11 @@ def whole(name: str, value: Any, least: int, most: int) -> int:
     return number
 
 
-MOST_STEPS = 2**50  # as the library has it
+MOST_STEPS = 2**50  # the library's limit
 
 
 def steps(name: str, value: Any, least: int) -> int:
-    """A number of steps, which may be a float (1e6), as an int."""
+    """Returns a number of steps as an int; value may be a float, such as 1e6."""
     number: Any = value if isinstance(value, numbers.Real) else least - 1
     if not least <= number <= MOST_STEPS:
         raise ConfigError(f"{name}: {value!r}, must be a number, at least {least} and at most {MOST_STEPS}")
@@ -38,7 +38,10 @@ def steps(name: str, value: Any, least: int) -> int:
 
 
 def seed_numbers(seed: Any, n: int) -> tuple[Array, Array]:
-    """(uint64 [n], bool [n]: which of n environments have one) of one seed s, for s, s + 1, ..., or of one or None for each."""
+    """Returns the seeds (uint64 [n]) and which of the n environments have one (bool [n]).
+
+    seed: an int s stands for s, s + 1, ...; a sequence has an int or None for each environment.
+    """
     seeds, given = np.zeros(n, np.uint64), np.zeros(n, np.bool_)
     if seed is not None and np.ndim(seed) == 0:
         seeds[:] = np.uint64(whole("seed", seed, 0, 2**64 - 1)) + np.arange(n, dtype=np.uint64)
@@ -53,7 +56,7 @@ def seed_numbers(seed: Any, n: int) -> tuple[Array, Array]:
 
 
 def reset_mask(options: Infos | None, n: int) -> Array:
-    """bool [n]: the environments that options["reset_mask"], the only entry there may be, names; all without it."""
+    """Returns options["reset_mask"] (bool [n]), or all true without it; refuses other options."""
     if not options:
         return np.ones(n, np.bool_)
     unknown = set(options) - {"reset_mask"}
@@ -69,7 +72,7 @@ def reset_mask(options: Infos | None, n: int) -> Array:
 
 
 def autoreset_name(autoreset_mode: object, argument: str = "autoreset_mode") -> str:
-    """Our name of a mode, for that or Gymnasium's: a member of its enumeration, or the member's value."""
+    """The key of AUTORESET for a mode: that key, a member of Gymnasium's AutoresetMode, or its value."""
     value = getattr(autoreset_mode, "value", autoreset_mode)
     for name, theirs in AUTORESET.items():
         if value in (name, theirs):
@@ -78,9 +81,9 @@ def autoreset_name(autoreset_mode: object, argument: str = "autoreset_mode") -> 
 
 
 def autoreset_metadata(name: str) -> Any:
-    """What metadata["autoreset_mode"] is for a name of AUTORESET."""
+    """The value of metadata["autoreset_mode"] for a key of AUTORESET."""
     import gymnasium
 
-    # Gymnasium 1.0 has no such enumeration, and only the mode of that name.
+    # Gymnasium 1.0 has no AutoresetMode.
     members = getattr(gymnasium.vector, "AutoresetMode", str)
     return members(AUTORESET[name])

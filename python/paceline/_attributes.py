@@ -1,4 +1,4 @@
-"""What a model can be asked: stable-baselines3's attributes, which its scripts and callbacks read."""
+"""The attributes of a model that stable-baselines3's scripts and callbacks read."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _READ: dict[str, Callable[[str], object]] = {
     "ints": lambda text: [int(n) for n in text.split(",") if n not in ("", "none")],
 }
 
-# What vars(model) has beside the constructor's keywords.
+# Attributes that vars(model) has in addition to the constructor's keywords.
 _SHOWN = (
     "action_noise", "action_space", "device", "lr_schedule", "n_envs", "observation_space", "policy_class", "sde_sample_freq",
     "use_sde", "use_sde_at_warmup",
 )  # fmt: skip
-# Keywords that learn looks at each time.
+# Keywords that learn reads at every call.
 _ASSIGNABLE = frozenset({"verbose", "tensorboard_log"})
 _CHANGED_BY = {"env": "set_env", "logger": "set_logger"}
 
 
 class Attributes:
-    """What Trainer has beside its methods. Settings are there by their names, read-only."""
+    """The attributes of Trainer. Every setting of the method is a read-only attribute."""
 
-    METHOD: ClassVar[str]  # the library's name for it
-    METRICS: ClassVar[Mapping[str, str]] = {}  # keys in stats of metrics that are not called as their name ends
-    UPDATES: ClassVar[str] = ""  # the metric that counts updates as stable-baselines3 does, where it counts others
+    METHOD: ClassVar[str]  # the method's name in the library
+    METRICS: ClassVar[Mapping[str, str]] = {}  # keys of stats that differ from the last part of a metric's name
+    UPDATES: ClassVar[str] = ""  # the metric behind _n_updates; "": the library's count of updates
 
     _native: Native
     _environments: Environments
-    _given: dict[str, Any]  # the constructor's, from_preset's or load's keywords, and those that a file keeps
+    _given: dict[str, Any]  # the keywords of the constructor, from_preset or load, and those of a loaded file
     _seed: int
     policy_name: str
 
@@ -52,9 +52,11 @@ class Attributes:
     sde_sample_freq = -1
     action_noise = None
     policy_aliases: tuple[str, ...] = ("MlpPolicy", "CnnPolicy")
-    start_time = 0  # of the latest learn, in nanoseconds
+    start_time = 0  # when the latest learn began, in nanoseconds since the epoch
 
-    if not TYPE_CHECKING:  # what is built on this is checked; the methods' classes say it again, for their users
+    # Hidden from type checkers, so that they check this package; the methods' classes declare it
+    # for users.
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             if not name.startswith("_") and "_native" in self.__dict__:
@@ -67,51 +69,52 @@ class Attributes:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuses what would be read back and have no effect; other names are the user's."""
+        """Refuses to set the model's own attributes, which would have no effect; other names may be set."""
         why = _read_only(type(self)).get(name)  # type: ignore[arg-type] # classes are hashable
         if why is not None:
             raise AttributeError(f"{name}: read-only{why}")
         object.__setattr__(self, name, value)
 
     def setting(self, name: str) -> str:
-        """A setting of the library as it acts, as text: "auto" is replaced. `paceline options` lists the settings."""
+        """A setting of the library as text. "auto" is replaced by the value chosen. `paceline options` lists the settings."""
         return self._native.config.get(name)
 
     @classmethod
     def keywords(cls) -> list[str]:
-        """The constructor's keywords, those of from_preset and load too."""
+        """The constructor's keywords; from_preset and load take them as well."""
         return [name for name in inspect.signature(cls).parameters if name != "env"]
 
     def _show(self) -> None:
-        """Puts the hyper-parameters where loggers that record them look, vars(model)."""
+        """Puts the hyper-parameters into vars(model), where loggers look for them."""
         for name in (*constructor_parameters(type(self)), *_SHOWN):
             if name[0] != "_" and name not in ("env", "policy", *_ASSIGNABLE) and hasattr(self, name):
                 self.__dict__[name] = getattr(self, name)
 
-    # ------------------------------------------------- where it is
+    # ------------------------------------------------- progress
 
     @property
     def num_timesteps(self) -> int:
-        """Steps taken, of all environments together, warm-up included."""
+        """Steps taken by all environments together, warm-up included."""
         return int(self._native.stats().num_timesteps)
 
     @property
     def stats(self) -> dict[str, float]:
         """Every field of paceline_stats by its name, and the method's metrics ("loss", "learning_rate" ...).
 
-        mean_return and mean_length are of the rewards and episodes that the model learnt from; where a Monitor in the
-        environments reports others, the records (rollout/ep_rew_mean), ep_info_buffer and learning_curve have those.
+        mean_return and mean_length count the rewards and episodes that the model learns from. If a
+        Monitor in the environments reports other episodes, the log records (rollout/ep_rew_mean),
+        ep_info_buffer and learning_curve have the Monitor's.
         """
         stats = self._native.stats()
         numbers: dict[str, float] = {name: getattr(stats, name) for name, *_ in stats._fields_[1:]}
         for metric, value in self._native.metrics():
             group, _, name = metric.partition("/") if "/" in metric else ("", "", metric)
-            # What stands in no group is a count: "windows", "replay_size".
+            # Metrics without a group are counts: "windows", "replay_size".
             numbers[self.METRICS.get(metric, name)] = value if group else int(value)
         return numbers
 
     def _shown_stats(self) -> dict[str, float]:
-        """stats, with the mean_return and mean_length of ep_info_buffer."""
+        """stats with the mean_return and mean_length of the Monitor's episodes, if a Monitor reports them."""
         shown = self.stats
         if (recent := self._recent) is not None:
             shown |= {"mean_return": recent.mean_return, "mean_length": recent.mean_length}
@@ -119,19 +122,19 @@ class Attributes:
 
     @property
     def _recent(self) -> Recent | None:
-        """The episodes that a Monitor has reported."""
+        """The episodes that a Monitor reported; None without a Monitor."""
         return None if self._source is None else self._source.recent
 
     @property
     def ep_info_buffer(self) -> deque[dict[str, float]]:
-        """{"r": return, "l": length} of the latest episodes, oldest first: as a Monitor reports them, where there is one."""
+        """{"r": return, "l": length} of the latest episodes, oldest first. A Monitor's episodes take precedence."""
         most = int(self.setting("stats_window_size"))
         episodes = self._native.episodes(most) if self._recent is None else self._recent.episodes
         return deque(({"r": total, "l": length} for total, length in episodes), maxlen=most)
 
     @property
     def _n_updates(self) -> int:
-        """Updates as stable-baselines3 counts them: passes over a rollout in PPO, minibatches elsewhere."""
+        """Updates as stable-baselines3 counts them: PPO's epochs, other methods' minibatches."""
         return int(self._native.metric(self.UPDATES) if self.UPDATES else self._native.stats().updates)
 
     @property
@@ -146,11 +149,11 @@ class Attributes:
     def _current_progress_remaining(self) -> float:
         return 1 - float(self.num_timesteps) / max(self._total_timesteps, 1)
 
-    # ------------------------------------------- what it was made with
+    # ------------------------------------------- configuration
 
     @property
     def seed(self) -> int:
-        """Of everything random, the one given or the one picked."""
+        """The seed of everything random: the caller's, or the one drawn when the model was made."""
         return self._seed
 
     @property
@@ -159,19 +162,19 @@ class Attributes:
 
     @property
     def learning_rate(self) -> Schedule:
-        """As it was given, or as a file or a preset has it: a number or a schedule."""
+        """The learning rate of the constructor, the file or the preset: a number or a schedule."""
         given: Schedule | None = self._given.get("learning_rate")
         return of_settings(self.setting, "learning_rate") if given is None else given
 
     @property
     def lr_schedule(self) -> Callable[[float], float]:
-        """Of the remaining progress, 1 down to 0."""
+        """The learning rate as a function of the remaining progress, which goes from 1 to 0."""
         given = self.learning_rate
         return given if callable(given) else by_progress(points("learning_rate", given))
 
     @property
     def device(self) -> Any:
-        """What computes the networks, "cpu" or "cuda:0": a torch.device where torch is in use, else its name."""
+        """The device of the networks, "cpu" or "cuda:0": a torch.device if torch is imported, else a str."""
         torch, name = sys.modules.get("torch"), self.setting("device")
         return name if torch is None else torch.device(name)
 
@@ -185,21 +188,21 @@ class Attributes:
 
     @property
     def sets(self) -> list[str]:
-        """The names of the sets of parameters."""
+        """The names of the parameter sets."""
         return self._native.sets
 
     @property
     def described(self) -> dict[str, Any]:
-        """What paceline_trainer_describe says."""
+        """The description that paceline_trainer_describe returns."""
         return self._native.described
 
     @property
     def recipe(self) -> str:
-        """The name and the hash of the environments' recipe; "" where they have none."""
+        """The name and the hash of the environments' recipe; "" for environments without a recipe."""
         return f"{self.described['recipe']} {self.described['recipe_hash']}".strip()
 
     def _optimizer(self) -> dict[str, Any]:
-        """The optimiser as torch's state_dict() has it, without the state of its parameters."""
+        """The optimiser in the form of torch's state_dict(), with an empty "state"."""
 
         def has(name: str) -> Any:
             return getattr(self, name, None)
@@ -223,12 +226,12 @@ class Attributes:
 
     @property
     def env_name(self) -> str | None:
-        """The name of environments that the library steps."""
+        """The name of the built-in environment; None if Python steps the environments."""
         return self._environments.name
 
     @property
     def env(self) -> Any:
-        """The environment as it was given: an object, a name, or None."""
+        """The environment that the caller gave: an object, a name, or None."""
         return self._environments.env
 
     def get_vec_normalize_env(self) -> Any:
@@ -236,19 +239,19 @@ class Attributes:
         return next(iter(normalizers(self.env)), None)
 
     def set_random_seed(self, seed: int | None = None) -> None:
-        """Refused unless it is the model's own: the one seed of a model is given when it is made."""
+        """Raises ConfigError unless seed is None or the model's seed, which is fixed at construction."""
         if seed not in (None, self.seed):
             raise ConfigError(f"seed: {seed}, must be given when the model is made ({type(self).__name__}(..., seed={seed}))")
 
 
 def constructor_parameters(cls: type[Attributes]) -> Mapping[str, inspect.Parameter]:
-    """Those of the constructor of the method's class, of which the user may have derived one with keywords of its own."""
+    """The parameters of the method's constructor; a subclass of the user's may have other keywords."""
     return inspect.signature(next(base for base in cls.__mro__ if "METHOD" in vars(base))).parameters
 
 
 @functools.cache
 def _read_only(cls: type[Attributes]) -> dict[str, str]:
-    """The names that cannot be assigned to in a model of a class, each with what the sentence says after "read-only"."""
+    """The attributes of a class that cannot be assigned to, each with the end of its error message."""
     computed = [name for name in dir(cls) if isinstance(value := getattr(cls, name), property) and value.fset is None]
     given = {"lr_schedule", *_settings(cls.METHOD), *constructor_parameters(cls)} - _ASSIGNABLE - {"env"}
     changed = {name: f", {call} changes it" for name, call in _CHANGED_BY.items()}
@@ -257,5 +260,5 @@ def _read_only(cls: type[Attributes]) -> dict[str, str]:
 
 @functools.cache
 def _settings(method: str) -> dict[str, str]:
-    """The type of each setting of a method, by its name."""
+    """The type of each setting of a method, by the setting's name."""
     return {setting.name: setting.type for setting in describe(method)}

@@ -1,4 +1,4 @@
-"""What a model's files keep for Python, and models made from files."""
+"""The Python entries of checkpoints, and models made from checkpoints."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from .config import Config
 from .envs.vector import Source, SpacesSource
 from .errors import ConfigError
 from .policy import Policy
-from .spaces import to_kept
+from .spaces import layouts_to_json
 
 if TYPE_CHECKING:
     from ._model import Model
 
 M = TypeVar("M", bound="Model")
-# The Python class's own keywords with the types that they have in a file.
+# Keywords of the Python class that a file stores, with their types in JSON.
 _LOCAL: dict[str, tuple[type, ...]] = {"verbose": (int,), "tensorboard_log": (str,), "policy_kwargs": (dict,)}
 
 
 def host_data(source: Source | None, keywords: Mapping[str, Any], masks: bool) -> str:
-    """What a file keeps for Python (the setting host_data): the layouts of environments that Python steps, whether it learns
-    with action masks there, and the class's own keywords."""
-    kept: dict[str, Any] = {} if source is None else to_kept(source.layout, source.actions) | {"action_masks": masks}
+    """The setting host_data, which a file stores: JSON with the class's keywords.
+
+    If Python steps the environments, it also has their layouts and whether the model reads action
+    masks.
+    """
+    kept: dict[str, Any] = {} if source is None else layouts_to_json(source.layout, source.actions) | {"action_masks": masks}
     return json.dumps({"python": kept | {"keywords": {name: keywords.get(name) for name in _LOCAL}}}, default=_plain)
 
 
-def kept_keywords(text: str) -> dict[str, Any]:
-    """The class's own keywords in a text of host_data's; none of a text that another host wrote."""
+def stored_keywords(text: str) -> dict[str, Any]:
+    """The class's keywords in a text of host_data; {} for a text from another host language."""
     try:
         kept = json.loads(text)["python"]["keywords"]
         return {name: kept[name] for name, types in _LOCAL.items() if isinstance(kept.get(name), types)}
@@ -40,7 +43,7 @@ def kept_keywords(text: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for: classes by their names, which constructors take as well, paths, NumPy's numbers."""
+    """Converts values that JSON cannot hold: classes to names, which constructors accept, paths to str, NumPy scalars."""
     if isinstance(value, type):
         return value.__name__
     if hasattr(value, "__fspath__"):
@@ -49,7 +52,7 @@ def _plain(value: Any) -> Any:
 
 
 def settings_of(path: str, cls: type[Model]) -> Config:
-    """The settings of a file that a model of a class has saved."""
+    """The settings of a checkpoint; raises ConfigError if a model of another class saved it."""
     config = Config.load(path)
     if config.method != cls.METHOD:
         raise ConfigError(f"{path}: a run of {config.method!r}, must be of {cls.METHOD!r} for {cls.__name__}.load")
@@ -57,14 +60,14 @@ def settings_of(path: str, cls: type[Model]) -> Config:
 
 
 def spaces_of(path: str, config: Config) -> SpacesSource:
-    """The spaces that a model of a file was made for."""
+    """The spaces of the environments that a saved model was made for."""
     with Policy.load(path) as policy:
         both = policy.obs_layout.space(), policy.action_layout.space()
     return SpacesSource(*both, int(config.get("num_envs")), config.get("autoreset"))
 
 
 def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
-    """The model that one of stable-baselines3's files stands for."""
+    """A model with the settings and the weights of a stable-baselines3 file."""
     if cls.METHOD == "pqn":
         raise ConfigError("a file of stable-baselines3's, which has no PQN: must be one that PQN.save wrote")
     if saved.q_learning != (cls.METHOD == "dqn"):
@@ -72,7 +75,7 @@ def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
         raise ConfigError(f"a network with {has}, must have {must} for {cls.__name__}.load")
     if env is None:
         env = SpacesSource(*saved.spaces(), saved.num_envs)
-    make: Any = cls  # each method has keywords of its own
+    make: Any = cls  # the keywords differ by method
     model: M = make(env=env, **saved.keywords_for(cls.keywords(), keywords, lambda some: _accepts(cls, some)), **keywords)
     try:
         model._take_sb3(saved)
@@ -83,7 +86,7 @@ def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
 
 
 def _accepts(cls: type[Model], keywords: dict[str, Any]) -> bool:
-    """Whether the constructor takes these keywords, all others being its defaults."""
+    """Whether the constructor accepts these keywords with defaults for all others."""
     config = Config(cls.METHOD)
     try:
         with warnings.catch_warnings():

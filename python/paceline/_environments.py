@@ -1,4 +1,4 @@
-"""Which environments a model learns in, and who steps them."""
+"""The environments that a model learns in: built-in ones or Python objects."""
 
 from __future__ import annotations
 
@@ -12,49 +12,54 @@ from .envs import _ids
 from .envs._layers import normalizers
 from .envs.vector import Source, SpacesSource, adapt, built_in
 from .errors import ConfigError
-from .spaces import to_kept
+from .spaces import layouts_to_json
 
-# Of env_kwargs what vectors take, and not their environments.
+# Entries of env_kwargs that are arguments of the vector, not of its environments.
 _OF_VECTORS = frozenset({"batch_size", "context", "copy", "decorrelation_steps", "num_threads", "waits", "workers"})
 
 
 class Environments:
-    """What a model's keyword env stands for.
+    """The environments that a model's keyword env stands for.
 
-    env: as the caller sees it. name: the library's, of environments that it steps itself. source: those that are stepped
-    here. One of the two is None. number: how many there are, where env says so. options: what the library's are made with.
+    env: the object or the name that the caller gave. name: the built-in environment that the
+    library steps. source: environments that Python steps. Either name or source is None. number:
+    the number of environments if env fixes it, else None. options: keywords of the built-in
+    environment.
     """
 
     def __init__(self, env: Any, num_envs: int | None, env_kwargs: dict[str, Any] | None, replays: bool) -> None:
-        """replays: whether the model learns from what was observed long before."""
+        """replays: whether the model learns from a replay memory."""
         self.env, self._made, self._kwargs = _ids.resolved(env, num_envs, env_kwargs)
         self._made_of = (env, dict(env_kwargs or {})) if self._made is not None else None
         self.name, self.number, made_with = built_in(self.env)
         if self._kwargs and (self.name is None or made_with):
-            raise ConfigError(f"env_kwargs: {self._kwargs!r}, the environment given has been made already")
+            raise ConfigError(f"env_kwargs: {self._kwargs!r}, must be None: the environment given has been made already")
         self.options = self._kwargs or made_with
         self.source: Source | None = None
-        self._vec_env: Any = None  # of get_env
+        self._vec_env: Any = None  # the result of vec_env
         if self.name is not None:
             return
         self.source = self.env if isinstance(self.env, SpacesSource) else adapt(self.env, num_envs)
         self.number = self.source.num_envs
         if replays and normalizers(self.env):
             raise ConfigError(
-                "env: in a VecNormalize, must not be: what the replay memory holds would have been normalised by what was "
-                "known earlier; gymnasium.wrappers.NormalizeObservation with update_running_mean=False has fixed numbers"
+                "env: a VecNormalize, must be another wrapper: its statistics change, and stored observations keep the old "
+                "ones; use gymnasium.wrappers.NormalizeObservation with update_running_mean=False"
             )
         if isinstance(self.source, SpacesSource):
             self.env = None
 
     def settings(self, num_envs: int | None, kept: Config | None) -> Values:
-        """The settings that they stand for; num_envs: the keyword. kept: of a preset or a file, whose settings stay where
-        env says nothing."""
+        """The settings of these environments.
+
+        num_envs: the model's keyword. kept: the settings of a preset or a file; they stay unless
+        env or its keywords set them.
+        """
         if self.number is not None and num_envs not in (None, self.number):
-            raise ConfigError(f"num_envs: {num_envs}, the environment given has {self.number}")
+            raise ConfigError(f"num_envs: {num_envs}, must be {self.number}, as the environment given has")
         options = self.options
         if kept is not None and self._kwargs and kept.get("env") == self.name:
-            # A preset's recipe stays where env_kwargs say something else.
+            # The preset's options stay, such as its recipe; env_kwargs override single ones.
             options = json.loads(kept.get("env_options") or "{}") | self._kwargs
         out = self.stepped()
         if options or self.source is not None or kept is None:
@@ -66,24 +71,29 @@ class Environments:
         return out
 
     def stepped(self) -> Values:
-        """The settings that say who steps them."""
+        """The settings that tell the library whether it steps the environments."""
         out: Values = {"env": self.name or "", "env_options": _text(self.options)}
         if self.source is not None:
             out["autoreset"] = self.source.autoreset
         return out
 
-    def made_for(self) -> tuple[str, dict[str, Any]] | None:
-        """What the library's trainer is made with where Python steps: the mode, and the layouts, which files keep."""
-        return None if self.source is None else (self.source.autoreset, to_kept(self.source.layout, self.source.actions))
+    def trainer_key(self) -> tuple[str, dict[str, Any]] | None:
+        """(autoreset mode, layouts) of environments that Python steps; None of built-in ones.
+
+        A model can change to environments for which these are equal without a new trainer.
+        """
+        return None if self.source is None else (self.source.autoreset, layouts_to_json(self.source.layout, self.source.actions))
 
     def similar(self, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """The name, or the id that they were made with, and the keywords of one environment like them; None of environments
-        that were given. options: what the library's are made with."""
+        """(name or id, keywords) to make one more such environment; None if the caller gave an object.
+
+        options: the keywords of the built-in environment.
+        """
         made = self._made_of if self.name is None else (self.name, options)
         return made and (made[0], {name: value for name, value in made[1].items() if name not in _OF_VECTORS})
 
     def vec_env(self, num_envs: int, seed: int, options: dict[str, Any]) -> Any:
-        """See Trainer.get_env."""
+        """See Model.get_env."""
         if self.env is None or (self.source is not None and hasattr(self.env, "step_async")):
             return self.env
         if self._vec_env is not None:
@@ -106,7 +116,7 @@ class Environments:
         return self._vec_env
 
     def close(self) -> None:
-        """Closes what was made here; the environment given is not closed."""
+        """Closes the environments made by this object, not the caller's."""
         if self._made is not None:
             self._made.close()
 

@@ -1,4 +1,4 @@
-"""What is looked at and taken over before a model is evaluated while it learns."""
+"""Checks and VecNormalize statistics of an evaluation during learning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check(model: Trainer, env: Any) -> None:
-    """Refuses an eval_env that a model cannot be evaluated in while it learns."""
+    """Raises ConfigError for an eval_env in which the model cannot be evaluated while it learns."""
     check_other(model, env, "eval_env")
     pairs(model, env)
     if isinstance(env, str) and env == model.env_name:
@@ -26,7 +26,7 @@ def check(model: Trainer, env: Any) -> None:
     try:
         if isinstance(env, str):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what it warns of is said when it is evaluated in
+                warnings.simplefilter("ignore")  # the evaluation itself gives these warnings
                 env, made, options = _ids.resolved(env, None, None)
                 if made is None:
                     from .envs.vec import make_vec
@@ -42,16 +42,16 @@ def check(model: Trainer, env: Any) -> None:
 
 
 def check_other(model: Trainer, env: Any, argument: str) -> None:
-    """Refuses the environments that the model learns in: the episodes in progress would go on behind another's steps."""
+    """Refuses the environments that the model learns in: an evaluation would break off their episodes."""
     if learns_in(model, env):
         raise ConfigError(
             f"{argument}: {label(env)}, the environment that the model learns in, must be another one while it learns: "
-            "playing there would break off the episodes that are learnt from"
+            "the evaluation would break off the episodes in progress"
         )
 
 
 def borrow(model: Trainer, env: Any) -> None:
-    """Before a model plays in env by any other way than learn: behind that the episodes in progress cannot go on."""
+    """Prepares for episodes in env outside of learn; if the model learns in env, the next learn resets it."""
     if model._loop is not None:
         check_other(model, env, "env")
     elif model._source is not None and learns_in(model, env):
@@ -59,25 +59,25 @@ def borrow(model: Trainer, env: Any) -> None:
 
 
 def learns_in(model: Trainer, env: Any) -> bool:
-    """Whether it is, or shares environments with, what the model is stepped in from Python."""
+    """Whether env is, or shares environments with, the environments that the model learns in from Python."""
     return model._source is not None and not isinstance(env, str) and shared(env, model._source.env)
 
 
 def pairs(model: Trainer, env: Any) -> list[tuple[Any, Any]]:
-    """The VecNormalize around the model's environments, and those around env in the same order; refuses other numbers of them."""
+    """(the model's, env's) VecNormalize wrappers, from the outside in; refuses different numbers of wrappers."""
     ours, theirs = normalizers(model.env), normalizers(env)
     if len(ours) != len(theirs):
         have, must = ("no", "one") if len(ours) > len(theirs) else ("a", "none")
         raise ConfigError(
             f"eval_env: {label(env)} in {have} VecNormalize, must be in {must}, as the model's environments are: "
-            "the network reads observations as they were normalised while it learnt"
+            "the network has learnt from observations normalised in this way"
         )
     return list(zip(ours, theirs))
 
 
 def synchronise(model: Trainer, env: Any) -> None:
-    """Has env normalise by what is known now of the observations and returns that the model learns from."""
+    """Copies the statistics of the model's VecNormalize wrappers into those of env."""
     for ours, theirs in pairs(model, env):
-        if hasattr(ours, "obs_rms"):  # there is none with norm_obs=False
+        if hasattr(ours, "obs_rms"):  # absent with norm_obs=False
             theirs.obs_rms = copy.deepcopy(ours.obs_rms)
         theirs.ret_rms = copy.deepcopy(ours.ret_rms)

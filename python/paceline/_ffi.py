@@ -1,6 +1,6 @@
-"""include/paceline.h in ctypes: structs and prototypes, and nothing else.
+"""The structs and prototypes of include/paceline.h in ctypes.
 
-python/tests/test_ffi.py compares every line with the header.
+python/tests/test_ffi.py compares this file with the header.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 
 
 class Growable(Structure):
-    """A struct that begins with its own size; _fields_ of those derived from it are what follows."""
+    """A struct whose first field is its own size; subclasses list the other fields."""
 
     _fields_ = [("struct_size", c_uint32)]
 
@@ -123,15 +123,14 @@ class ConsoleState(Growable):
     ]
 
 
-STATUS = "status"  # a result of enum paceline_status: raised as an error unless 0
+STATUS = "status"  # a result of enum paceline_status: other values than 0 raise an error
 
 _handle, _out_handle, _text = c_void_p, POINTER(c_void_p), c_char_p
-# A text that is the caller's to free must stay a pointer: c_char_p would copy
-# it and forget where it was.
+# The caller frees such a text. c_char_p would copy it and lose the pointer.
 _out_text = POINTER(c_void_p)
 
-# name: (result, arguments). What only C programs need is left out: tables of
-# function pointers (Go never calls into Python).
+# name: (result, arguments). Functions that take tables of function pointers are left out, because
+# Go never calls into Python.
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_status_str": (c_char_p, [c_int]),
     "paceline_last_error": (c_char_p, []),

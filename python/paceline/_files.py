@@ -1,4 +1,4 @@
-"""Paths of files as stable-baselines3 reads and writes them, and file objects in their place."""
+"""Paths and file objects of save and load, with stable-baselines3's rules for suffixes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from . import _lib
 from .errors import ConfigError, MissingFileError
 
 File = Any  # a path, or an object with write (read) of bytes
-_LONGEST = 4095  # bytes of a path, as the library has it
+_LONGEST = 4095  # bytes of a path, the library's limit
 
 
 def _suffixed(path: Any, suffix: str) -> str:
-    """A path without an ending has the suffix added."""
+    """The path, with the suffix added if it has none."""
     name = os.fsdecode(_lib.encode(path))
     return name if os.path.splitext(name)[1] else f"{name}.{suffix}"
 
 
 @contextlib.contextmanager
 def writing(file: File, suffix: str = "zip") -> Iterator[str]:
-    """The path to write; missing folders are made. A file object is written to at the end."""
+    """Yields the path to write and makes missing folders. A file object receives the bytes at the end."""
     if hasattr(file, "write"):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "file")
@@ -37,26 +37,26 @@ def writing(file: File, suffix: str = "zip") -> Iterator[str]:
 
 
 def check_writing(path: str, what: str) -> None:
-    """Raises where writing(path) is bound to fail. what: the argument, for the sentence."""
+    """Raises ConfigError if writing(path) cannot succeed. what: the argument's name in the message."""
     name = _suffixed(path, "zip")
     if os.path.isdir(name) or not os.path.basename(path):
         raise ConfigError(f"{what} {path}: a folder, must be a file")
     folder = os.path.dirname(os.path.abspath(name))
-    while not os.path.exists(folder):  # those that are missing will be made
+    while not os.path.exists(folder):  # writing makes missing folders
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
         raise ConfigError(f"{what} {path}: {folder} must be a folder, and is a file")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"{what} {path}: nothing can be written to {folder}")
+        raise ConfigError(f"{what} {path}: {folder} is not writable")
 
 
 @contextlib.contextmanager
 def reading(file: File, suffix: str = "zip") -> Iterator[str]:
-    """The path to read: the one given, or, where no file is there, the one that writing makes of it."""
+    """Yields the path to read: the given path, or the path with the suffix if there is no such file."""
     if hasattr(file, "read"):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "file")
-            if getattr(file, "seekable", lambda: False)():  # where it was written to just now, it stands at its end
+            if getattr(file, "seekable", lambda: False)():  # after a save the position is at the end
                 file.seek(0)
             Path(path).write_bytes(file.read())
             yield path

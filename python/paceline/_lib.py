@@ -1,8 +1,7 @@
 """Finding, loading and calling libpaceline.
 
-The library is loaded at the first call and never at import, so that a program
-which forks its workers first and trains afterwards works (Go's threads do not
-survive a fork). It stays loaded until the process ends.
+The library is loaded at the first call, not at import: Go's threads do not survive a fork, so a
+program must be able to fork its workers first. It stays loaded until the process ends.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Struct = TypeVar("Struct", bound=_ffi.Growable)
 
 
 class Closing(Protocol):
-    """What close_at_exit takes."""
+    """An object that close_at_exit takes."""
 
     def _exit(self) -> None: ...
 
@@ -38,8 +37,8 @@ class Closing(Protocol):
 _lock = threading.Lock()
 _dll: ctypes.CDLL | None = None
 _forked = False
-# Called before the interpreter is torn down, so that no thread of the library
-# is at work in memory that Python gives back.
+# Closed before the interpreter is torn down, so that no thread of the library uses memory that
+# Python frees.
 _at_exit: weakref.WeakSet[Closing] = weakref.WeakSet()
 _ending = False
 
@@ -64,7 +63,8 @@ def lib() -> ctypes.CDLL:
     return _dll if _dll is not None else _load()
 
 
-# How a class that starts processes is asked for spawn, by the module that its processes run in.
+# The argument that makes a class start its processes by spawn, by the module that its processes run
+# in.
 _BY_SPAWN = {
     "gymnasium.vector.async_vector_env": 'AsyncVectorEnv(..., context="spawn")',
     "stable_baselines3.common.vec_env.subproc_vec_env": 'SubprocVecEnv(..., start_method="spawn")',
@@ -76,7 +76,7 @@ _BY_SPAWN = {
 
 
 def _spawning() -> str:
-    """What of _BY_SPAWN this process was started by, the innermost first."""
+    """The entry of _BY_SPAWN for the class that started this process: the innermost caller that has one."""
     frame = sys._getframe()
     while frame := frame.f_back:  # type: ignore[assignment]
         if how := _BY_SPAWN.get(frame.f_globals.get("__name__", "")):
@@ -110,23 +110,23 @@ def _load() -> ctypes.CDLL:
         atexit.register(_close_all)
         _dll = dll
         for folder in rom_folders():
-            with contextlib.suppress(PacelineError):  # its name is not UTF-8; a game's sentence says where it was looked for
+            with contextlib.suppress(PacelineError):  # the name is not UTF-8; a missing game's message lists the folders
                 dll.paceline_rom_folder(os.fsencode(folder))
         return dll
 
 
 def rom_folders() -> list[Path]:
-    """Where an installed ale-py keeps its ROM files; found without importing it."""
+    """The folder of an installed ale-py's ROM files, if there is one; does not import ale-py."""
     try:
         spec = importlib.util.find_spec("ale_py")
-    except ValueError:  # somebody's stand-in, in sys.modules without a spec
+    except ValueError:  # sys.modules has an ale_py without a spec, such as a mock
         spec = None
     found = [Path(location) / "roms" for location in (spec.submodule_search_locations or [])] if spec else []
     return [folder for folder in found if folder.is_dir()]
 
 
 def _raise(status: int, function: object, arguments: object) -> int:
-    """The errcheck of functions that return a status: that of this thread's latest call."""
+    """ctypes' errcheck: raises the error of a status. The library keeps the message for each thread."""
     if status:
         assert _dll is not None
         _leave_if_ending()
@@ -149,30 +149,30 @@ def _mark_forked() -> None:
 def _close_all() -> None:
     global _ending
     _ending = True
-    with contextlib.ExitStack() as all_of_them:  # also behind one that raises
+    with contextlib.ExitStack() as stack:  # calls the others even if one raises
         for thing in list(_at_exit):
-            all_of_them.callback(thing._exit)
+            stack.callback(thing._exit)
 
 
 def _leave_if_ending() -> None:
-    """Ends a thread that goes on while the interpreter ends, without the traceback of an error that it is not the cause of."""
+    """Ends a thread other than the main one while the interpreter ends; it would print a misleading traceback."""
     if _ending and threading.current_thread() is not threading.main_thread():
         raise SystemExit
 
 
 def refuse_closed(what: str) -> NoReturn:
-    """Raises what a call on a closed object gets."""
+    """Raises the HandleError of a call on a closed object. what: the object's name in the message."""
     _leave_if_ending()
     raise HandleError(f"{what}: closed")
 
 
 def close_at_exit(thing: Closing) -> None:
-    """Calls thing._exit() when the interpreter ends, if thing still lives then."""
+    """Calls thing._exit() when the interpreter ends; keeps a weak reference only."""
     _at_exit.add(thing)
 
 
 def encode(text: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:
-    """A name or a path as the library reads it."""
+    """A name or a path as bytes for the library."""
     data = os.fsencode(text)
     if b"\0" in data:
         raise ConfigError(f"{os.fspath(text)!r}: must not contain NUL")
@@ -180,7 +180,7 @@ def encode(text: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:
 
 
 def take_text(call: Callable[..., object], *arguments: object) -> str | None:
-    """Calls a function whose first argument is a char ** that we then own."""
+    """Calls a function whose first argument is a char ** for a text, and frees that text."""
     out = ctypes.c_void_p()
     call(ctypes.byref(out), *arguments)
     if not out.value:
@@ -192,12 +192,12 @@ def take_text(call: Callable[..., object], *arguments: object) -> str | None:
 
 
 def take_json(call: Callable[..., object], *arguments: object) -> Any:
-    """The value that such a text is in JSON."""
+    """take_text of a function that returns JSON, parsed; None for no text."""
     return json.loads(take_text(call, *arguments) or "null")
 
 
 def take_bytes(call: Callable[..., object], *arguments: object) -> bytes:
-    """Calls a function whose first arguments are a buffer and its size, which it is asked for before."""
+    """Calls a function with a buffer and its size as first arguments twice: for the size, and for the bytes."""
     size = ctypes.c_size_t()
     call(None, ctypes.byref(size), *arguments)
     out = ctypes.create_string_buffer(size.value)
@@ -206,7 +206,7 @@ def take_bytes(call: Callable[..., object], *arguments: object) -> bytes:
 
 
 def each(struct: type[Struct], call: Callable[..., object], *arguments: object) -> Iterator[Struct]:
-    """What a function writes that describes number 0, 1, ... and refuses the number past the last one."""
+    """Yields the structs that a function fills for index 0, 1, ... until it refuses an index."""
     for i in itertools.count():
         out = struct()
         try:
@@ -219,25 +219,24 @@ def each(struct: type[Struct], call: Callable[..., object], *arguments: object) 
 class Handle:
     """Owns one handle of the library and frees it once.
 
-    A handle that was inherited through a fork is left alone: it is the
-    parent's.
+    A forked child does not free a handle of its parent's.
     """
 
     def __init__(self, value: int, free: str) -> None:
-        # Handles are never reused, so a freed one is refused with a sentence.
+        # The library never reuses a number, so it recognises a freed handle.
         self.value = value
-        self.keeps: object = None  # what must not die before this
+        self.references: object = None  # objects that must live as long as this handle
         self._pid = os.getpid()
         self._finalizer = weakref.finalize(self, _free, value, free, self._pid)
         self._finalizer.atexit = False
 
     def __reduce__(self) -> NoReturn:
-        # The number means another object, or none, in another process.
+        # In another process the number is another object's or invalid.
         raise TypeError("a handle of libpaceline cannot be pickled or copied: it belongs to its process")
 
     @property
     def owned(self) -> bool:
-        """False in a child of the process that made it."""
+        """False in a forked child of the process that made the handle."""
         return self._pid == os.getpid()
 
     @property
@@ -245,8 +244,8 @@ class Handle:
         return not self._finalizer.alive
 
     def close(self) -> None:
-        # Not by calling the finalizer: when the interpreter ends, weakref.finalize's own handler may come before
-        # _close_all, and from then on a call does nothing.
+        # detach, because calling the finalizer does nothing once weakref.finalize's exit handler
+        # has run, which may be before _close_all.
         if alive := self._finalizer.detach():
             _, free, arguments, _ = alive
             free(*arguments)
@@ -258,7 +257,7 @@ def _free(value: int, free: str, pid: int) -> None:
 
 
 def new_handle(free: str, call: Callable[..., object], *arguments: object) -> Handle:
-    """Calls a constructor whose first argument is a handle ** and owns the result."""
+    """Calls a constructor whose first argument is a handle **; the Handle returned owns the result."""
     out = ctypes.c_void_p()
     call(ctypes.byref(out), *arguments)
     assert out.value is not None

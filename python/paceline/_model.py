@@ -1,4 +1,4 @@
-"""What acts: how a model is made and changed, its environments, its weights and its files."""
+"""Models without learning: construction, environments, acting, weights and files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _lib, _weights
 from ._attributes import Attributes, constructor_parameters
-from ._checkpoints import host_data, kept_keywords, of_sb3, settings_of, spaces_of
+from ._checkpoints import host_data, of_sb3, settings_of, spaces_of, stored_keywords
 from ._environments import Environments
 from ._files import File, reading, writing
 from ._native import Native
@@ -36,8 +36,10 @@ Init = TypeVar("Init", bound=Callable[..., None])
 
 
 def constructor(init: Init) -> Init:
-    """The __init__ of a method's class, of which only the signature counts: it is the table of the method's keywords.
-    Those that are not given have the library's defaults."""
+    """Makes the __init__ of a method's class from its signature, the table of the method's keywords.
+
+    The library supplies the default of every keyword that the caller leaves out.
+    """
     signature = inspect.signature(init)
 
     @functools.wraps(init)
@@ -50,36 +52,36 @@ def constructor(init: Init) -> Init:
 
 
 class Model(Attributes):
-    """What Trainer is without learning."""
+    """The part of Trainer that does not learn: a network with its environments and files."""
 
-    REPLAYS: ClassVar[bool] = False  # whether it learns from what was observed long before
+    REPLAYS: ClassVar[bool] = False  # whether the method has a replay memory
 
-    # --------------------------------------------- what a method's class says
+    # ------------------------------------------ defined by the method's class
 
     @staticmethod
     def _translate(keywords: Mapping[str, Any]) -> Values:
         """The settings that the constructor's keywords stand for."""
         raise NotImplementedError
 
-    def _exploring(self) -> dict[str, Any]:
-        """Policy.act's keywords for predict where it is not deterministic."""
+    def _exploration_keywords(self) -> dict[str, Any]:
+        """The keywords of Policy.act for predict(deterministic=False)."""
         raise NotImplementedError
 
     def _print_made(self) -> None:
-        """Prints what was made, where verbose asks for it."""
+        """Prints a line about the new model if verbose is set."""
 
     def _take_sb3(self, saved: _sb3_file.Saved) -> None:
-        """Takes over what one of stable-baselines3's files has beside the settings."""
+        """Sets the weights, and other state apart from the settings, from a stable-baselines3 file."""
         self.set_parameters({"policy": saved.parameters(self._native.parameters.layout)})
 
-    # ------------------------------------------------------------- making it
+    # ---------------------------------------------------------- construction
 
     @classmethod
     def from_preset(cls: type[Self], preset: str, env: Any, **overrides: Any) -> Self:
-        """A model with a documented table of settings, any of which a keyword overrides.
+        """Makes a model with a preset, a documented table of settings. Keywords override its settings.
 
-        `paceline presets` lists the tables, "tuned" (values that solve built-in
-        environments) and those of papers; `paceline preset NAME ENV` prints one.
+        `paceline presets` lists the presets: "tuned" (values that solve built-in environments) and
+        those of papers. `paceline preset NAME ENV` prints one.
         """
         config = Config(cls.METHOD)
         config.preset(preset, built_in(env)[0] or getattr(getattr(env, "spec", None), "id", None) or "")
@@ -98,23 +100,24 @@ class Model(Attributes):
         force_reset: bool = True,
         **overrides: Any,
     ) -> Self:
-        """The model that save wrote, at the step where it was, or one of stable-baselines3's.
+        """Makes a model from a checkpoint of save, at the saved step, or from a stable-baselines3 file.
 
-        path: of a file; "x" is "x.zip" where there is no file "x". A file object is read. Of
-            stable-baselines3's files the weights, the settings and exploration_rate are taken, and the
-            counts begin at 0.
-        env: environments to go on in; as many as there were, where the file has the experience (replay).
-            Without them, those built in that it was trained on, or none: predict, evaluate(env) and save
-            work, and learn after set_env.
-        overrides: keywords that do not shape the state, such as num_threads or verbose.
-            custom_objects has some as well, under the same names.
+        path: path of a file, or a file object. "x" is "x.zip" if there is no file "x". From a
+            stable-baselines3 file the model takes the weights, the settings and exploration_rate;
+            its counts begin at 0.
+        env: environments to continue in. If the file has the experience (save(replay=True)), their
+            number must be the saved one. None: the built-in environments of the saved model. If the
+            saved model had other environments, the new model has none: predict, evaluate(env) and
+            save work, and learn works after set_env.
+        overrides: keywords that do not change the saved state, such as num_threads or verbose.
+            custom_objects may have such keywords, too.
 
-        learn(rest, reset_num_timesteps=False) goes on where the saved one was: with the same bits where
-        the file has the experience and environments that are built in, and rest is what was left of the run
-        (its schedules then have the same end). DQN without its replay memory first
-        fills one: learning_starts random steps come before updates go on, which a warning says, unless
-        load_replay_buffer comes between. predict acts with the schedule's exploration_rate of the
-        saved step all the same.
+        learn(remaining_steps, reset_num_timesteps=False) continues the run. The results have the
+        same bits as without the interruption if the file has the experience, the environments are
+        built in, and remaining_steps is the number of steps that were left, because the schedules
+        depend on it. A DQN without its replay memory first takes learning_starts random steps,
+        which a warning reports, unless load_replay_buffer is called before learn. predict uses the
+        exploration_rate of the saved step in either case.
         """
         if print_system_info:
             print(_lib.lib().paceline_build_info().decode())
@@ -137,10 +140,10 @@ class Model(Attributes):
         return self
 
     def _start(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
-        """Makes the trainer. keep: settings that no keyword names stay the config's, not the defaults."""
+        """Makes the trainer. keep: other settings than the keywords' stay as config has them; else they get defaults."""
         check_keywords(type(self).__name__, keywords, [*constructor_parameters(type(self))])
         given = dict(keywords)
-        self._given = kept_keywords(config.get("host_data")) | given
+        self._given = stored_keywords(config.get("host_data")) | given
         self._given_seed: int | None = given.pop("seed", None)
         self.verbose: int = self._given.get("verbose", 0)
         self.tensorboard_log: str | None = self._given.get("tensorboard_log")
@@ -148,19 +151,19 @@ class Model(Attributes):
         translated = self._translate(given)
         environments = Environments(env, num_envs, env_kwargs, self.REPLAYS)
         self._begun = False
-        self._cut = False  # experience was loaded: the episodes in progress are no part of it
+        self._cut_episodes = False  # experience was loaded, so the next learn begins new episodes
         self._acting: Policy | None = None
         self._acting_key: tuple[int, ...] = ()
         self._predictions = 0
-        self._draws: np.random.Generator | None = None  # of replay_buffer
-        self._notified: set[str] = set()  # what its policies have said
+        self._draws: np.random.Generator | None = None  # for replay_buffer.sample
+        self._notified: set[str] = set()  # warnings given by the model's policies
         _lib.close_at_exit(self)
         try:
             config.update(environments.settings(num_envs, config if keep else None))
             if self._given_seed is not None or not keep:
                 config.set("seed", secrets.randbits(31) if self._given_seed is None else self._given_seed)
             config.update(translated)
-            self._adopt(self._made(config, environments.source), environments)
+            self._set_trainer(self._made(config, environments.source), environments)
         except BaseException:
             environments.close()
             raise
@@ -169,29 +172,29 @@ class Model(Attributes):
         except ConfigError:
             self.close()
             raise
-        self._native.say_notices()
+        self._native.warn_of_notices()
         if self.verbose:
             self._print_made()
 
     def _made(self, config: Config, source: Source | None) -> Native:
-        """The library's trainer; closes config."""
+        """Makes the library's trainer and closes config."""
         spec = None if source is None else (source.layout.spec(), source.actions.spec())
         config.set("host_data", host_data(source, self._given, config.get("action_masks") == "true"))
         native = Native(config, spec)
         config.close()
         return native
 
-    def _adopt(self, native: Native, environments: Environments) -> None:
-        """Keeps what does not change while the library's trainer lives."""
+    def _set_trainer(self, native: Native, environments: Environments) -> None:
+        """Makes native the model's trainer and reads the settings that it fixes."""
         self._native = native
         self._seed, self.policy_name = int(self.setting("seed")), self.setting("policy")
-        self._step_in(environments)
-        self._copies: Copies | None = None  # of the networks, for policy
+        self._set_environments(environments)
+        self._copies: Copies | None = None  # the torch modules of the property policy
         self._show()
         most = int(self.setting("stats_window_size"))
-        self.ep_success_buffer: deque[float] = deque(maxlen=most)  # infos["is_success"] of episodes
+        self.ep_success_buffer: deque[float] = deque(maxlen=most)  # infos["is_success"] of the latest episodes
 
-    def _step_in(self, environments: Environments) -> None:
+    def _set_environments(self, environments: Environments) -> None:
         self._environments, source = environments, environments.source
         self.obs_layout: ObsLayout
         self.action_layout: ActionLayout
@@ -203,36 +206,37 @@ class Model(Attributes):
     # ---------------------------------------------------------- environments
 
     def get_env(self) -> Any:
-        """The environments as a VecEnv of stable-baselines3's where that is installed, else as they were given.
+        """Returns the environments as a stable-baselines3 VecEnv if that package is installed.
 
-        Where they are stepped from Python these are the model's own, and its episodes are cut
-        when they are used. Of built-in environments it is another vector of the same kind; without
-        stable-baselines3 make_vec's.
+        Environments that Python steps are the model's own: using them cuts the model's episodes.
+        Without stable-baselines3 the result is the object that the caller gave. For built-in
+        environments the result is a new vector of the same kind, without stable-baselines3 one from
+        make_vec.
         """
         return self._environments.vec_env(self.n_envs, self.seed, self._env_options())
 
     def _env_options(self) -> dict[str, Any]:
-        """What the library's environments are made with."""
+        """The keywords of the built-in environments."""
         return dict(json.loads(self.setting("env_options") or "{}"))
 
-    def _change(self, now: Environments) -> None:
-        """Goes on in other environments; on an error nothing has changed."""
+    def _change_environments(self, now: Environments) -> None:
+        """Changes to other environments. On an error the model stays as it was."""
         source = now.source
         if source is None and self._source is None:
             own = self._env_options()
             if (now.name, now.number or self.n_envs, now.options or own) != (self.env_name, self.n_envs, own):
                 raise ConfigError(
-                    f"env: {now.env!r}, this model steps {self.n_envs} of the built-in {self.env_name} itself and cannot change to another"
+                    f"env: {now.env!r}, must be {self.n_envs} of the built-in {self.env_name}, which the library steps for this model"
                 )
         if source is not None:
             new = (source.layout.shape, source.layout.dtype, source.actions.n, source.num_envs)
             have = (self.obs_layout.shape, self.obs_layout.dtype, self.action_layout.n, self.n_envs)
             if new != have:
                 raise ConfigError(f"env: (shape, dtype, actions, num_envs) is {new}, must be {have}")
-        if now.made_for() == self._environments.made_for():
-            self._step_in(now)
+        if now.trainer_key() == self._environments.trainer_key():
+            self._set_environments(now)
             return
-        # The library's trainer is made anew, and takes everything over.
+        # The layouts or the autoreset mode differ, so a new trainer takes over the whole state.
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.zip")
             self.save(path, replay=True)
@@ -245,12 +249,11 @@ class Model(Attributes):
                 native.close()
                 raise
         self._native.close()
-        self._adopt(native, now)
+        self._set_trainer(native, now)
         self._acting_key = ()
 
     def similar_env(self) -> tuple[str, dict[str, Any]] | None:
-        """(name, keywords) of one environment like those that it learns in: the library's name, or the id that it was
-        made with; None where it was given environments."""
+        """(name or id, keywords) to make one more environment of the model's kind; None if the caller gave an object."""
         return self._environments.similar(self._env_options())
 
     @property
@@ -271,29 +274,31 @@ class Model(Attributes):
         deterministic: bool = False,
         action_masks: object = None,
     ) -> tuple[Array, Any]:
-        """(actions, state) for one observation or a batch.
+        """Returns (actions, state) for one observation or a batch. state is returned unchanged.
 
-        deterministic: greedy actions. Otherwise for each row by itself as while
-        learning: DQN's is with probability model.exploration_rate a random action, A2C's and PPO's are
-        drawn from their distribution; model.seed and the number of calls decide what is
-        drawn. Images may be [C, H, W], [H, W, C] or [H, W]. action_masks: as in Policy.act.
+        deterministic: True for greedy actions, False for actions as during learning. DQN and PQN
+            then take a random action with probability model.exploration_rate; A2C and PPO draw from
+            their distribution. Rows are independent. The draws depend on model.seed and the number
+            of calls.
+        observation: images may be [C, H, W], [H, W, C] or [H, W].
+        action_masks: as in Policy.act.
         """
         policy = self._current_policy()
         if deterministic:
             return policy.act(observation, action_masks=action_masks), state
         self._predictions += 1
-        drawn: Mapping[str, Any] = {"seed": self.seed, "counter": self._predictions, **self._exploring()}
+        drawn: Mapping[str, Any] = {"seed": self.seed, "counter": self._predictions, **self._exploration_keywords()}
         return policy.act(observation, action_masks=action_masks, **drawn), state
 
     def policy_snapshot(self) -> Policy:
-        """A frozen copy of the network as it is at this step; close it after use."""
+        """A frozen copy of the network at this step. The caller closes it."""
         self._check_open()
         policy = Policy(self._native.snapshot(), self.obs_layout, self.action_layout)
         policy.notified = self._notified
         return policy
 
     def _current_policy(self) -> Policy:
-        """A policy with the weights of this step, copied only when they have changed."""
+        """A policy with the current weights, copied again only after a step or an update."""
         stats = self._native.stats()
         key = (int(stats.num_timesteps), int(stats.updates))
         if self._acting is None or key != self._acting_key:
@@ -312,11 +317,12 @@ class Model(Attributes):
 
     @property
     def policy(self) -> Any:
-        """A copy of the networks as a torch module with stable-baselines3's parameter names; needs torch, and
-        stable-baselines3 for all of its policy's methods.
+        """A copy of the networks as a torch module with stable-baselines3's parameter names.
 
-        It is the same object until the model's weights change, and its parameters can be optimised, as in behaviour
-        cloning. The model does not see that before model.set_parameters(model.policy.state_dict()).
+        It needs torch, and stable-baselines3 for the methods of its policy classes. The property
+        returns the same object until the model's weights change. Its parameters can be optimised,
+        as in behaviour cloning; model.set_parameters(model.policy.state_dict()) then copies them
+        into the model.
         """
         if self._copies is None:
             from .compat._torch import Copies
@@ -325,63 +331,69 @@ class Model(Attributes):
         return self._copies.current(self._weights())
 
     def _warn_of_copies(self) -> None:
-        """Says that learn does not see how the caller has trained policy."""
+        """Warns if the caller has trained the copy in policy, which learn does not read."""
         if self._copies is not None and self._copies.trained():
             notice(
-                "model.policy was changed, and is a copy: learn goes on from the model's weights; "
-                "model.set_parameters(model.policy.state_dict()) gives the model those of the copy"
+                "model.policy: changed, but it is a copy: learn continues from the model's weights; "
+                "model.set_parameters(model.policy.state_dict()) copies the changed weights into the model"
             )
 
     def get_parameters(self) -> dict[str, dict[str, Any]]:
-        """{"policy": {name: array}}, copies, in stable-baselines3's names and shapes.
+        """Returns {"policy": {name: array}}, copies with stable-baselines3's names and shapes.
 
-        "policy.optimizer" has the optimiser's param_groups as PyTorch's state_dict() has them, and no state: that of
-        the parameters is in save's files alone.
+        "policy.optimizer" has the optimiser's param_groups in the form of PyTorch's state_dict(),
+        without its state. Only files of save have the optimiser's state.
         """
         return {"policy": self._weights(), "policy.optimizer": self._optimizer()}
 
     def set_parameters(self, parameters: Mapping[str, Any] | File, exact_match: bool = True, device: str = "auto") -> None:
-        """Sets weights from get_parameters, this model's or stable-baselines3's, or from a file.
+        """Sets the weights.
 
-        parameters: also model.policy.state_dict(), or the path of a file of save, Policy.save or
-        stable-baselines3's, as load reads them, or a file object. exact_match: every name must be there and
-        nothing else; False takes what there is. The optimiser's state ("policy.optimizer" of stable-baselines3's) is not taken.
-        device: is not read; the model's own stays.
+        parameters: the result of get_parameters of this model or of stable-baselines3's, the result
+            of model.policy.state_dict(), or a file (path or file object) of save, Policy.save or
+            stable-baselines3. The optimiser's state ("policy.optimizer") is ignored.
+        exact_match: True requires every name of the model and no other; False sets the names
+            present.
+        device: ignored; the model keeps its device.
         """
         own = self._native.parameters
         own.write(_weights.given(parameters, own.layout, self.sets, exact_match), exact_match)
         self._acting_key = ()
 
     def save(self, path: File, exclude: object = None, include: object = None, *, replay: bool = False) -> None:
-        """Writes a checkpoint for load (and Policy.load).
+        """Writes a checkpoint for load and Policy.load.
 
-        path: of a file; "x" becomes "x.zip", and folders are made. A file object is written to.
-        exclude, include: are not read; a checkpoint has everything but the experience.
-        replay: everything, the experience (DQN's replay memory) and the environments'
-        states too, so that the model that loads it goes on with the same bits (where the
-        environments are built in). An older file at path is replaced at the end, or kept
-        if writing fails.
+        path: path of a file, or a file object. "x" becomes "x.zip"; missing folders are made. An
+            older file is replaced at the end of writing and stays if writing fails.
+        exclude, include: ignored.
+        replay: True adds the experience (DQN's replay memory) and the states of built-in
+            environments, so that a loaded model continues with the same bits.
         """
         with writing(path) as name:
             self._native.save(name, experience=replay)
 
     def save_replay_buffer(self, path: File) -> None:
-        """Writes a checkpoint with the experience; "x" becomes "x.pkl". load reads it, too, and load_replay_buffer the
-        experience alone. It is not stable-baselines3's pickle."""
+        """Writes a checkpoint with the experience; "x" becomes "x.pkl".
+
+        load reads the whole file, load_replay_buffer its experience. The format is Paceline's, not
+        stable-baselines3's pickle.
+        """
         with writing(path, "pkl") as name:
             self._native.save(name, experience=True)
 
     def load_replay_buffer(self, path: File, truncate_last_traj: bool = True) -> None:
-        """Replaces the experience by that of a file of save_replay_buffer, or of save with replay. The episodes in
-        progress are cut (truncated); truncate_last_traj must be True."""
+        """Replaces the experience with the experience of a file of save_replay_buffer or save(replay=True).
+
+        The episodes in progress are cut (truncated). truncate_last_traj must be True.
+        """
         if not truncate_last_traj:
-            why = "the environments are elsewhere than when the file was written"
+            why = "the environments are in other states than when the file was written"
             raise ConfigError(f"truncate_last_traj: False, must be True: {why}")
         with reading(path, "pkl") as name:
-            _sb3_file.refuse_model(name, "this file has no experience: load_replay_buffer reads files of save_replay_buffer")
+            _sb3_file.refuse_model(name, "a model file has no experience: load_replay_buffer reads files of save_replay_buffer")
             _sb3_file.refuse_pickle(name, "load_replay_buffer")
             self._native.load_experience(name)
-        self._cut = True
+        self._cut_episodes = True
 
     # ------------------------------------------------------------------ ending
 
@@ -414,8 +426,8 @@ class Model(Attributes):
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__
         raise TypeError(
-            f"a {name} cannot be pickled or copied: it has threads and environments of this process; "
-            f"save(path, replay=True) and {name}.load(path) there, or pickle its policy_snapshot()"
+            f"a {name} cannot be pickled or copied: its threads and environments belong to this process; "
+            f"use save(path, replay=True) and {name}.load(path), or pickle its policy_snapshot()"
         )
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""The library's trainer: a handle, and the calls on it.
+"""The library's trainer: a handle and the calls on it.
 
-Calls that may have to wait ask the library again every tenth of a second, so that Ctrl-C is heard, and call waiting() in
-between.
+A call that waits returns to Python every tenth of a second, so that Python handles Ctrl-C and
+waiting() is called.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from .errors import PacelineError, StoppedError, TimeOutError, notice
 from .parameters import Parameters
 from .spaces import ActionLayout, Array, ObsLayout
 
-POLL_MS = 100  # the longest that one call into the library takes
+POLL_MS = 100  # milliseconds after which a waiting call into the library returns
 
 
 class Native:
-    """Owns one paceline_trainer. One thread at a time; stop, stats and metrics from any.
+    """Owns one paceline_trainer. One thread may use it at a time; any thread may call stop, stats and metrics.
 
-    config: the settings as they act. described: see paceline_trainer_describe. sets: the names of the sets of parameters.
+    config: the settings, with "auto" replaced. described: the result of paceline_trainer_describe.
+    sets: the names of the parameter sets.
     """
 
     def __init__(self, config: Config, spec: tuple[_ffi.Spec, _ffi.Spec] | None = None) -> None:
-        """spec: of observations and actions, where the caller steps the environments."""
+        """spec: the specs of observations and actions if Python steps the environments, else None."""
         lib = _lib.lib()
         if spec is None:
             self.handle = _lib.new_handle("paceline_trainer_free", lib.paceline_trainer_new, config.handle.value)
@@ -45,34 +46,34 @@ class Native:
         self.described: dict[str, Any] = _lib.take_json(lib.paceline_trainer_describe, self.value)
         self.sets: list[str] = [set["name"] for set in self.described["sets"]]
         self.parameters = Parameters(self.handle, self.described["sets"])
-        self._metrics: dict[str, int] = {}  # the numbers of those that were asked for
+        self._metrics: dict[str, int] = {}  # the library's index of each metric that was read
 
     @property
     def value(self) -> int:
-        """The handle as the library takes it."""
+        """The handle's number, the first argument of the library's calls."""
         return self.handle.value
 
     def layouts(self) -> tuple[ObsLayout, ActionLayout]:
-        """Of environments that the library steps."""
+        """The layouts of built-in environments."""
         obs, action = _ffi.Spec(), _ffi.Spec()
         _lib.lib().paceline_trainer_spec(ctypes.byref(obs), ctypes.byref(action), self.value)
         return ObsLayout.of_spec(obs), ActionLayout(int(action.n))
 
     def close(self) -> None:
-        """Ends the threads and frees the memory; closing twice is fine."""
+        """Ends the threads and frees the memory. A second call does nothing."""
         self.handle.close()
         self.config.close()
 
-    # ------------------------------------------------------ where it is
+    # -------------------------------------------------------- progress
 
     def stats(self) -> _ffi.Stats:
-        """The counters that every method has."""
+        """The counters that all methods share."""
         stats = _ffi.Stats()
         _lib.lib().paceline_trainer_stats(ctypes.byref(stats), self.value)
         return stats
 
     def metric(self, name: str) -> float:
-        """One of the method's own numbers, as it was when the latest call ended; NaN: none yet."""
+        """A metric of the method after the latest call; NaN before its first value."""
         lib, metric = _lib.lib(), _ffi.Metric()
         if name not in self._metrics:
             index = ctypes.c_size_t()
@@ -82,17 +83,17 @@ class Native:
         return float(metric.value)
 
     def metrics(self) -> Iterator[tuple[str, float]]:
-        """All of them, each with its name."""
+        """Yields (name, value) of every metric of the method."""
         for metric in _lib.each(_ffi.Metric, _lib.lib().paceline_trainer_metric, self.value):
             yield metric.name.decode(), metric.value
 
-    def say_notices(self) -> None:
-        """Makes warnings of the library's notices."""
+    def warn_of_notices(self) -> None:
+        """Turns the library's notices into Python warnings."""
         while (text := _lib.take_text(_lib.lib().paceline_trainer_notice, self.value)) is not None:
             notice(text)
 
     def episodes(self, most: int) -> list[tuple[float, int]]:
-        """(return, length) of the latest episodes, up to so many, oldest first."""
+        """(return, length) of the latest episodes, at most `most`, oldest first."""
         returns, lengths, n = np.empty(most), np.empty(most, np.int64), ctypes.c_size_t(most)
         to = returns.ctypes.data_as(POINTER(c_double)), lengths.ctypes.data_as(POINTER(c_int64))
         _lib.lib().paceline_trainer_episodes(*to, ctypes.byref(n), self.value)
@@ -101,20 +102,20 @@ class Native:
     # --------------------------------------------------------- learning
 
     def begin(self, total_timesteps: int, flags: int) -> None:
-        """Begins a run; flags: RESET_TIMESTEPS, RESET_ENVS."""
+        """Begins a run. flags: a sum of RESET_TIMESTEPS and RESET_ENVS."""
         _lib.lib().paceline_trainer_begin(self.value, total_timesteps, flags)
         self.stopped = False
 
     def run(self, stats: _ffi.Stats, steps: int) -> None:
-        """Takes up to so many steps, for up to a tenth of a second; stats says where it then stands."""
+        """Takes at most `steps` steps, for at most POLL_MS, and writes the counters to stats."""
         _lib.lib().paceline_trainer_run(ctypes.byref(stats), self.value, steps, POLL_MS)
 
     def rows(self, block: Block, actions: Array) -> None:
-        """Copies what the latest round gave, of environments that the library steps; actions: int32 [num_envs]."""
+        """Copies the rows and the actions (int32 [num_envs]) of the latest round of built-in environments."""
         _lib.lib().paceline_trainer_rows(block.pointer, actions.ctypes.data, self.value)
 
     def act(self, rows: Rows, waiting: Callable[[], None]) -> bool:
-        """Writes rows.actions; False if it was stopped before."""
+        """Writes rows.actions. Returns False if the run was stopped before that."""
         try:
             self._wait(waiting, _lib.lib().paceline_trainer_act, rows.pointer, rows.actions.ctypes.data)
         except StoppedError:
@@ -122,7 +123,7 @@ class Native:
         return True
 
     def observe(self, rows: Rows, waiting: Callable[[], None]) -> None:
-        """Ends the round; a stop meanwhile takes effect after it."""
+        """Records the round. A stop during the call takes effect after the round."""
         while True:
             try:
                 return self._wait(waiting, _lib.lib().paceline_trainer_observe, rows.pointer)
@@ -130,7 +131,7 @@ class Native:
                 pass
 
     def settle(self, waiting: Callable[[], None] = lambda: None) -> None:
-        """Returns when the updates due at this step are done. After a stop nothing is waited for."""
+        """Waits until the updates due at this step are done; after a stop it does not wait."""
         self._wait(waiting, _lib.lib().paceline_trainer_settle)
 
     def _wait(self, waiting: Callable[[], None], call: Callable[..., object], *arguments: object) -> None:
@@ -142,24 +143,27 @@ class Native:
                 waiting()
 
     def finish(self) -> None:
-        """Settles before a call that would otherwise do so, and not hear Ctrl-C meanwhile; that call reports what failed."""
+        """Settles before a library call that would wait for the updates without reacting to Ctrl-C.
+
+        An error is suppressed, because that call reports it.
+        """
         with contextlib.suppress(PacelineError):
             self.settle()
 
     def stop(self) -> None:
-        """Ends the run in progress after the round and the update at hand."""
+        """Ends the run in progress after its current round and update."""
         self.stopped = True
         _lib.lib().paceline_trainer_stop(self.value)
 
-    # ------------------------------- what is read and written; each does the updates that are due
+    # ------------------------------- reading and writing state, after the updates that are due
 
     def hash(self, part: str) -> str:
-        """The SHA-256 of the experience ("replay") or of a set of parameters."""
+        """The SHA-256 of the experience (part "replay") or of a parameter set."""
         self.finish()
         return _lib.take_text(_lib.lib().paceline_trainer_hash, self.value, _lib.encode(part)) or ""
 
     def snapshot(self) -> _lib.Handle:
-        """A paceline_policy of the network as it is."""
+        """A new paceline_policy with a copy of the current network."""
         self.finish()
         return _lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_trainer, self.value)
 
@@ -174,7 +178,7 @@ class Native:
         _lib.lib().paceline_trainer_load_experience(self.value, _lib.encode(path))
 
     def read_transitions(self, to: _ffi.Transitions, numbers: Array) -> None:
-        """numbers: int64, one for each row."""
+        """Copies transitions to the rows of `to`. numbers: int64, the transition of each row."""
         self.finish()
         at = numbers.ctypes.data_as(POINTER(c_int64))
         _lib.lib().paceline_trainer_read_transitions(ctypes.byref(to), self.value, at)

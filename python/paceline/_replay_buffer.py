@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 
 class ReplayBufferSamples(NamedTuple):
-    """n transitions. observations, next_observations: [n, ...] as the network reads them, uint8 [C, H, W] or float32
-    (before they are scaled); where dones is 1 the next one is zeros. actions int64 [n, 1], of the action space.
-    dones, rewards: float32 [n, 1]; a time limit is no end: its dones is 0."""
+    """n transitions.
+
+    observations, next_observations: [n, ...], uint8 [C, H, W] or float32 rows, before scaling. The
+        next observation is zeros where dones is 1.
+    actions: int64 [n, 1], values of the action space.
+    dones, rewards: float32 [n, 1]. dones is 0 where a time limit ended the episode.
+    """
 
     observations: Array
     actions: Array
@@ -29,9 +33,10 @@ class ReplayBufferSamples(NamedTuple):
 
 
 class ReplayBuffer:
-    """The replay memory of a model, which is the library's: `sample` and `read` copy transitions, `add` adds some.
+    """A view of a model's replay memory: `sample` and `read` copy transitions, `add` adds transitions.
 
-    Each first does the updates that are due; none of them draws from the model's random streams.
+    Each call first does the updates that are due. No call draws from the random streams of
+    training.
     """
 
     def __init__(self, model: Model) -> None:
@@ -42,7 +47,7 @@ class ReplayBuffer:
         self.device = model.device
 
     def size(self) -> int:
-        """Transitions that are there, those among them that can be drawn only from the next window on."""
+        """The number of stored transitions, including those that can be drawn only from the next window on."""
         metric = self._model._native.metric
         return min(int(metric("replay_size") + metric("replay_pending")), self.buffer_size)
 
@@ -53,20 +58,25 @@ class ReplayBuffer:
         return self.size() >= self.buffer_size
 
     def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
-        """Draws transitions uniformly, with replacement, from those that updates draw from. The draws are a function of the
-        model's seed and of the earlier ones. env: None, must be; rewards and observations are as they are stored."""
+        """Draws transitions uniformly, with replacement, from the transitions that updates draw from.
+
+        The draws depend on the model's seed and on the number of earlier draws. env must be None:
+        rewards and observations are returned without normalisation.
+        """
         if env is not None:
-            raise ConfigError("env: must be None: transitions are as they are stored")
+            raise ConfigError(f"env: {env!r}, must be None: transitions are returned as they are stored")
         stored = self._stored()
         if stored == 0:
-            raise ConfigError("replay_buffer.sample: no transition is there yet; learn or replay_buffer.add comes first")
+            raise ConfigError("replay_buffer.sample: 0 transitions, must be at least 1: call learn or replay_buffer.add first")
         if self._model._draws is None:
             self._model._draws = np.random.default_rng(self._model.seed)
         return self.read(self._model._draws.integers(0, stored, batch_size))
 
     def read(self, numbers: Any) -> ReplayBufferSamples:
-        """The transitions of these numbers, each from 0 to the statistic "replay_size" less 1: by environment, and by age
-        within one, oldest first."""
+        """Returns transitions by their numbers, 0 to stats["replay_size"] - 1.
+
+        Numbers go by environment, and within an environment by age, oldest first.
+        """
         chosen = np.ascontiguousarray(numbers, np.int64).reshape(-1)
         rows, struct = self._rows(len(chosen))
         self._model._native.read_transitions(struct, chosen)
@@ -75,9 +85,12 @@ class ReplayBuffer:
         return ReplayBufferSamples(rows["obs"], actions, rows["next_obs"], dones, rows["rewards"][:, None])
 
     def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Adds one transition for each environment, [n_envs, ...] of each, such as demonstrations. They can be drawn at once
-        and are no part of an episode of the run. infos: a "TimeLimit.truncated" says that done is a time limit, "action_mask"
-        is that of next_obs."""
+        """Adds one transition for each environment, such as demonstrations.
+
+        Every argument is [n_envs, ...]. Updates can draw the transitions at once. They belong to no
+        episode of the run. infos: a true "TimeLimit.truncated" marks done as a time limit;
+        "action_mask" is the mask of next_obs.
+        """
         n, model = self.n_envs, self._model
         rows, struct = self._rows(n)
         for name, given in (("obs", obs), ("next_obs", next_obs)):
@@ -102,7 +115,7 @@ class ReplayBuffer:
         return int(self._model._native.metric("replay_size"))
 
     def _rows(self, n: int) -> tuple[dict[str, Array], _ffi.Transitions]:
-        """Arrays of n transitions, and the struct that points to them."""
+        """Zeroed arrays for n transitions, and the struct that points to them."""
         layout = self._model.obs_layout
         rows = {name: np.zeros((n, *layout.shape), layout.dtype) for name in ("obs", "next_obs")}
         rows |= {"actions": np.zeros(n, np.int32), "rewards": np.zeros(n, np.float32), "terminated": np.zeros(n, np.uint8)}

@@ -1,8 +1,7 @@
-"""Objects that one thread uses at a time: a second one gets a BusyError.
+"""Objects that one thread may use at a time: a second thread gets a BusyError.
 
-The library refuses calls, too, but only while it is at work itself. What it reads and
-writes is prepared and handed on in Python, which other threads may interrupt anywhere, or,
-where there is no interpreter's lock, run beside.
+The library refuses concurrent calls as well, but Python code before and after a call also reads and
+writes the buffers, and another thread may run at any point of that code.
 """
 
 from __future__ import annotations
@@ -16,16 +15,17 @@ from .errors import BusyError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# A lock of its thread, which can go on where Ctrl-C took it out of a call before that gave the lock back.
-Turn = threading.RLock
+# Reentrant: if Ctrl-C interrupts a call before it releases the lock, the same thread can still
+# make calls.
+CallLock = threading.RLock
 
 
 def busy() -> BusyError:
-    return BusyError("another call is in progress")  # as the library says it
+    return BusyError("another call is in progress")  # the library's message
 
 
-def alone(*turns: str) -> Callable[[Method], Method]:
-    """A method that is refused while another thread is inside one with the same Turn, an attribute. One or two."""
+def exclusive(*turns: str) -> Callable[[Method], Method]:
+    """Decorates a method so that it holds one or two CallLocks, given by attribute name; refuses a second thread."""
 
     def guarded(method: Method) -> Method:
         @functools.wraps(method)

@@ -1,4 +1,4 @@
-"""What learns: runs, by learn or by a loop of the caller's own, and evaluations."""
+"""Trainer: models that learn, by learn or in the caller's loop, and their evaluations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._arguments import steps
 from ._environments import Environments
 from ._evaluation import borrow
 from ._model import Model, constructor as constructor
-from ._threads import Turn
+from ._threads import CallLock
 from .config import Config
 from .curve import LearningCurve
 from .envs import _own_loop
@@ -25,25 +25,25 @@ from .policy import Evaluation, Policy
 from .spaces import Array
 
 Self = TypeVar("Self", bound="Trainer")
-DEFAULT = -1  # log_interval: each method's own
+DEFAULT = -1  # log_interval: the method's LOG_INTERVAL
 
 
 class Trainer(Model):
     """A model that learns in an environment; see the classes of the methods, DQN, A2C and PPO."""
 
-    LOG_INTERVAL: ClassVar[int]  # learn's by default
+    LOG_INTERVAL: ClassVar[int]  # the default of learn's log_interval
 
     def _periods(self) -> Periods:
-        """How the method divides its steps."""
+        """The periods of the method's callbacks and log records."""
         raise NotImplementedError
 
     def _start(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
         self._logger: Any = Logger()
         self._own_logger = True
-        self._loop: Loop | None = None  # of the learn in progress
-        self._learning = Turn()
+        self._loop: Loop | None = None  # the learn in progress
+        self._learning = CallLock()
         self._evaluating: Policy | None = None
-        self._episodes_before = 0  # that ended before steps were counted from 0
+        self._episodes_before = 0  # episodes that had ended when steps were last counted from 0
         super()._start(config, env, keywords, keep)
         self._forget_run()
 
@@ -64,30 +64,33 @@ class Trainer(Model):
     ) -> Self:
         """Takes total_timesteps further steps, warm-up included, and trains.
 
-        total_timesteps: of all environments together. Methods that learn from rollouts end
-            with a whole one, as in stable-baselines3: the number is rounded up to that (schedules
-            are over, and stay, at the number given). Schedules (learning_rate, clip_range, epsilon) are functions of
-            the remaining progress, 1 - num_timesteps / (num_timesteps at the start + total_timesteps), as in
-            stable-baselines3. A rate that is 0 in every update is reported by a warning, once.
-        callback: objects in stable-baselines3's shape, functions (locals,
-            globals) -> bool, or a list of them, called after every round. A falsy result but None ends learning.
-        log_interval: between two log records, as in stable-baselines3: 4 episodes
-            for DQN, 100 rollouts for A2C, 1 for PPO (None: no records).
-        tb_log_name: of the run's folder in tensorboard_log; "DQN" for DQN.
-        reset_num_timesteps: count from 0, with a new warm-up; False goes on counting. So in a loop of
-            learn(n, reset_num_timesteps=False) the rates rise again at each call, and learn(rest, reset_num_timesteps=False)
-            after an interruption gives the bits of a run that was never stopped.
-        eval_freq: every so many steps n_eval_episodes greedy episodes are
-            played, in environments of their own for a built-in env, else in
-            eval_env, which is not the one to learn in, and is in a VecNormalize where that one is.
-            The results are in model.evaluations, a list of (num_timesteps, Evaluation); the best weights in model.best_policy,
-            their mean in model.best_mean_return.
+        total_timesteps: steps of all environments together. Methods that learn from rollouts round
+            it up to whole rollouts, as stable-baselines3 does; their schedules end at the number
+            given. Schedules (learning_rate, clip_range, epsilon) are functions of the remaining
+            progress, 1 - num_timesteps / (num_timesteps at the start + total_timesteps). A warning
+            reports a rate that is 0 in every update.
+        callback: a stable-baselines3 callback object, a function (locals, globals) -> bool, or a
+            list of them, called after every round. A falsy result other than None ends learning.
+        log_interval: episodes (DQN) or rollouts (other methods) between two log records; None: no
+            records. The default is 4 for DQN, 100 for A2C, 1 for PPO and PQN.
+        tb_log_name: the name of the run's folder in tensorboard_log; None: the class name.
+        reset_num_timesteps: True counts steps from 0 and repeats the warm-up. False continues the
+            count. In a loop of learn(n, reset_num_timesteps=False) the schedules rise again at each
+            call. After an interruption learn(remaining_steps, reset_num_timesteps=False) gives the
+            same bits as a run without the interruption.
+        eval_freq: steps between two evaluations, 0 for none. An evaluation plays n_eval_episodes
+            greedy episodes. Results are in model.evaluations, a list of (num_timesteps,
+            Evaluation); the best weights are in model.best_policy, their mean return in
+            model.best_mean_return.
+        eval_env: the environment of evaluations. None: a new environment of the model's kind, if
+            the model was made with a name or an id. It must not be the environment that the model
+            learns in, and must be in a VecNormalize if and only if that environment is.
 
-        model.learning_curve has what the episodes returned over the run's time;
-        paceline.plots draws it, and paceline.videos shows the agent.
+        model.learning_curve has the returns over the run's time; paceline.plots draws it, and
+        paceline.videos records the agent.
 
-        Ctrl-C raises KeyboardInterrupt within a second; the model is then
-        usable as it stands, and learn(rest, reset_num_timesteps=False) goes on.
+        Ctrl-C raises KeyboardInterrupt within a second. The model stays usable, and
+        learn(remaining_steps, reset_num_timesteps=False) continues the run.
         """
         self._check_open()
         every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
@@ -98,26 +101,26 @@ class Trainer(Model):
         return self
 
     def dump_logs(self, iteration: int = 0) -> None:
-        """In a callback: writes the record that log_interval asks for, now."""
+        """Writes a log record now; for callbacks. iteration is ignored."""
         if self._loop is not None:
             self._loop.log()
 
     @property
     def logger(self) -> Any:
-        """Where record and dump go: see paceline.logger. Learn's own stays open until the next learn or close."""
+        """The logger of record and dump; see paceline.logger. It stays open until the next learn or close."""
         return self._logger
 
     def set_logger(self, logger: Any) -> None:
-        """Has learn write to a logger of paceline.logger.configure's or stable-baselines3's, which stays the caller's."""
+        """Sets the logger of learn: from paceline.logger.configure or stable-baselines3. The caller closes it."""
         for method in ("record", "dump"):
             if not callable(getattr(logger, method, None)):
-                raise ConfigError(f"logger: {logger!r}, must have the method {method}, as those of paceline.logger.configure have")
+                raise ConfigError(f"logger: {logger!r}, must have the method {method}; paceline.logger.configure makes a logger")
         if self._own_logger:
             self._logger.close()
         self._logger, self._own_logger = logger, False
 
     def stop(self) -> None:
-        """Makes the learn in progress return after the current round, without the evaluation in progress.
+        """Makes the learn in progress return after the current round; an evaluation in progress is abandoned.
 
         Any thread may call it.
         """
@@ -128,7 +131,7 @@ class Trainer(Model):
     def begin(
         self, total_timesteps: int, obs: object, reset_num_timesteps: bool = True, *, action_masks: object = None
     ) -> None:  # fmt: skip
-        """Begins a run of so many further steps in a loop of the caller's own.
+        """Begins a run of total_timesteps further steps in a loop that the caller writes.
 
             obs, _ = envs.reset()
             model.begin(total_timesteps, obs)
@@ -137,26 +140,29 @@ class Trainer(Model):
                 obs, rewards, terminated, truncated, infos = envs.step(actions)
                 model.observe(obs, rewards, terminated, truncated, infos.get("final_obs"))
 
-        The updates run beside such a loop as they do in learn. Arrays may be overwritten as soon as a call is back.
+        The updates run concurrently with the loop, as in learn. The caller may overwrite arrays as
+        soon as a call returns.
 
-        obs: the first observations of all environments, [num_envs, ...]. The episodes in progress, if any, are cut.
-        reset_num_timesteps: as in learn. action_masks: of these observations, [num_envs, actions], 0: may not be taken; of
-        a model made with action_masks=True, whose every observe must have them, too.
+        obs: the first observations of all environments, [num_envs, ...]. Episodes in progress are
+            cut.
+        reset_num_timesteps: as in learn.
+        action_masks: the masks of obs, [num_envs, actions], 0 for a forbidden action. A model made
+            with action_masks=True needs them here and in every observe; other models refuse them.
         """
         source = self._stepped("begin")
         total_timesteps = steps("total_timesteps", total_timesteps, 1)
         _own_loop.write_first(source, obs, action_masks)
         flags = _ffi.RESET_ENVS | (_ffi.RESET_TIMESTEPS if reset_num_timesteps or not self._begun else 0)
         self._native.begin(total_timesteps, flags)
-        self._begun, self._cut, source.needs_reset = True, False, True
-        source.recent = None  # infos are not seen here
-        self._native.say_notices()
+        self._begun, self._cut_episodes, source.needs_reset = True, False, True
+        source.recent = None  # observe has no infos, so no Monitor reports episodes
+        self._native.warn_of_notices()
 
     def act(self) -> Array:
-        """An action for each environment, int64 [num_envs]. Ctrl-C is heard while due updates are waited for."""
+        """Returns an action for each environment, int64 [num_envs]. Ctrl-C interrupts a wait for due updates."""
         source = self._stepped("act")
         if not self._native.act(source.rows, lambda: None):
-            raise StoppedError("act: stop was called while the updates that are due were waited for")
+            raise StoppedError("act: stop was called while act waited for due updates")
         actions: Array = source.rows.actions + np.int64(source.actions.start)
         return actions
 
@@ -164,29 +170,32 @@ class Trainer(Model):
         self, obs: object, rewards: object, terminated: object, truncated: object, final_obs: Any = None,
         *, action_masks: object = None, final_action_masks: object = None,
     ) -> None:  # fmt: skip
-        """What the environments answered to the actions.
+        """Records the environments' answers to the latest actions.
 
-        obs [num_envs, ...], rewards, terminated, truncated [num_envs]. Where an episode ended, obs
-        is what the environments' autoreset mode says: with NEXT_STEP the episode's last observation,
-        otherwise the first of the next episode (begun by you where the mode is DISABLED), and final_obs
-        has the last one: [num_envs, ...], or a list or an array of objects with None elsewhere. It is
-        needed where an episode was truncated. action_masks: of obs, where begin had them;
-        final_action_masks: of final_obs, None: everything may be done there.
+        obs: [num_envs, ...]. Where an episode ended, the mode NEXT_STEP has the episode's last
+            observation. The other modes have the first observation of the next episode; with
+            DISABLED the caller resets the environment before observe.
+        rewards, terminated, truncated: [num_envs].
+        final_obs: the last observations of episodes that ended, in modes other than NEXT_STEP:
+            [num_envs, ...], or a list or an object array with None elsewhere. A truncated episode
+            needs it.
+        action_masks: the masks of obs, required if begin had masks.
+        final_action_masks: the masks of final_obs; None allows every action.
         """
         source = self._stepped("observe")
         _own_loop.write_step(source, obs, rewards, terminated, truncated, final_obs, action_masks, final_action_masks)
         self._native.observe(source.rows, lambda: None)
-        self._native.say_notices()
+        self._native.warn_of_notices()
 
     def _stepped(self, call: str) -> Source:
-        """The rows that a loop of the caller's own writes."""
+        """The source of begin, act and observe; refuses a model that steps its environments itself."""
         self._check_open()
         if self._loop is not None:
             raise BusyError(f"{call}: learn is in progress, must be called before or after it")
         if self._source is None:
             raise ConfigError(
-                f"{call}: this model steps the built-in {self.env_name} itself; make it with a Gymnasium environment, or with "
-                "a pair (observation_space, action_space)"
+                f"{call}: env {self.env_name!r}, must be a Gymnasium environment or a pair (observation_space, action_space): "
+                "the library steps built-in environments itself"
             )
         return self._source
 
@@ -202,15 +211,15 @@ class Trainer(Model):
         deterministic: bool = True,
         policy: Policy | None = None,
     ) -> Evaluation:
-        """Plays whole episodes with the network as it is, or with policy; see Policy.evaluate.
+        """Plays whole episodes with the current network, or with policy; see Policy.evaluate.
 
-        env: None, or the model's own name, for environments like those that it learns in, where it was made with a
-            name or an id. The environment that it learns in itself is refused while it learns; afterwards the next learn
-            begins with a reset.
+        env: None or the model's own name for a new environment of the model's kind, if the model
+            was made with a name or an id. The environment that the model learns in is refused
+            during learn. At other times it is allowed, and the next learn begins with a reset.
         """
         similar, options = self.similar_env() or (None, {})
         if env is None and similar is None:
-            raise ConfigError("env: None, must be an environment of its own to evaluate in")
+            raise ConfigError("env: None, must be an environment to evaluate in, other than the one that the model learns in")
         env = similar if env is None else env
         borrow(self, env)
         if not (isinstance(env, str) and env == similar):
@@ -223,15 +232,16 @@ class Trainer(Model):
                 self._evaluating = None
 
     def set_env(self, env: Any, force_reset: bool = True) -> None:
-        """Goes on with other environments of the same spaces and number.
+        """Changes to other environments with the same spaces and the same number.
 
-        The episodes in progress are cut off (truncated) at the next learn. It is refused in a callback.
+        The next learn cuts (truncates) the episodes in progress. During learn the call raises
+        BusyError.
         """
         if self._loop is not None:
             raise BusyError("set_env: learn is in progress, must be called before or after it")
         before, now = self._environments, Environments(env, self.n_envs, None, self.REPLAYS)
         try:
-            self._change(now)
+            self._change_environments(now)
         except BaseException:
             now.close()
             raise
@@ -244,9 +254,9 @@ class Trainer(Model):
         self.best_mean_return = float("-inf")
 
     def close(self) -> None:
-        """Ends the threads and frees the memory; closing twice is fine.
+        """Ends the threads and frees the memory. A second call does nothing.
 
-        best_policy stays usable. The environment given is not closed.
+        best_policy stays usable. The caller's environment stays open.
         """
         if self._own_logger:
             self._logger.close()

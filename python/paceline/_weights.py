@@ -1,4 +1,4 @@
-"""Arrays of weights as set_parameters takes them: a dict, or a file, of which no model is made."""
+"""The arrays that set_parameters is given: a dict or a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from .spaces import Array
 
 
 def given(parameters: Mapping[str, Any] | File, own: Collection[str], sets: Collection[str], exact: bool) -> Mapping[str, Any]:
-    """The arrays that set_parameters is given, own: the names of the model's arrays. sets: those of its sets."""
+    """The arrays in the argument of set_parameters, by name.
+
+    own: the names of the model's arrays. sets: the names of its parameter sets.
+    """
     if isinstance(parameters, (str, bytes, os.PathLike)) or hasattr(parameters, "read"):
         with reading(parameters) as path:
             return _of_file(path, own, sets, exact)
@@ -25,18 +28,20 @@ def given(parameters: Mapping[str, Any] | File, own: Collection[str], sets: Coll
         return parameters
     if not isinstance(parameters, Mapping) or "policy" not in parameters:
         raise ConfigError(
-            "parameters: must be a dict with the key 'policy', as get_parameters gives, model.policy.state_dict() or the path of a file"
+            "parameters: must be a dict with the key 'policy', as get_parameters returns, model.policy.state_dict() or a path"
         )
     extra = set(parameters) - {"policy", "policy.optimizer"}
     if extra and exact:
-        raise ConfigError(f"parameters: {sorted(extra)} cannot be set; exact_match=False takes 'policy' only")
+        raise ConfigError(f"parameters: {sorted(extra)}, must be 'policy' alone; exact_match=False ignores the others")
     arrays: Mapping[str, Any] = parameters["policy"]
     return arrays
 
 
 def _of_file(path: str, own: Collection[str], sets: Collection[str], exact: bool) -> dict[str, Array]:
-    """The arrays that a file of save, Policy.save or stable-baselines3 has. exact: a file of stable-baselines3's must have them
-    all, and no other."""
+    """The arrays in a file of save, Policy.save or stable-baselines3.
+
+    exact: a stable-baselines3 file must have exactly the arrays of `own`.
+    """
     if _sb3_file.is_one(path):
         saved = _sb3_file.read(path)
         return saved.parameters(own) if exact else {name: saved.state[name] for name in own if name in saved.state}
@@ -51,7 +56,7 @@ def _of_file(path: str, own: Collection[str], sets: Collection[str], exact: bool
     except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError) as err:
         raise CheckpointError(f"{path}: not a whole checkpoint of paceline ({type(err).__name__}: {err})") from None
     if not arrays:
-        raise CheckpointError(f"{path}: has none of the weights of this model ({', '.join(sets)}), must be of a model of its class")
+        raise CheckpointError(f"{path}: has none of this model's weights ({', '.join(sets)}), must be from a model of the same class")
     return arrays
 
 

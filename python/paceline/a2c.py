@@ -1,4 +1,4 @@
-"""A2C, the advantage actor-critic, in Stable-Baselines3's shape."""
+"""A2C, the advantage actor-critic, with stable-baselines3's interface."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from .schedules import Schedule
 
 
 def settings(keywords: Mapping[str, Any]) -> Values:
-    """The settings that A2C's keywords stand for; raises ConfigError for what is not built."""
+    """The settings that A2C's keywords stand for; raises ConfigError for an unsupported value."""
     return _actor_critic.settings(keywords, {}, use_rms_prop=True)
 
 
 class A2C(ActorCritic):
-    """The advantage actor-critic: stable-baselines3's A2C, faster.
+    """The advantage actor-critic with stable-baselines3's keywords.
 
-    All environments take n_steps steps with the policy's own distribution of
-    actions; one update from these num_envs * n_steps steps follows, and so on.
+    All environments take n_steps steps with actions sampled from the policy's distribution. One
+    update from these num_envs * n_steps steps follows, and the cycle repeats.
 
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
         and value, for images of at least 36x36) or "auto".
     env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
-        frame_stack, env_kwargs, action_masks: as DQN's. Updates are due after every n_steps rounds, so more environments make
-        larger minibatches; stable-baselines3's users take 8 or 16.
+        frame_stack, env_kwargs, action_masks: as in DQN. An update has num_envs * n_steps rows;
+        8 or 16 environments are usual.
     gae_lambda: 1 for n-step returns, less for generalised advantage estimation.
-    rms_prop_eps: of RMSProp, which divides as PyTorch's does; use_rms_prop=False is Adam.
-    policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...],
-        "vf": [...]}; activation_fn ("tanh", "relu" or the class); ortho_init;
-        share_features_extractor; normalize_images; optimizer_class (RMSprop, RMSpropTFLike or Adam) and
-        optimizer_kwargs (eps, alpha).
-    vtrace: learn from a window of the latest n_steps rounds, one of vtrace_groups groups of
-        environments after every vtrace_steps rounds, with V-trace, whose ratios vtrace_rho and
-        vtrace_c limit; from_preset("cule", env) is how Dalton et al. 2020 do it. A window
-        learnt from is a rollout then.
-    cnn: CnnPolicy's layers: "nature", "small" (those of Mnih et al. 2016) or "cule".
+    rms_prop_eps: the eps of RMSProp, which divides as PyTorch's RMSprop does. use_rms_prop=False
+        selects Adam.
+    policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...], "vf": [...]};
+        activation_fn ("tanh", "relu" or the class); ortho_init; share_features_extractor;
+        normalize_images; optimizer_class (RMSprop, RMSpropTFLike or Adam) and optimizer_kwargs
+        (eps, alpha).
+    vtrace: True learns with V-trace: after every vtrace_steps rounds, one of vtrace_groups groups
+        of environments gives an update from its latest n_steps rounds. vtrace_rho and vtrace_c
+        limit the ratios. Each such update counts as a rollout. from_preset("cule", env) has the
+        values of Dalton et al. 2020.
+    cnn: CnnPolicy's layers: "nature", "small" (the network of Mnih et al. 2016) or "cule".
 
-    predict samples from the distribution unless it is deterministic. use_sde,
-    rollout buffers of one's own and continuous actions are not there: asking for them is
-    an error. A model may be used by one thread at a time; stop() may be called from any.
-    Close it, or use it in a with statement.
+    predict samples from the distribution unless deterministic=True. use_sde, custom rollout buffers
+    and continuous actions raise ConfigError. One thread may use a model at a time; any thread may
+    call stop(). Close the model, or use it in a with statement.
     """
 
     METHOD = "a2c"

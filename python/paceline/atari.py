@@ -1,3 +1,3 @@
-"""The Atari 2600 under ale-py's names: the public name of paceline.compat.atari."""
+"""The Atari 2600 with ale-py's interface: the public name of paceline.compat.atari."""
 
 from .compat.atari import *

@@ -1,8 +1,7 @@
-"""Callbacks in Stable-Baselines3's shape, called after every round.
+"""Callbacks with stable-baselines3's interface, called after every round.
 
-The classes have its names and keywords, and its own callback objects work too. Periods
-(save_freq, eval_freq) are steps of all environments together here; Stable-Baselines3's own
-classes count calls.
+Callback objects of stable-baselines3 work as well. Periods of the classes here (save_freq,
+eval_freq) count steps of all environments together; stable-baselines3's classes count calls.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .logger import Logger
 from .policy import Evaluation
 from .progress import ProgressLine
 
-Variables = dict[str, Any]  # of learn, by their names
+Variables = dict[str, Any]  # variables of learn by name
 
 __all__ = [
     "BaseCallback",
@@ -41,18 +40,21 @@ __all__ = [
 
 
 class BaseCallback:
-    """Derive from this and define _on_step; learning ends when it returns False, or anything else that is falsy (0,
-    np.False_). None goes on: a method without a return statement does not mean to end learning.
+    """The base class of callbacks; subclasses define _on_step.
 
-    n_calls counts rounds (one step of every environment), num_timesteps steps. locals has
-    learn's keywords, env (what model.get_env() returns), DQN's replay_buffer, and of the round
-    new_obs, actions, rewards, dones and infos, a dict for each environment with its own infos, and where its episode ended with "episode",
-    {"r": return, "l": length, "t": seconds}, "terminal_observation" and "TimeLimit.truncated".
+    Learning ends when _on_step returns a falsy value such as False, 0 or np.False_. None continues,
+    so that a method without a return statement does not end learning.
+
+    n_calls counts rounds (one step of every environment), num_timesteps counts steps. locals has
+    learn's keywords, env (the result of model.get_env()), DQN's replay_buffer, and the round's
+    new_obs, actions, rewards, dones and infos. infos has a dict for each environment. At the end of
+    an episode the dict also has "episode", {"r": return, "l": length, "t": seconds},
+    "terminal_observation" and "TimeLimit.truncated".
     """
 
     def __init__(self, verbose: int = 0) -> None:
         self.verbose = verbose
-        self.model: Any = None  # the DQN, A2C, PPO ... that learns; set by init_callback
+        self.model: Any = None  # set by init_callback
         self.n_calls = 0
         self.num_timesteps = 0
         self.locals: Variables = {}
@@ -61,7 +63,7 @@ class BaseCallback:
 
     @property
     def parent(self) -> BaseCallback | None:
-        """The callback that calls this one; it is not kept alive by it."""
+        """The callback that calls this one; a weak reference."""
         return self._parent()
 
     @parent.setter
@@ -77,7 +79,7 @@ class BaseCallback:
 
     @property
     def training_env(self) -> Any:
-        """What model.get_env() returns."""
+        """The result of model.get_env()."""
         return self.model.get_env()
 
     @property
@@ -100,7 +102,7 @@ class BaseCallback:
     def on_step(self) -> bool:
         self.n_calls += 1
         self.num_timesteps = self.model.num_timesteps
-        return goes_on(self._on_step())
+        return continues(self._on_step())
 
     def on_rollout_end(self) -> None:
         self._on_rollout_end()
@@ -119,13 +121,13 @@ class BaseCallback:
         return True
 
     def _nothing(self) -> None:
-        """What the other hooks do where a class does not define them."""
+        """The default of the other hooks."""
 
     _init_callback = _on_training_start = _on_rollout_start = _on_rollout_end = _on_training_end = _nothing
 
 
 class CallbackList(BaseCallback):
-    """Several callbacks in order; learning ends when one of them says so."""
+    """Calls several callbacks in order; learning ends when any of them ends it."""
 
     def __init__(self, callbacks: Iterable[Any]) -> None:
         super().__init__()
@@ -144,7 +146,7 @@ class CallbackList(BaseCallback):
             callback.on_rollout_start()
 
     def _on_step(self) -> bool:
-        return all([goes_on(callback.on_step()) for callback in self.callbacks])  # noqa: C419 - each of them is called
+        return all([continues(callback.on_step()) for callback in self.callbacks])  # noqa: C419 - all callbacks must run
 
     def _on_rollout_end(self) -> None:
         for callback in self.callbacks:
@@ -160,14 +162,14 @@ class CallbackList(BaseCallback):
 
 
 class ConvertCallback(BaseCallback):
-    """A plain function (locals, globals) -> bool or None; learning ends where BaseCallback's _on_step would end it."""
+    """A callback of a function (locals, globals) -> bool or None, whose result means the same as _on_step's."""
 
     def __init__(self, callback: Callable[[Variables, Variables], Any], verbose: int = 0) -> None:
         super().__init__(verbose)
         self.callback = callback
 
     def _on_step(self) -> bool:
-        return goes_on(self.callback(self.locals, self.globals))
+        return continues(self.callback(self.locals, self.globals))
 
 
 class EventCallback(BaseCallback):
@@ -189,7 +191,7 @@ class EventCallback(BaseCallback):
             self.callback.on_training_start(self.locals, self.globals)
 
     def _on_event(self) -> bool:
-        return self.callback is None or goes_on(self.callback.on_step())
+        return self.callback is None or continues(self.callback.on_step())
 
     def update_child_locals(self, locals_: Variables) -> None:
         if self.callback is not None:
@@ -197,14 +199,14 @@ class EventCallback(BaseCallback):
 
 
 class EveryNTimesteps(EventCallback):
-    """Calls another callback every n_steps steps, at the first round end at or past them."""
+    """Calls another callback every n_steps steps, at the end of the first round at or past the due step."""
 
     def __init__(self, n_steps: int, callback: BaseCallback | None = None, verbose: int = 0) -> None:
         super().__init__(callback, verbose)
         if n_steps < 1:
             raise ConfigError(f"period: {n_steps} steps, must be at least 1")
         self.n_steps = n_steps
-        self.last_time_trigger = 0  # num_timesteps at the latest event, or where learning began
+        self.last_time_trigger = 0  # num_timesteps at the latest event or at the start of learning
 
     def _on_training_start(self) -> None:
         super()._on_training_start()
@@ -218,7 +220,7 @@ class EveryNTimesteps(EventCallback):
 
 
 class LogEveryNTimesteps(EveryNTimesteps):
-    """Writes a record every n_steps steps, beside those of log_interval."""
+    """Writes a log record every n_steps steps, in addition to those of log_interval."""
 
     def __init__(self, n_steps: int) -> None:
         super().__init__(n_steps)
@@ -234,8 +236,9 @@ class LogEveryNTimesteps(EveryNTimesteps):
 class CheckpointCallback(EveryNTimesteps):
     """Saves the model every save_freq steps as <save_path>/<name_prefix>_<steps>_steps.zip.
 
-    save_replay_buffer: with the experience, from which learning goes on with the same bits. Where that is a replay memory,
-        <name_prefix>_replay_buffer_<steps>_steps.pkl, for load_replay_buffer, is the same file once more: a hard link.
+    save_replay_buffer: True saves the experience as well, so that learning continues with the same
+        bits. For DQN, <name_prefix>_replay_buffer_<steps>_steps.pkl, for load_replay_buffer, is a
+        hard link to the same file.
     """
 
     def __init__(
@@ -259,7 +262,7 @@ class CheckpointCallback(EveryNTimesteps):
         self.save_path.mkdir(parents=True, exist_ok=True)
 
     def _checkpoint_path(self, checkpoint_type: str = "", extension: str = "") -> str:
-        """Of a file to write at this step. checkpoint_type: "", "replay_buffer_" or "vecnormalize_"."""
+        """The path of a file of this step. checkpoint_type: "", "replay_buffer_" or "vecnormalize_"."""
         return str(self.save_path / f"{self.name_prefix}_{checkpoint_type}{self.num_timesteps}_steps.{extension}")
 
     def _on_event(self) -> bool:
@@ -270,7 +273,7 @@ class CheckpointCallback(EveryNTimesteps):
             try:
                 buffer.unlink(missing_ok=True)
                 buffer.hardlink_to(path)
-            except OSError:  # a file system without them
+            except OSError:  # a file system without hard links
                 self.model.save_replay_buffer(buffer)
         normalize = self.model.get_vec_normalize_env() if self.save_vecnormalize else None
         if normalize is not None:
@@ -281,21 +284,24 @@ class CheckpointCallback(EveryNTimesteps):
 
 
 class EvalCallback(EveryNTimesteps):
-    """Plays n_eval_episodes greedy episodes of eval_env every eval_freq steps; never where that is 0 or less.
+    """Plays n_eval_episodes greedy episodes of eval_env every eval_freq steps; never if eval_freq is 0 or less.
 
-    eval_env: the name of a built-in environment, a Gymnasium (vector) environment or a VecEnv
-        of Stable-Baselines3's; not the one that the model learns in. A VecNormalize around it gets the
-        statistics of the model's before each evaluation, and must be there where the model has one.
-    callback_on_new_best, callback_after_eval: called at a mean return that is the best so far,
-        and after every evaluation; they may end learning.
-    log_path: results go to <log_path>/evaluations.npz: timesteps [n], results and ep_lengths
-        [n, n_eval_episodes], and successes where infos have "is_success" at an episode's end. evaluations_timesteps,
-        -_results, -_length and -_successes have the same, also without log_path.
-    best_model_save_path: the best model goes to <best_model_save_path>/best_model.zip, for load
-        and for Policy.load.
-    deterministic: False draws actions from the distribution that the network gives.
+    eval_env: the name of a built-in environment, a Gymnasium (vector) environment or a VecEnv of
+        stable-baselines3. It must not be the environment that the model learns in, and must be in a
+        VecNormalize if and only if that environment is; the statistics are copied before each
+        evaluation.
+    callback_on_new_best: called after an evaluation with the best mean return so far.
+    callback_after_eval: called after every evaluation. Both callbacks may end learning.
+    log_path: writes <log_path>/evaluations.npz: timesteps [n], results and ep_lengths
+        [n, n_eval_episodes], and successes if infos have "is_success" at the end of episodes. The
+        attributes evaluations_timesteps, evaluations_results, evaluations_length and
+        evaluations_successes have the same values, also without log_path.
+    best_model_save_path: saves the best model as <best_model_save_path>/best_model.zip, for load
+        and Policy.load.
+    deterministic: False draws actions from the network's distribution.
 
-    learn(eval_freq=...) evaluates without a callback, and keeps the trainer concurrent.
+    learn(eval_freq=...) evaluates without a callback, so the library need not return after every
+    round.
     """
 
     def __init__(
@@ -329,7 +335,7 @@ class EvalCallback(EveryNTimesteps):
         self.evaluations_results: list[list[float]] = []
         self.evaluations_length: list[list[int]] = []
         self.evaluations_successes: list[list[float]] = []
-        self._is_success_buffer: list[float] = []  # of the latest evaluation
+        self._is_success_buffer: list[float] = []  # the latest evaluation's successes
         if callback_on_new_best is not None:
             callback_on_new_best.parent = self
 
@@ -344,14 +350,15 @@ class EvalCallback(EveryNTimesteps):
         if self.eval_freq <= 0:
             return True
         self.n_steps = self.eval_freq
-        # A class whose own _on_step asks for the evaluations of stable-baselines3's, which counts calls, gets them.
+        # A subclass with its own _on_step may expect evaluations as stable-baselines3 counts them,
+        # by calls.
         if type(self)._on_step is not EvalCallback._on_step and self.n_calls % self.eval_freq == 0:
             self.last_time_trigger = self.num_timesteps
             return self._on_event()
         return super()._on_step()
 
     def _log_success_callback(self, locals_: Variables, globals_: Variables) -> None:
-        """For evaluate_policy of stable-baselines3, in classes that evaluate with it."""
+        """The callback of stable-baselines3's evaluate_policy, for subclasses that call it."""
         success = locals_["info"].get("is_success")
         if locals_["done"] and success is not None:
             self._is_success_buffer.append(success)
@@ -373,7 +380,7 @@ class EvalCallback(EveryNTimesteps):
         columns["ep_lengths"] = self.evaluations_length
         if self._is_success_buffer:
             self.evaluations_successes.append(self._is_success_buffer)
-            if len({len(row) for row in self.evaluations_successes}) == 1:  # as an array must have
+            if len({len(row) for row in self.evaluations_successes}) == 1:  # an array needs rows of one length
                 columns["successes"] = self.evaluations_successes
         if self.log_path is not None:
             np.savez(self.log_path, **columns)
@@ -391,7 +398,7 @@ class EvalCallback(EveryNTimesteps):
             if self.best_model_save_path is not None:
                 model.save(Path(self.best_model_save_path) / "best_model")
             if self.callback_on_new_best is not None:
-                more = goes_on(self.callback_on_new_best.on_step())
+                more = continues(self.callback_on_new_best.on_step())
         return super()._on_event() and more
 
     def update_child_locals(self, locals_: Variables) -> None:
@@ -401,7 +408,7 @@ class EvalCallback(EveryNTimesteps):
 
 
 class StopTrainingOnRewardThreshold(BaseCallback):
-    """For EvalCallback(callback_on_new_best=...): ends learning at a mean return."""
+    """Ends learning at a mean return of reward_threshold; for EvalCallback(callback_on_new_best=...)."""
 
     def __init__(self, reward_threshold: float, verbose: int = 0) -> None:
         super().__init__(verbose)
@@ -414,8 +421,10 @@ class StopTrainingOnRewardThreshold(BaseCallback):
 
 
 class StopTrainingOnNoModelImprovement(BaseCallback):
-    """For EvalCallback(callback_after_eval=...): ends learning after more than max_no_improvement_evals evaluations in
-    a row without a new best mean return, of which the first min_evals do not count."""
+    """Ends learning after more than max_no_improvement_evals evaluations in a row without a new best mean return.
+
+    The first min_evals evaluations do not count. For EvalCallback(callback_after_eval=...).
+    """
 
     def __init__(self, max_no_improvement_evals: int, min_evals: int = 0, verbose: int = 0) -> None:
         super().__init__(verbose)
@@ -435,7 +444,7 @@ class StopTrainingOnNoModelImprovement(BaseCallback):
 
 
 class StopTrainingOnMaxEpisodes(BaseCallback):
-    """Ends learning after max_episodes episodes for each environment, counted together."""
+    """Ends learning after max_episodes * n_envs episodes of all environments together."""
 
     def __init__(self, max_episodes: int, verbose: int = 0) -> None:
         super().__init__(verbose)
@@ -451,7 +460,7 @@ class StopTrainingOnMaxEpisodes(BaseCallback):
 
 
 class ProgressBarCallback(BaseCallback):
-    """The line of learn(progress_bar=True)."""
+    """Prints the progress line of learn(progress_bar=True)."""
 
     def _on_training_start(self) -> None:
         model = self.model
@@ -465,13 +474,13 @@ class ProgressBarCallback(BaseCallback):
         self._line.close()
 
 
-def goes_on(result: object) -> bool:
-    """Whether learning goes on after a callback has returned this; see BaseCallback."""
+def continues(result: object) -> bool:
+    """Whether learning continues after a callback's result; see BaseCallback."""
     return result is None or bool(result)
 
 
 def as_callback(callback: Any) -> Any:
-    """None, an object, a function or a list of them, as one object (or None)."""
+    """One callback object for None, an object, a function or a list of them; None stays None."""
     if callback is None:
         return None
     if isinstance(callback, (list, tuple)):
@@ -484,7 +493,7 @@ def as_callback(callback: Any) -> Any:
 
 
 def check_evaluations(model: Any, callback: Any) -> None:
-    """Refuses, before learning begins, what the callbacks that evaluate would refuse later; they may be inside others."""
+    """Checks the environments of evaluation callbacks, also nested ones, before learning begins."""
     if isinstance(callback, EvalCallback):
         check(model, callback.eval_env)
     elif any(cls.__name__ == "EvalCallback" for cls in type(callback).__mro__):  # stable-baselines3's

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command; returns the exit status, 1 for an error of Paceline's."""
+    """Runs one command; returns the exit status: 1 for a PacelineError, 130 for Ctrl-C."""
     parser = _parser()
     try:
         bench.refuse_moved(sys.argv[1:] if arguments is None else arguments)
@@ -43,9 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     parser.add_argument("--include-dir", action="store_true", help="print the folder of paceline.h")
     parser.add_argument("--lib-dir", action="store_true", help="print the folder of the library")
-    parser.add_argument("--cflags", action="store_true", help="print what a C or C++ compiler needs to find paceline.h")
-    parser.add_argument("--libs", action="store_true", help="print what a linker needs to link the library")
-    parser.add_argument("--cmake-dir", action="store_true", help="print the folder of CMake's package, for -Dpaceline_DIR=")
+    parser.add_argument("--cflags", action="store_true", help="print the flags of a C or C++ compiler for paceline.h")
+    parser.add_argument("--libs", action="store_true", help="print the flags of a linker for the library")
+    parser.add_argument("--cmake-dir", action="store_true", help="print the folder of the CMake package, for -Dpaceline_DIR=")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, run: Any, help: str) -> argparse.ArgumentParser:
@@ -54,41 +54,41 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     def by_method(sub: argparse.ArgumentParser, otherwise: str) -> argparse.ArgumentParser:
-        sub.add_argument("--method", help=f"as `paceline methods` lists them (default: {otherwise})")
+        sub.add_argument("--method", help=f"a name of `paceline methods` (default: {otherwise})")
         return sub
 
-    of_preset = "the one that has the preset, dqn if that has it"
+    of_preset = "the method that has the preset, dqn if several have it"
 
     command("info", _info, "print the library's version, kernels and path")
     command("methods", _methods, "list the methods and their classes")
     by_method(command("options", _options, "list every setting of a method with its default and meaning"), "dqn")
     by_method(command("presets", _presets, "list presets"), "all of them")
     sub = by_method(command("preset", _preset, "print a preset's settings"), of_preset)
-    sub.add_argument("preset", help="as `paceline presets` lists them: tuned, mnih2015 ...")
+    sub.add_argument("preset", help="a name of `paceline presets`: tuned, mnih2015 ...")
     sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1")
 
     command("envs", _envs, "list the built-in environments")
-    sub = by_method(command("train", _train, "train on a built-in environment, or one of Gymnasium's"), of_preset)
+    sub = by_method(command("train", _train, "train on a built-in environment or a Gymnasium environment"), of_preset)
     sub.description = (
-        "Trains, and at the end draws the learning curve and records a video of an episode: PATH_curve.png and PATH_agent.gif beside "
-        "the file of --save, or ENV_METHOD_curve.png and ENV_METHOD_agent.gif here. Ctrl-C ends the training early."
+        "Trains, then draws the learning curve and records a video of an episode. The files are PATH_curve.png and PATH_agent.gif "
+        "for --save PATH, else ENV_METHOD_curve.png and ENV_METHOD_agent.gif in the current folder. Ctrl-C ends the training early."
     )
-    sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1 or Pong, or an id of Gymnasium's")
-    sub.add_argument("--preset", help="begin from a preset's settings")
-    sub.add_argument("--load", metavar="PATH", help="go on with a checkpoint, for --steps further steps")
-    sub.add_argument("--steps", type=whole_number, help="steps to take, also as 1e6 (default: the preset's, or 50000)")
+    sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1 or Pong, or a Gymnasium id")
+    sub.add_argument("--preset", help="begin with a preset's settings")
+    sub.add_argument("--load", metavar="PATH", help="continue from a checkpoint, for --steps further steps")
+    sub.add_argument("--steps", type=whole_number, help="steps to take, such as 50000 or 1e6 (default: the preset's, or 50000)")
     sub.add_argument("--eval-freq", type=whole_number, default=0, help="steps between two evaluations (default: none)")
-    sub.add_argument("--num-envs", type=int, default=None, help="environments stepped together")
+    sub.add_argument("--num-envs", type=int, default=None, help="the number of environments")
     sub.add_argument("--seed", type=int, default=None)
-    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the class, such as paceline.DQN")
-    sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end, and after Ctrl-C")
+    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the method's class")
+    sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end or after Ctrl-C")
     sub.add_argument("--no-plot", action="store_true", help="draw no learning curve")
     sub.add_argument("--no-video", action="store_true", help="record no video")
 
     sub = command("evaluate", _evaluate, "play episodes with a checkpoint's network")
     sub.add_argument("path")
-    sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1, or an id of Gymnasium's")
-    sub.add_argument("--json", action="store_true", help="print an object of JSON, with the return of every episode")
+    sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1, or a Gymnasium id")
+    sub.add_argument("--json", action="store_true", help="print a JSON object with the return of every episode")
     sub.add_argument("--episodes", type=int, default=100)
     sub.add_argument("--epsilon", type=float, default=0.0)
     sub.add_argument("--seed", type=int, default=0)
@@ -99,14 +99,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def whole_number(text: str) -> int:
-    """A whole number, also as 1e6."""
+    """The int of a text such as "50000" or "1e6"."""
     if not float(text).is_integer():
         raise ValueError(text)
     return int(float(text))
 
 
 def environment(text: str) -> str:
-    """The name of an environment; that of one of the library's also in lower case, "pong" and "space_invaders"."""
+    """The name of an environment. A built-in one may be in lower case with underscores: "space_invaders"."""
     from .envs import registration
 
     plain = text.replace("_", "").lower()
@@ -153,7 +153,7 @@ def _info(args: argparse.Namespace) -> None:
 
 
 def _classes() -> dict[str, type[Trainer]]:
-    """The classes of the methods by the library's names."""
+    """The class of each method by its name in the library."""
     from .a2c import A2C
     from .dqn import DQN
     from .ppo import PPO
@@ -199,19 +199,19 @@ def _preset(args: argparse.Namespace) -> None:
 
 
 def _method_of(preset: str, argument: str) -> str:
-    """The method that has a preset; DQN where it is among several."""
+    """The method that has a preset; dqn if it is one of several."""
     presets = {method: [each.name for each in _presets_of(method)] for method in methods()}
     having = [method for method, names in presets.items() if preset in names]
     if not having:
         known = sorted({name for names in presets.values() for name in names})
         raise PacelineError(f"{argument} {preset}: must be {' or '.join(', '.join(known).rsplit(', ', 1))}")
     if len(having) > 1 and "dqn" not in having:
-        raise PacelineError(f"{argument} {preset}: {' and '.join(having)} have it, --method must say which")
+        raise PacelineError(f"{argument} {preset}: a preset of {' and '.join(having)}, --method must name one of them")
     return "dqn" if "dqn" in having else having[0]
 
 
 def _keywords(items: list[str]) -> dict[str, Any]:
-    """What --set gave, as JSON where it is some: env_kwargs={"recipe": "mnih2015"}."""
+    """The keywords of --set. A value is parsed as JSON if possible: env_kwargs={"recipe": "mnih2015"}."""
     keywords: dict[str, Any] = {}
     for item in items:
         name, equals, value = item.partition("=")
@@ -225,7 +225,7 @@ def _keywords(items: list[str]) -> dict[str, Any]:
 
 
 def _known(keywords: Mapping[str, Any], known: list[str], what: str) -> None:
-    """Refuses a name of --set that is none of known."""
+    """Raises PacelineError for a keyword that is not in known."""
     for name in keywords:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -234,7 +234,7 @@ def _known(keywords: Mapping[str, Any], known: list[str], what: str) -> None:
 
 def _train(args: argparse.Namespace) -> int:
     if args.load and args.preset:
-        raise PacelineError(f"--preset {args.preset}: must be left out with --load, whose file has all settings")
+        raise PacelineError(f"--preset {args.preset}: must be left out with --load: the checkpoint has all settings")
     method = args.method or _method_to_train(args)
     model_class = _classes().get(method)
     if model_class is None:
@@ -250,7 +250,7 @@ def _train(args: argparse.Namespace) -> int:
     for option, file in (("--save", args.save), ("curve", None if args.no_plot else curve), ("video", None if args.no_video else video)):
         if file:
             check_writing(file, option)
-    new: Any = model_class  # each method has keywords of its own
+    new: Any = model_class  # the keywords differ by method
     if args.load:
         made = new.load(args.load, env=args.env, **keywords)
     elif args.preset:
@@ -262,7 +262,7 @@ def _train(args: argparse.Namespace) -> int:
         steps = next((preset.steps for preset in _presets_of(method) if preset.name == args.preset), 0) or 50_000
     wanted = [package for package, no in (("matplotlib", args.no_plot), ("PIL", args.no_video)) if not no]
     if not all(map(importlib.util.find_spec, wanted)):
-        print("curve and video: left out unless pip install 'paceline[plot]' has brought matplotlib and Pillow by then", file=sys.stderr)
+        print("curve and video: need matplotlib and Pillow at the end of training (pip install 'paceline[plot]')", file=sys.stderr)
     interrupted = False
     with made as model:
         try:
@@ -282,7 +282,7 @@ def _train(args: argparse.Namespace) -> int:
 
 
 def _method_to_train(args: argparse.Namespace) -> str:
-    """The method that is not named: the file's, or the preset's."""
+    """The method without --method: the preset's or the checkpoint's, else dqn."""
     from .compat import _sb3_file
 
     if args.preset:
@@ -299,7 +299,7 @@ def _method_to_train(args: argparse.Namespace) -> str:
 
 
 def _show(what: str, path: str, make: Callable[[], str]) -> None:
-    """Makes a file that is not worth failing for, whatever fails, and prints its path and what is to be said of it."""
+    """Makes an optional file and prints its path with make's description; prints an error instead of raising it."""
     try:
         print(f"{what}: {path} ({make()})", flush=True)
     except Exception as err:

@@ -1,8 +1,7 @@
-"""From keywords, as Stable-Baselines3 spells them, to the settings of the library's methods.
+"""Translates stable-baselines3's keywords into the settings of the library's methods.
 
-A keyword that Paceline cannot honour is refused with a sentence: silently
-training something else is worse than an error. What one method alone has is in that
-method's module (dqn.py, a2c.py).
+A value that Paceline does not support raises ConfigError, because training something else silently
+would be worse. Rules of a single method are in its module (dqn.py, a2c.py).
 """
 
 from __future__ import annotations
@@ -20,15 +19,14 @@ from ._ffi import Option
 from .errors import ConfigError
 from .schedules import Points, points
 
-# Keywords that are the Python class's own and no setting of the library.
+# Keywords of the Python class that are no settings of the library.
 LOCAL = frozenset({"verbose", "tensorboard_log", "policy_kwargs"})
 
 Values = dict[str, object]
-"""Settings with values that spell writes as the library reads them."""
+"""Settings by name, with values that to_text turns into text."""
 
 Fixed = dict[str, tuple[tuple[object, ...], str]]
-"""Stable-Baselines3's keywords whose other values mean something that is not built: the
-values that mean what Paceline does, and why the others are refused."""
+"""Keywords of which Paceline supports only some values: those values, and why others are refused."""
 
 FIXED: Fixed = {
     "_init_setup_model": ((True,), "the network is made with the model"),
@@ -36,7 +34,7 @@ FIXED: Fixed = {
 
 Rule = Callable[[Any], Values]
 Rules = dict[str, Rule]
-"""Keywords that are not settings of the same name and value: what turns one into settings."""
+"""Keywords that are not settings of the same name and value, each with its translation."""
 
 
 class Setting(NamedTuple):
@@ -51,7 +49,8 @@ class Setting(NamedTuple):
 class Preset(NamedTuple):
     """One documented table of settings.
 
-    envs: the environments that it exists for, None for any. steps: how many a run is meant to take, 0 for any number.
+    envs: the environments that have the preset, None for all. steps: the intended length of a run,
+    0 for none.
     """
 
     name: str
@@ -61,20 +60,20 @@ class Preset(NamedTuple):
 
 
 def methods() -> list[str]:
-    """The names of all methods: "dqn" and so on."""
+    """The names of all methods, such as "dqn"."""
     return list(_lib.take_json(_lib.lib().paceline_methods))
 
 
 class Config:
-    """A table of named settings of one method with text values, in the library."""
+    """The settings of one method, held by the library as names and texts."""
 
     def __init__(self, method: str = "dqn", handle: _lib.Handle | None = None) -> None:
-        """The method's defaults, or what a handle has, which it takes over."""
+        """Makes the method's defaults, or takes over a handle."""
         self.handle = handle or _lib.new_handle("paceline_config_free", _lib.lib().paceline_config_new, _lib.encode(method))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Config:
-        """The settings that a checkpoint holds, of the method that it names."""
+        """The settings in a checkpoint."""
         return cls(handle=_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, _lib.encode(path)))
 
     @property
@@ -84,16 +83,16 @@ class Config:
         return (out.value or b"").decode()
 
     def describe(self) -> Iterator[Setting]:
-        """All settings with their meaning."""
+        """Yields all settings with their documentation."""
         for o in _lib.each(Option, _lib.lib().paceline_config_describe, self.handle.value):
             yield Setting(o.name.decode(), o.type.decode(), o.default_value.decode(), o.doc.decode())
 
     def presets(self) -> list[Preset]:
-        """The method's documented tables of settings."""
+        """The method's presets."""
         return [Preset(**preset) for preset in _lib.take_json(_lib.lib().paceline_config_presets, self.handle.value)]
 
     def set(self, name: str, value: object) -> None:
-        _lib.lib().paceline_config_set(self.handle.value, _lib.encode(name), _lib.encode(spell(value)))
+        _lib.lib().paceline_config_set(self.handle.value, _lib.encode(name), _lib.encode(to_text(value)))
 
     def update(self, values: Mapping[str, object]) -> None:
         for name, value in values.items():
@@ -110,14 +109,14 @@ class Config:
 
 
 def describe(method: str = "dqn") -> Iterator[Setting]:
-    """All settings of a method with their meaning."""
+    """Yields all settings of a method with their documentation."""
     config = Config(method)
     yield from config.describe()
     config.close()
 
 
-def spell(value: object) -> str:
-    """A value as the text that the library reads."""
+def to_text(value: object) -> str:
+    """The library's text for a value."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -125,11 +124,11 @@ def spell(value: object) -> str:
     if isinstance(value, float):
         return repr(float(value))
     if isinstance(value, (list, tuple)):
-        return ",".join(spell(v) for v in value) or "none"
+        return ",".join(to_text(v) for v in value) or "none"
     return str(value)
 
 
-# Keywords of other libraries and methods, with what there is instead.
+# Keywords of other libraries and methods, with the end of the error message.
 _ELSEWHERE = {
     **dict.fromkeys(
         (
@@ -139,25 +138,25 @@ _ELSEWHERE = {
             "prioritized_replay_beta_iters",
             "prioritized_replay_eps",
         ),
-        "transitions are drawn uniformly: prioritised replay is not built",
+        "prioritised replay is not supported: transitions are drawn uniformly",
     ),
-    "double_q": "Double Q-learning is DQN's alone",
-    "dueling": "the network has one stream: dueling networks are not built",
-    "param_noise": "exploration is epsilon-greedy: noisy networks are not built",
-    "n_quantiles": "Q-values are means: distributions are not built",
+    "double_q": "only DQN has Double Q-learning",
+    "dueling": "dueling networks are not supported: the network has one stream",
+    "param_noise": "noisy networks are not supported: exploration is epsilon-greedy",
+    "n_quantiles": "distributional Q-values are not supported: Q-values are means",
     "create_eval_env": "learn(eval_freq=..., eval_env=...) evaluates",
     "n_cpu_tf_sess": "num_threads is the number of threads",
     **dict.fromkeys(
         ("buffer_size", "learning_starts", "train_freq", "gradient_steps", "tau", "target_update_interval"),
-        "the replay memory and the target network are DQN's alone",
+        "only DQN has a replay memory and a target network",
     ),
-    "clip_range": "the clipped objective is PPO's alone",
-    "n_epochs": "passes over a rollout are PPO's alone",
+    "clip_range": "only PPO has a clipped objective",
+    "n_epochs": "only PPO and PQN make several passes over a rollout",
 }
 
 
 def check_keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises TypeError for a keyword that is not known, with the one that is meant or what there is instead."""
+    """Raises TypeError for an unknown keyword; the message suggests a similar name or an alternative."""
     for name in given:
         if name in known:
             continue
@@ -167,11 +166,11 @@ def check_keywords(method: str, given: Iterable[str], known: Iterable[str]) -> N
 
 
 def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: Rules) -> Values:
-    """The settings that keywords stand for; raises ConfigError for what is not built.
+    """The settings that keywords stand for; raises ConfigError for an unsupported value.
 
-    fixed and rules: what a method has beside FIXED and RULES. A keyword that none of them
-    names is the setting of that name. policy: the rules of policy_kwargs beside
-    POLICY, whose settings replace those of other keywords.
+    fixed, rules: the method's additions to FIXED and RULES. A keyword in neither is the setting of
+    the same name. policy: the method's rules for policy_kwargs in addition to POLICY; their
+    settings override those of other keywords.
     """
     fixed, rules = FIXED | fixed, RULES | rules
     out: Values = {}
@@ -192,13 +191,13 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
         raise ConfigError(f"policy_kwargs: {kwargs!r}, must be a dict: {', '.join(policy)}")
     for name, value in (kwargs or {}).items():
         if name not in policy:
-            raise ConfigError(f"policy_kwargs[{name!r}] is not known: must be {' or '.join(', '.join(policy).rsplit(', ', 1))}")
+            raise ConfigError(f"policy_kwargs[{name!r}]: not known, must be {' or '.join(', '.join(policy).rsplit(', ', 1))}")
         out.update(policy[name](value))
     return out
 
 
-def along(name: str, value: Any) -> Values:
-    """The settings of a value that is constant or follows a schedule."""
+def scheduled(name: str, value: Any) -> Values:
+    """The settings of a constant or a schedule."""
     at = points(name, value)
     return {name: at[0][1], f"{name}_schedule": _curve(at) if len(at) > 1 else None}
 
@@ -217,26 +216,26 @@ def _learning_rate(value: Any) -> Values:
 
 
 def _policy(value: object) -> Values:
-    """A name, or one of Stable-Baselines3's own classes: DQNPolicy and ActorCriticPolicy are their MlpPolicy."""
+    """The rule of policy: a name or a class of stable-baselines3, such as ActorCriticPolicy for MlpPolicy."""
     if isinstance(value, type) and value.__module__.startswith("stable_baselines3.") and "MultiInput" not in value.__name__:
         value = "CnnPolicy" if "Cnn" in value.__name__ else "MlpPolicy"
     name = value if isinstance(value, str) else getattr(value, "__name__", "")
     if "Lstm" in name or "Recurrent" in name:
-        raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto': recurrent networks are not built")
+        raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto': recurrent networks are not supported")
     if not isinstance(value, str):
-        raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto': networks of one's own are not built")
+        raise ConfigError(f"policy: {value!r}, must be 'MlpPolicy', 'CnnPolicy' or 'auto': custom networks are not supported")
     return {"policy": value}
 
 
 def zero_for_none(name: str) -> Rule:
-    """The rule of a setting whose 0 leaves the choice to the library."""
+    """The rule of a setting for which None means 0, the library's choice."""
     return lambda value: {name: 0 if value is None else value}
 
 
 RULES: Rules = {
     "learning_rate": _learning_rate,
     "policy": _policy,
-    "device": lambda value: {"device": str(value)},  # a torch.device is the text of its name
+    "device": lambda value: {"device": str(value)},  # str of a torch.device is its name
     "max_grad_norm": lambda value: {"max_grad_norm": 0 if value is None or value == float("inf") else value},
     "num_threads": zero_for_none("num_threads"),
     "frame_stack": zero_for_none("frame_stack"),
@@ -245,22 +244,22 @@ RULES: Rules = {
 
 
 def encode_options(env_kwargs: dict[str, Any]) -> bytes | None:
-    """Keywords of an environment as paceline.h takes them."""
+    """An environment's keywords as the JSON text that paceline.h takes; None for no keywords."""
     if not env_kwargs:
         return None
     try:
         return json.dumps(env_kwargs, sort_keys=True, allow_nan=False).encode()
     except (TypeError, ValueError) as err:
-        raise ConfigError(f"env_kwargs: {env_kwargs!r}, must be numbers, texts and truth values ({err})") from None
+        raise ConfigError(f"env_kwargs: {env_kwargs!r}, must be values of JSON ({err})") from None
 
 
 def class_name(value: object) -> str:
-    """The lower-case name of a class, a function or a text: torch.optim.Adam is "adam"."""
+    """The lower-case name of a class or a function, or a text in lower case: "adam" for torch.optim.Adam."""
     return str(value if isinstance(value, str) else getattr(value, "__name__", value)).lower()
 
 
 def one_of(name: str, classes: Mapping[str, Values]) -> Rule:
-    """The rule of an entry of policy_kwargs that is one of these classes, each with the settings that mean the same."""
+    """The rule of an entry of policy_kwargs that is one of these classes, each with its settings."""
     meanings = {known.lower(): meaning for known, meaning in classes.items()}
 
     def rule(value: object) -> Values:
@@ -277,7 +276,7 @@ POLICY: Rules = {"normalize_images": lambda value: {"normalize_images": value}}
 
 
 def widths(value: Any) -> list[int]:
-    """The widths of a policy's hidden layers, of policy_kwargs["net_arch"] or a part of it."""
+    """The widths of hidden layers in policy_kwargs["net_arch"] or in an entry of it."""
     try:
         if isinstance(value, (str, bytes, Mapping)):
             raise TypeError
@@ -287,7 +286,7 @@ def widths(value: Any) -> list[int]:
 
 
 def check_layers(given: object, policy: str, settings: Mapping[str, object]) -> None:
-    """Refuses hidden layers that a policy cannot have. given: policy_kwargs["net_arch"]; settings: what was made of it."""
+    """Refuses hidden layers for CnnPolicy. given: policy_kwargs["net_arch"]; settings: its translation."""
     layers = [value for name, value in settings.items() if name.startswith("net_arch")]
     if policy == "CnnPolicy" and any(layers):
         raise ConfigError(f"policy_kwargs['net_arch']: {given!r}, must be empty: CnnPolicy's layers are fixed")
@@ -298,7 +297,7 @@ ACTIVATION = one_of("activation_fn", {name: {"activation_fn": name.lower()} for 
 
 
 def optimizer_kwargs(names: Mapping[str, str]) -> Rule:
-    """The rule of policy_kwargs["optimizer_kwargs"]: PyTorch's names, each with the setting's."""
+    """The rule of policy_kwargs["optimizer_kwargs"]. names: PyTorch's name and the setting of each."""
 
     def rule(value: Mapping[str, Any] | None) -> Values:
         given = {name: number for name, number in (value or {}).items() if (name, number) != ("weight_decay", 0)}

@@ -1,4 +1,4 @@
-"""DQN with Concurrent Training and Synchronized Execution, in Stable-Baselines3's shape."""
+"""DQN with Concurrent Training and Synchronized Execution, with stable-baselines3's interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .schedules import Schedule
 
 _FIXED: Fixed = {
     "n_steps": ((1,), "targets look one step ahead"),
-    "optimize_memory_usage": ((False, True), "frames are always kept once"),
+    "optimize_memory_usage": ((False, True), "the replay memory always stores each frame once"),
 }
 
 
@@ -25,7 +25,7 @@ def _train_freq(value: Any) -> Values:
     if isinstance(value, (tuple, list)) and len(value) == 2:
         count, unit = value
         if unit != "step":
-            raise ConfigError(f"train_freq: {value!r}, must be in steps: updates are due by steps, not by episodes")
+            raise ConfigError(f"train_freq: {value!r}, must be in steps: updates are not due by episodes")
         value = count
     return {"train_freq": value}
 
@@ -38,7 +38,7 @@ def _net_arch(value: Any) -> Values:
 
 def _replay_buffer_class(value: Any) -> Values:
     if value is not None and getattr(value, "__name__", "") != "ReplayBuffer":
-        raise ConfigError(f"replay_buffer_class: {value!r}, must be None: the replay memory is the library's own")
+        raise ConfigError(f"replay_buffer_class: {value!r}, must be None: the library has its own replay memory")
     return {}
 
 
@@ -47,7 +47,7 @@ def _replay_buffer_kwargs(value: Any) -> Values:
     if unknown:
         raise ConfigError(f"replay_buffer_kwargs: {sorted(unknown)[0]!r} not known, must be handle_timeout_termination")
     if not (value or {}).get("handle_timeout_termination", True):
-        notice("handle_timeout_termination: False acts as True: targets look past a time limit, which is not the task's end")
+        notice("handle_timeout_termination: False acts as True: targets bootstrap at a time limit")
     return {}
 
 
@@ -68,22 +68,22 @@ _POLICY: Rules = {
 
 
 def settings(keywords: Mapping[str, Any]) -> Values:
-    """The settings that DQN's keywords stand for; raises ConfigError for what is not built."""
+    """The settings that DQN's keywords stand for; raises ConfigError for an unsupported value."""
     out = translate(keywords, _FIXED, _RULES, _POLICY)
     if "exploration_fraction" in keywords and "exploration_steps" not in keywords:
-        out["exploration_steps"] = 0  # a preset's number of steps would win otherwise
+        out["exploration_steps"] = 0  # a preset's exploration_steps would take precedence
     return out
 
 
 class TrainFreq(NamedTuple):
-    """The steps from one burst of updates to the next."""
+    """The steps between updates; unit is "step"."""
 
     frequency: int
     unit: str
 
 
 class Hashes(NamedTuple):
-    """SHA-256 digests: the transitions that can be sampled, theta, theta-minus."""
+    """SHA-256 digests of the transitions that can be drawn, of theta and of theta-minus."""
 
     replay: str
     weights: str
@@ -91,71 +91,69 @@ class Hashes(NamedTuple):
 
 
 class DQN(Trainer):
-    """Deep Q-learning while environments run: stable-baselines3's DQN, faster.
+    """Deep Q-learning with stable-baselines3's keywords; updates run concurrently with the environments.
 
-    policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128],
-        "activation_fn": "tanh"}, without which it is ReLU), "CnnPolicy" (the Nature
-        CNN, for images of at least 36x36) or "auto". policy_kwargs={"normalize_images":
-        False} lets images in as they are, 0 to 255.
-    env: the name of a built-in environment (CartPole-v1, Acrobot-v1,
-        MountainCar-v0, Catch-v0, Bricks-v0, Pong and the other Atari games),
-        stepped by the library's threads; a gymnasium.Env; or a
-        gymnasium.vector.VectorEnv in any autoreset mode. One that make_vec made
-        stands for its name and number: the library steps such ones of its own.
-    tau: below 1 the target network takes a step of Polyak averaging at every multiple
-        of target_update_interval, as there. Where concurrent is True, which it is then
-        no longer by default, the steps of a window are taken at its end, all at once.
-    learning_rate: a number, a straight line (linear(1e-3), (1e-3, 0.0) or
-        "lin_0.001"), or a function of the remaining progress, 1 down to 0, which is
-        replaced by straight lines within 0.05 % of it, or as near as 2,048 points come.
-    seed: of everything random. The same seed and settings give the same
-        weights, bit for bit, for any num_threads. None picks one (model.seed).
+    policy: "MlpPolicy" (dense layers with ReLU; policy_kwargs={"net_arch": [128, 128],
+        "activation_fn": "tanh"} changes them), "CnnPolicy" (the Nature CNN, for images of at
+        least 36x36) or "auto". policy_kwargs={"normalize_images": False} passes images to the
+        network unscaled, 0 to 255.
+    env: the name of a built-in environment (CartPole-v1, Acrobot-v1, MountainCar-v0, Catch-v0,
+        Bricks-v0, Pong and the other Atari games), which the library's threads step; a
+        gymnasium.Env; or a gymnasium.vector.VectorEnv in any autoreset mode. A vector that make_vec
+        made of a built-in environment stands for its name and number, and the model makes its own.
+    tau: below 1 the target network takes a step of Polyak averaging at every multiple of
+        target_update_interval, as in stable-baselines3. concurrent is then False by default; with
+        concurrent=True all averaging steps of a window are taken at its end.
+    learning_rate: a number, a straight line (linear(1e-3), (1e-3, 0.0) or "lin_0.001"), or a
+        function of the remaining progress, which goes from 1 to 0. Straight lines within 0.05 % of
+        the function replace it, or the closest ones with 2,048 points.
+    seed: the seed of everything random. The same seed and settings give the same weights, bit for
+        bit, for any num_threads. None draws a seed (model.seed).
 
-    Beyond stable-baselines3:
+    Keywords that stable-baselines3 does not have:
 
-    num_envs: environments stepped together (a vector environment has its own
-        number). num_threads: threads that compute at any time, stepping, acting
-        and learning together; 0 for one per core. groups: 2 steps the environments in two
-        groups by turns: while one steps, the actions of the other are computed. The results
-        are the same; it pays where steps wait (env_kwargs below), and needs synchronized.
-    concurrent: minibatch updates run beside the environments, on experience up
-        to the last window; None: True, unless tau is below 1, or gradient_steps times
-        learning_rate is above 0.1. synchronized: one
-        forward pass for all environments of a round. With num_envs=1 and both off
-        this is the textbook's DQN.
-    actor: whose weights act: "online", "target", "snapshot" (those at the
-        window's start) or "auto". window: steps between two flushes of new
-        experience into the replay memory; None: min(target_update_interval, 1000), where
-        concurrent at most the steps whose updates times learning_rate come to 0.1.
-    exploration_steps: steps over which epsilon falls, instead of
-        exploration_fraction. device: "cpu", "cuda" or "cuda:1" ... (a build with CUDA
-        in it), or "auto": a GPU for convolutions where one answers; a seed has one
-        result for each. replay_device: where minibatches are gathered: "cuda", "cpu" or
-        "auto". precision: "fp32", or "bf16" for networks whose
-        products multiply bfloat16 (sums and weights stay float32), or "tf32" on a GPU. isa: "auto", or
-        "portable" for the same weights, bit for bit, on every processor, in several times
-        the time. double_q: Double Q-learning: the weights being learnt choose the action
-        whose value under the target network counts (one more forward pass an update).
-        optimizer, optimizer_eps, loss, loss_reduction, frame_stack: see
-        `paceline options`.
-        env_kwargs: what a built-in environment named by env is made with, the
-        keywords of make_vec: {"recipe": "mnih2015"}. {"waits": True} says that steps mostly
-        wait: no step then holds one of num_threads, and updates go on meanwhile.
+    num_envs: the number of environments; a vector environment fixes it.
+    num_threads: threads that step, act and learn, all together; 0 for one per core.
+    groups: 2 divides the environments into two groups that take turns: the actions of one group are
+        computed while the other group steps. The results are the same. It helps if steps wait (see
+        env_kwargs), and needs synchronized=True.
+    concurrent: True runs updates concurrently with the environments, on the experience of earlier
+        windows. None: True, unless tau is below 1 or gradient_steps * learning_rate is above 0.1.
+    synchronized: True makes one forward pass for all environments of a round. With num_envs=1,
+        concurrent=False and synchronized=False the method is standard DQN.
+    actor: the weights that choose actions: "online", "target", "snapshot" (the online weights at
+        the start of the window) or "auto".
+    window: steps between two flushes of new experience into the replay memory. None:
+        min(target_update_interval, 1000); if concurrent, at most the number of steps for which
+        updates * learning_rate is 0.1.
+    exploration_steps: steps over which epsilon falls, instead of exploration_fraction.
+    device: "cpu", "cuda", "cuda:1" ... (in a build with CUDA) or "auto". "auto" uses a GPU, if
+        there is one, for networks with convolutions. The results of a seed differ between devices.
+    replay_device: where minibatches are gathered: "cuda", "cpu" or "auto".
+    precision: "fp32", "bf16" (products of bfloat16 with float32 sums and weights) or "tf32" (on a
+        GPU).
+    isa: "auto", or "portable" for the same weights, bit for bit, on every processor. "portable" is
+        several times slower.
+    double_q: True for Double Q-learning: the online network chooses the next action, the target
+        network gives its value. It costs one more forward pass an update.
+    optimizer, optimizer_eps, loss, loss_reduction, frame_stack: see `paceline options`.
+    env_kwargs: keywords of a built-in environment named by env, such as {"recipe": "mnih2015"};
+        see make_vec. {"waits": True} declares that steps mostly wait: such a step does not hold one
+        of num_threads, so updates run during it.
+    action_masks: True reads infos["action_mask"] (uint8 [actions], 1 for an allowed action) of a
+        Gymnasium environment after every reset and step. Actions, and the next state's maximum, are
+        then chosen among the allowed actions. predict needs action_masks as well. Vector
+        environments in SAME_STEP mode have the mask of the last observation in infos["final_info"].
+        False ignores masks, with one warning.
 
-    action_masks: True has infos["action_mask"] (uint8 [actions], 1: may be taken) of a Gymnasium
-        environment read, after every reset and step: actions are chosen, and the next state's
-        values compared, among those that may be taken. predict(obs, action_masks=...) keeps to
-        them afterwards. Of vector environments in SAME_STEP mode the mask of the last observation
-        is in infos["final_info"]. False: masks are not read, which a warning says once.
+    All periods (train_freq, target_update_interval, learning_starts, eval_freq) count steps of all
+    environments together; stable-baselines3 counts vector steps. Each environment has its own
+    exploration RNG; stable-baselines3 draws once for all environments. gradient_steps updates are
+    due at every multiple of train_freq, as in stable-baselines3; if concurrent, the updates of a
+    window are spread over its steps.
 
-    All periods (train_freq, target_update_interval, learning_starts, eval_freq)
-    count steps of all environments together, and each environment has its own
-    exploration RNG; stable-baselines3 counts vector steps and draws once for all.
-    gradient_steps updates are due at every multiple of train_freq, as there; where
-    concurrent, those of a window are spread over its steps.
-
-    A model may be used by one thread at a time; stop() may be called from any. Close it,
-    or use it in a with statement.
+    One thread may use a model at a time; any thread may call stop(). Close the model, or use it in
+    a with statement.
     """
 
     METHOD = "dqn"
@@ -163,12 +161,12 @@ class DQN(Trainer):
     REPLAYS = True
     METRICS: ClassVar[Mapping[str, str]] = {"rollout/exploration_rate": "epsilon"}
     _translate = staticmethod(settings)
-    _exploration_loaded: float | None = None  # of a file of stable-baselines3's
+    _exploration_loaded: float | None = None  # the exploration_rate of a stable-baselines3 file
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Settings are attributes."""
+            """Every setting of the method is an attribute."""
 
     def _take_sb3(self, saved: Saved) -> None:
         super()._take_sb3(saved)
@@ -234,13 +232,16 @@ class DQN(Trainer):
     def _periods(self) -> Periods:
         return Periods(rollout=int(self.setting("train_freq")), counted=False)
 
-    def _exploring(self) -> dict[str, Any]:
+    def _exploration_keywords(self) -> dict[str, Any]:
         return {"epsilon": self.exploration_rate}
 
     @property
     def exploration_rate(self) -> float:
-        """The schedule's epsilon at this step, with which predict acts: also in the warm-up, and after load. Before the
-        first learn 0, as in stable-baselines3, or what the file of stable-baselines3's has that the model is from."""
+        """The schedule's epsilon at this step, which predict uses, also during the warm-up and after load.
+
+        Before the first learn it is 0, as in stable-baselines3, or the value in the
+        stable-baselines3 file that was loaded.
+        """
         loaded = self._exploration_loaded
         if loaded is not None and not self._total_timesteps:
             return loaded
@@ -248,7 +249,7 @@ class DQN(Trainer):
 
     @property
     def exploration_schedule(self) -> Callable[[float], float]:
-        """Epsilon by the remaining progress, 1 down to 0."""
+        """Epsilon as a function of the remaining progress, which goes from 1 to 0."""
         first, last = (float(self.setting(f"exploration_{end}_eps")) for end in ("initial", "final"))
         steps, fraction = int(self.setting("exploration_steps")), float(self.setting("exploration_fraction"))
         share = steps / max(self._total_timesteps, 1) or fraction
@@ -277,5 +278,5 @@ class DQN(Trainer):
         return self.policy.q_net_target
 
     def hashes(self) -> Hashes:
-        """Digests of replay and weights: equal for equal seeds and settings."""
+        """Digests of the replay memory and the weights. Equal seeds and settings give equal digests."""
         return Hashes(*(self._native.hash(part) for part in ("replay", "q_net", "q_net_target")))

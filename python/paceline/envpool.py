@@ -1,3 +1,3 @@
-"""EnvPool's calls: the public name of paceline.compat.envpool."""
+"""EnvPool's interface: the public name of paceline.compat.envpool."""
 
 from .compat.envpool import *

@@ -1,8 +1,7 @@
 """The errors of this package, one class for each status of the C interface.
 
-Each also derives from the built-in exception that a caller would look for:
-``except ValueError`` catches a refused setting, ``except OSError`` a checkpoint
-that cannot be written.
+Each class also derives from a built-in exception: ``except ValueError`` catches a refused setting,
+``except OSError`` a checkpoint that cannot be written.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ BY_STATUS: dict[int, type[PacelineError]] = {}
 
 
 class PacelineError(Exception):
-    """Anything that the library refuses or fails to do; the text is one sentence."""
+    """The base class: the library refused or failed a call. The message is one sentence."""
 
     status: int = -1
-    index: int | None = None  # the environment that it is about, of a vector
+    index: int | None = None  # the environment of a vector that caused the error
 
     def __init_subclass__(cls, status: int | None = None) -> None:
-        """status: that of the C interface, whose class it is."""
+        """status: the status of the C interface that raises this class."""
         if status is not None:
             cls.status = status
             BY_STATUS[status] = cls
@@ -44,28 +43,31 @@ class BusyError(PacelineError, RuntimeError, status=-4):
 
 
 class CallbackError(PacelineError, RuntimeError, status=-5):
-    """An environment that is not the library's own failed (PACELINE_ECALLBACK): one of a C
-    table, or one in Python (paceline.workers), which also sets the attributes; index is the first that failed."""
+    """An environment that is not built in failed (PACELINE_ECALLBACK): a C table or a Python environment.
 
-    indices: tuple[int, ...] = ()  # all that failed in the call
-    traceback: str = ""  # of the process that stepped it
-    results: Any = None  # what the call would have returned
+    Python environments (paceline.workers) also set the attributes. index is the first environment
+    that failed.
+    """
+
+    indices: tuple[int, ...] = ()  # all environments that failed in the call
+    traceback: str = ""  # the traceback in the worker process
+    results: Any = None  # the call's result, with the rows of the other environments
 
 
 class StoppedError(PacelineError, RuntimeError, status=-6):
-    """stop was called while the call waited; it can be made again (PACELINE_ESTOPPED)."""
+    """stop was called while the call waited; the caller may repeat the call (PACELINE_ESTOPPED)."""
 
 
 class OutOfMemoryError(PacelineError, MemoryError, status=-7):
-    """The machine has not the memory that a setting asks for (PACELINE_ENOMEM)."""
+    """The machine has too little memory for a setting (PACELINE_ENOMEM)."""
 
 
 class ForkError(PacelineError, RuntimeError, status=-8):
-    """Used in a child of ``os.fork`` (PACELINE_EFORKED): use spawn instead."""
+    """The library was used in a child of ``os.fork`` (PACELINE_EFORKED): use spawn instead."""
 
 
 class PanicError(PacelineError, RuntimeError, status=-9):
-    """A bug in the library (PACELINE_EPANIC): this object is spoilt, others go on."""
+    """A bug in the library (PACELINE_EPANIC): this object refuses further calls, other objects still work."""
 
 
 class CheckpointError(PacelineError, OSError, status=-10):
@@ -73,11 +75,11 @@ class CheckpointError(PacelineError, OSError, status=-10):
 
 
 class MissingFileError(CheckpointError, FileNotFoundError):
-    """There is no file of that name."""
+    """The file does not exist."""
 
 
 class VersionError(PacelineError, RuntimeError, status=-11):
-    """A library or a checkpoint of another version (PACELINE_EVERSION)."""
+    """The library or the checkpoint has another version (PACELINE_EVERSION)."""
 
 
 class NotFiniteError(PacelineError, ArithmeticError, status=-12):
@@ -85,26 +87,26 @@ class NotFiniteError(PacelineError, ArithmeticError, status=-12):
 
 
 class TimeOutError(PacelineError, TimeoutError, status=-13):
-    """The time allowed was over before there was a result (PACELINE_ETIMEDOUT)."""
+    """The time limit passed before the result was ready (PACELINE_ETIMEDOUT)."""
 
 
 class SpaceError(PacelineError, ValueError):
-    """An environment does not keep to the spaces it declared."""
+    """A value does not belong to the environment's declared spaces."""
 
     status = -2
 
 
 class PacelineWarning(UserWarning):
-    """Something that works, but probably not as meant."""
+    """The call works, but probably not as the caller expects."""
 
 
 def notice(text: str) -> None:
-    """Warns, and names the line outside this package that the calls in progress come from."""
+    """Issues a PacelineWarning for the line outside this package that called it."""
     warnings.warn(text, PacelineWarning, stacklevel=_level())
 
 
 def _level() -> int:
-    """The stacklevel, for who calls this, of the line outside this package."""
+    """The stacklevel, for this function's caller, of the first line outside this package."""
     package, frame, level = os.path.dirname(__file__) + os.sep, sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1

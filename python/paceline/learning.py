@@ -1,9 +1,8 @@
-"""One call of learn: the loop around the library, and what falls due in it.
+"""One call of learn: the loop around the library, with its callbacks, records and evaluations.
 
-Built-in environments are stepped by the library, in calls of a tenth of a
-second so that Ctrl-C is heard; Gymnasium environments are stepped here, one act
-and one observe a round. Everything periodic happens at the first round end at
-or past its due step.
+The library steps built-in environments, in calls of at most a tenth of a second, so that Python
+handles Ctrl-C. This module steps Gymnasium environments, with one act and one observe a round.
+Periodic work happens at the end of the first round at or past its due step.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ._evaluation import check, synchronise
 from ._native import Native
 from ._replay_buffer import ReplayBuffer
 from ._threads import busy
-from .callbacks import as_callback, check_evaluations, goes_on
+from .callbacks import as_callback, check_evaluations, continues
 from .envs._episodes import Recent
 from .envs._infos import truth
 from .envs._layers import reports
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Round:
-    """What callbacks get to see of a round, under Stable-Baselines3's names."""
+    """The callbacks' locals of a round, under stable-baselines3's names."""
 
     def __init__(self, model: Trainer, native: Native, source: Source | None) -> None:
         self._native, self._source, self._layout = native, source, model.obs_layout
@@ -54,7 +53,7 @@ class Round:
             self._actions: Array = np.zeros(n, np.int32)
 
     def read(self, episodes: int) -> Infos:
-        """The latest round; episodes: how many have ended by now."""
+        """Reads the latest round. episodes: the number of episodes that have ended so far."""
         source = self._source
         if source is None:
             rows: Block = self._block
@@ -72,7 +71,7 @@ class Round:
             infos[i].setdefault("terminal_observation", last[i].copy())
         over = [i for i in np.flatnonzero(ended).tolist() if truth(infos[i].get("game_over", True))]
         if source is not None and source.recent is not None:
-            over = []  # a Monitor reports them: elsewhere a life was lost
+            over = []  # a Monitor reports episodes; other ends are lost lives
         for i, (total, length) in zip(over, self._native.episodes(episodes - self._episodes) if over else ()):
             seconds = round(time.monotonic() - self._began, 6)
             infos[i].setdefault("episode", {"r": round(total, 6), "l": length, "t": seconds})
@@ -86,7 +85,7 @@ class Round:
         }
 
     def _native_infos(self, rows: Block) -> list[Infos]:
-        """Of an environment whose episode ended those of its last step."""
+        """The infos of built-in environments, of the episode's last step where an episode ended."""
         ended = rows.terminated | rows.truncated
         columns = [np.where(ended.reshape(-1, *[1] * (now.ndim - 1)), last, now) for now, last in zip(rows.infos, rows.final_infos)]
         values = [column.tolist() if column.ndim == 1 else column for column in columns]
@@ -94,8 +93,11 @@ class Round:
 
 
 class Locals(dict[str, Any]):
-    """The locals of callbacks; what of them costs something to make is made when it is asked for. The callback keeps
-    them, so that they do not keep the callback: it would live, and the model with it, until garbage is collected."""
+    """The locals of callbacks; "env" and "replay_buffer" are made at their first use.
+
+    The callback refers to this dict, so the dict has a weak reference to the callback: a cycle
+    would keep both, and the model, alive until a garbage collection.
+    """
 
     def __init__(self, model: Trainer, callback: Any, values: dict[str, Any]) -> None:
         super().__init__(values)
@@ -123,17 +125,17 @@ class Locals(dict[str, Any]):
 
 
 class Periods(NamedTuple):
-    """How a method divides its steps."""
+    """The rollouts of a method, for callbacks and log records."""
 
-    rollout: int  # steps from one on_rollout_start to the next, where every row is a step
-    counted: bool  # a rollout is what an update learns from: the library counts them, and log_interval does, not episodes
+    rollout: int  # steps of all environments between two calls of on_rollout_start
+    counted: bool  # updates learn from rollouts: log_interval counts rollouts; else it counts episodes
 
 
 def learn(
     model: Trainer, total_timesteps: Any, callback: Any, log_interval: Any, tb_log_name: Any, reset_num_timesteps: bool,
     progress_bar: bool, eval_freq: Any, n_eval_episodes: Any, eval_env: Any,
 ) -> None:  # fmt: skip
-    """Trainer.learn, with its arguments."""
+    """Does Trainer.learn; the arguments are the same."""
     total_timesteps, eval_freq = steps("total_timesteps", total_timesteps, 1), steps("eval_freq", eval_freq, 0)
     n_eval_episodes = whole("n_eval_episodes", n_eval_episodes, 1, 1_000_000)
     if log_interval is not None:
@@ -141,14 +143,14 @@ def learn(
     if not isinstance(tb_log_name, (str, type(None))):
         raise ConfigError(f"tb_log_name: {tb_log_name!r}, must be a str or None")
     if eval_freq and eval_env is None and model.similar_env() is None:
-        raise ConfigError("eval_env: None, must be an environment of its own to evaluate in when eval_freq is set")
+        raise ConfigError("eval_env: None, must be an environment to evaluate in when eval_freq is set")
     if not model._learning.acquire(False):
         raise busy()
     try:
         if model._loop is not None:
             raise BusyError("learn: learn is in progress, must be called before or after it")
         model._warn_of_copies()
-        # All that can be refused is refused before the run before is forgotten.
+        # All checks come before _begin, which forgets the previous run's results.
         callback = as_callback(callback)
         check_evaluations(model, callback)
         if eval_freq and eval_env is not None:
@@ -166,7 +168,7 @@ def learn(
                 logger.close()
             raise
         if model._own_logger:
-            model._logger.close()  # of the learn before: callers write to it until now
+            model._logger.close()  # the previous learn's logger stays open until here
         model._logger = logger
         model.start_time = time.time_ns()
         try:
@@ -182,11 +184,11 @@ def learn(
 
 
 def _begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> None:
-    """Begins a run, or goes on with the one before. Where that fails, the one before stays as it is."""
+    """Begins a run or continues the previous one. On an error the previous run stays as it was."""
     source = model._source
-    anew = reset_num_timesteps or not model._begun
-    flags = _ffi.RESET_ENVS if model._cut or (source is not None and source.needs_reset) else 0
-    if anew:
+    new_run = reset_num_timesteps or not model._begun
+    flags = _ffi.RESET_ENVS if model._cut_episodes or (source is not None and source.needs_reset) else 0
+    if new_run:
         flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
     try:
         if source is not None and flags & _ffi.RESET_ENVS:
@@ -194,27 +196,27 @@ def _begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> N
         model._native.begin(total_timesteps, flags)
     except BaseException:
         if source is not None and flags & _ffi.RESET_ENVS:
-            source.needs_reset = True  # the trainer knows nothing of the episodes begun
+            source.needs_reset = True  # the trainer has no record of the episodes just begun
         raise
-    if anew:
+    if new_run:
         model._forget_run()
         model._episodes_before = int(model._native.stats().episodes)
         model.ep_success_buffer.clear()
-    if source is not None and (anew or source.recent is None):
+    if source is not None and (new_run or source.recent is None):
         source.recent = Recent(int(model.setting("stats_window_size"))) if reports(source.env) else None
-    model._begun, model._cut = True, False
+    model._begun, model._cut_episodes = True, False
 
 
 @dataclasses.dataclass
 class Loop:
-    """The state of one call of learn, whose keywords those of the same names are."""
+    """The state of one call of learn. Fields have the names of learn's keywords."""
 
     model: Trainer
     native: Native
     source: Source | None
     periods: Periods
     total_timesteps: int
-    callback: Any  # an object
+    callback: Any  # the result of as_callback
     log_interval: int | None
     progress_bar: bool
     eval_freq: int
@@ -244,7 +246,7 @@ class Loop:
         self.round = None if self.callback is None else Round(self.model, self.native, self.source)
 
     def run(self) -> None:
-        """Takes the run's steps; on an exception the model stays usable where it is."""
+        """Takes the run's steps. After an exception the model stays usable at its current step."""
         callback = self.callback
         if callback is not None:
             callback.init_callback(self.model)
@@ -264,7 +266,7 @@ class Loop:
                 self.stats = self.native.stats()
             self._between()
         except BaseException:
-            # Leaves the trainer's thread with no more than the update in progress.
+            # The trainer thread then ends after the update in progress.
             self.native.stop()
             raise
         finally:
@@ -277,52 +279,52 @@ class Loop:
             callback.on_training_end()
 
     def _run_native(self) -> bool:
-        """Steps until something is due, or for a tenth of a second; False if all of it was waiting."""
+        """Steps until periodic work is due, for at most POLL_MS. Returns False if no step was taken."""
         before = self.stats.num_timesteps
         steps = 1 if self.callback is not None else min(self.end, self.next_eval, self._next_log()) - self.stats.num_timesteps
         self.native.run(self.stats, int(steps))
         return bool(self.stats.num_timesteps > before)
 
     def _run_pushed(self, source: Source) -> bool:
-        """One round of environments stepped from Python; False if it was stopped before."""
+        """Takes one round of environments that Python steps. Returns False if the run was stopped before."""
         try:
             if not self.native.act(source.rows, self._waiting):
                 return False
             source.step()
             self.native.observe(source.rows, self._waiting)
         except BaseException:
-            source.needs_reset = True  # the round cannot be finished
+            source.needs_reset = True  # the round is incomplete
             raise
         self.stats = self.native.stats()
         if episodes := source.reported():
-            if source.recent is None:  # in another process: none was known of
+            if source.recent is None:  # the Monitor is in another process, so reports() did not find it
                 source.recent = Recent(int(self.model.setting("stats_window_size")))
             source.recent.add(episodes)
         self.model.ep_success_buffer.extend(source.successes())
         return True
 
     def _waiting(self) -> None:
-        """The library is at work for a tenth of a second and longer."""
+        """Updates the progress line while a library call waits."""
         if self.progress is not None:
             self.progress.update()
 
     def _called_back(self, rollouts: int) -> bool:
-        """Calls back after a round, before which so many rollouts had ended; False if learning is to end."""
+        """Runs the callback after a round. rollouts: those that had ended before it. Returns False to end learning."""
         assert self.round is not None
         self.locals.update(self.round.read(int(self.stats.episodes)))
         self.callback.update_locals(self.locals)
-        more = goes_on(self.callback.on_step())
+        more = continues(self.callback.on_step())
         if self._rollouts() > rollouts:
             self.in_rollout = False
             self.callback.on_rollout_end()
         return more
 
     def _after(self, step: int) -> float:
-        """The first step past this one at which an evaluation is due."""
+        """The first step after `step` at which an evaluation is due."""
         return math.inf if not self.eval_freq else (step // self.eval_freq + 1) * self.eval_freq
 
     def _next_log(self) -> float:
-        """The step at which a record is due, where it is known beforehand."""
+        """The step of the next log record; infinite if episodes decide."""
         if not self.log_interval or not self.periods.counted:
             return math.inf
         every = self.periods.rollout
@@ -330,28 +332,31 @@ class Loop:
         return int(self.stats.num_timesteps // every + rollouts) * every
 
     def _rollouts(self) -> int:
-        """How many have ended."""
+        """The number of rollouts that have ended."""
         if self.periods.counted:
             return int(self.native.metric("rollouts"))
         return int(self.stats.num_timesteps // self.periods.rollout)
 
     def _countable(self) -> int:
-        """Episodes, or rollouts, until now: what log_interval counts."""
+        """The episodes or rollouts so far, as log_interval counts them."""
         return self._rollouts() if self.periods.counted else int(self.stats.episodes)
 
     def _due_records(self) -> int:
-        """The records that log_interval asks for until now: rollouts count from 0 in each learn, episodes where steps do,
-        as in stable-baselines3."""
+        """The number of log records due so far.
+
+        As in stable-baselines3, rollouts count from 0 in every learn; episodes count from 0 when
+        steps do.
+        """
         since = self.first if self.periods.counted else self.model._episodes_before
         return (self._countable() - since) // self.log_interval if self.log_interval else 0
 
     def _between(self) -> None:
-        """What is due between two calls into the library."""
+        """Does the periodic work that is due between two library calls."""
         if self.stats.num_timesteps >= self.next_eval:
             self.next_eval = self._after(self.stats.num_timesteps)
             self.native.settle(self._waiting)
             self._evaluate()
-        self.native.say_notices()
+        self.native.warn_of_notices()
         self._point()
         if self.progress is not None:
             self.progress.update()
@@ -361,7 +366,7 @@ class Loop:
 
     @property
     def _returned(self) -> _ffi.Stats | Recent:
-        """What has the mean_return and mean_length of the latest episodes."""
+        """The source of mean_return and mean_length: a Monitor's episodes, else the library's counters."""
         recent = None if self.source is None else self.source.recent
         return self.stats if recent is None else recent
 
@@ -372,7 +377,7 @@ class Loop:
         model, step = self.model, int(self.stats.num_timesteps)
         synchronise(model, self.eval_env)
         policy = model.policy_snapshot()
-        # No two evaluations of a run share their episodes.
+        # Each evaluation of a run has a seed of its own, so it plays other episodes.
         seed = (model.seed * 1_000_003 + len(model.evaluations)) % 2**63
         try:
             result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=seed, policy=policy)
@@ -395,7 +400,7 @@ class Loop:
             policy.close()
 
     def log(self) -> None:
-        """Writes a record."""
+        """Writes a log record."""
         s, log, returned = self.stats, self.model.logger, self._returned
         seconds = max(time.monotonic() - self.started[0], 1e-9)
         if s.episodes and not math.isnan(returned.mean_length):
@@ -412,7 +417,7 @@ class Loop:
         log.record("time/time_elapsed", int(seconds))
         log.record("time/total_timesteps", s.num_timesteps)
         for name, value in self.native.metrics():
-            # Those of the groups that Stable-Baselines3 logs; of "train" from the first update on.
+            # The groups that stable-baselines3 logs; "train" only after the first update.
             group, slash, _ = name.partition("/")
             if slash and group != "predict" and not math.isnan(value) and (s.updates or group != "train"):
                 log.record(name, value)

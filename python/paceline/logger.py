@@ -1,8 +1,8 @@
-"""Named numbers over a run, under Stable-Baselines3's keys.
+"""Loggers of named numbers, with stable-baselines3's interface and keys.
 
     model.set_logger(configure("logs", ["stdout", "csv", "tensorboard"]))
 
-Stable-Baselines3's own Logger serves as well; it writes figures, videos and histograms, too.
+A Logger of stable-baselines3 works as well, and also writes figures, videos and histograms.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORMATS = ("stdout", "log", "json", "csv", "tensorboard")
 
 
 class Output(Protocol):
-    """Where a Logger writes; values are numbers and texts."""
+    """A destination of a Logger; values are numbers and texts."""
 
     def write(self, values: Mapping[str, object], step: int) -> None: ...
     def close(self) -> None: ...
@@ -34,8 +34,8 @@ class Output(Protocol):
 class Logger:
     """Collects values and writes them at each dump.
 
-    outputs: by the name of its format. folder: where files go, dir. level: of the messages that log prints, 10 (debug)
-    to 40 (error), and those above it.
+    outputs: destinations by the name of their format. folder: the folder of files (dir). level: the
+    lowest level of messages that log prints, 10 (debug) to 40 (error).
     """
 
     level = 20
@@ -54,7 +54,7 @@ class Logger:
         self._excluded[key] = (exclude,) if isinstance(exclude, str) else exclude or ()
 
     def record_mean(self, key: str, value: float | None, exclude: str | tuple[str, ...] | None = None) -> None:
-        """The value at the next dump is the mean of all that are given for the key until then."""
+        """Adds a value to a key's mean for the next dump; None is ignored."""
         if value is None:
             return
         n = self._means.get(key, 0)
@@ -62,7 +62,7 @@ class Logger:
         self._means[key] = n + 1
 
     def dump(self, step: int = 0) -> None:
-        """Writes what was recorded since the last dump."""
+        """Writes the values recorded since the last dump."""
         for format, output in self._outputs.items():
             chosen = {key: value for key, value in self.name_to_value.items() if format not in self._excluded.get(key, ())}
             output.write({key: value for key, value in chosen.items() if self._writes(key, value)}, step)
@@ -74,13 +74,11 @@ class Logger:
         kind = type(value).__name__
         if kind not in self._dropped:
             self._dropped.add(kind)
-            notice(
-                f"logger: {key} is a {kind}, and numbers and texts are written only; stable-baselines3's Logger (set_logger) writes others"
-            )
+            notice(f"logger: {key}: a {kind}, must be a number or a text; stable-baselines3's Logger (set_logger) writes other types")
         return False
 
     def log(self, *texts: object, level: int = 20) -> None:
-        """Prints a message, where the table is printed."""
+        """Prints a message if "stdout" is one of the formats."""
         if "stdout" in self._outputs and level >= self.level:
             print(*texts, flush=True)
 
@@ -92,8 +90,11 @@ class Logger:
 
     @property
     def output_formats(self) -> tuple[Any, ...]:
-        """What dump writes to. Once stable-baselines3 is imported the one of TensorBoard is of its class
-        TensorBoardOutputFormat, whose writer is PyTorch's SummaryWriter."""
+        """The destinations of dump.
+
+        If stable-baselines3 is imported, TensorBoard's is a TensorBoardOutputFormat, whose writer
+        is PyTorch's SummaryWriter.
+        """
         for name, output in self._outputs.items():
             if isinstance(output, _TensorBoard) and "stable_baselines3.common.logger" in sys.modules:
                 self._outputs[name] = output.as_sb3s()
@@ -109,8 +110,11 @@ class Logger:
 
 
 def configure(folder: str | os.PathLike[str] | None = None, format_strings: Iterable[str] | None = None) -> Logger:
-    """A logger that writes to files in folder (None: a new temporary one), in some of the formats stdout, log, json,
-    csv and tensorboard (None: $SB3_LOG_FORMAT, or stdout, log and csv; []: in none)."""
+    """Makes a logger.
+
+    folder: the folder of files; None: a new temporary folder. format_strings: some of stdout, log,
+    json, csv and tensorboard; None: $SB3_LOG_FORMAT, or stdout, log and csv.
+    """
     made = tempfile.mkdtemp(prefix="paceline-") if folder is None else os.fspath(folder)
     os.makedirs(made, exist_ok=True)
     names = os.environ.get("SB3_LOG_FORMAT", "stdout,log,csv").split(",") if format_strings is None else list(format_strings)
@@ -133,7 +137,7 @@ def _output(name: str, folder: Path) -> Output:
 
 
 def make_logger(verbose: int, folder: str | None, run: str, new_run: bool) -> Logger:
-    """The logger of one call of learn: a new folder <run>_1, <run>_2 ... for each new run."""
+    """The logger of one call of learn. Each new run has a new folder <run>_1, <run>_2 ..."""
     outputs: dict[str, Output] = {"stdout": _Table(sys.stdout)} if verbose >= 1 else {}
     if folder is not None:
         taken = [
@@ -146,7 +150,7 @@ def make_logger(verbose: int, folder: str | None, run: str, new_run: bool) -> Lo
 
 
 class _Table:
-    """The two-column table, grouped by the part of the key before the slash."""
+    """Prints a table of two columns, grouped by the part of the key before the slash."""
 
     def __init__(self, to: TextIO, own: bool = False) -> None:
         self._to, self._own = to, own
@@ -160,7 +164,7 @@ class _Table:
 
 
 class _JSON:
-    """A line of JSON for each dump."""
+    """Writes a line of JSON for each dump."""
 
     def __init__(self, to: TextIO) -> None:
         self._to = to
@@ -173,7 +177,7 @@ class _JSON:
 
 
 class _CSV:
-    """A row for each dump; the file is written anew where a column is new."""
+    """Writes a row for each dump. A new column rewrites the file."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._names, self._rows = path, dict[str, None](), list[dict[str, object]]()
@@ -224,19 +228,19 @@ class _TensorBoard:
 
     @property
     def writer(self) -> Any:
-        """Refused: there is a SummaryWriter where stable-baselines3 is imported alone."""
+        """Raises AttributeError: only stable-baselines3's class has a SummaryWriter."""
         raise AttributeError(
-            "writer: none, PyTorch's SummaryWriter is stable-baselines3's: import it before output_formats is read, or "
+            "writer: none, must come from stable-baselines3: import it before output_formats is read, or call "
             "model.set_logger(stable_baselines3.common.logger.configure(folder, ['tensorboard']))"
         )
 
     def as_sb3s(self) -> Output:
-        """Closes this, and goes on in a second file of the folder with stable-baselines3's class."""
+        """Closes this output; returns stable-baselines3's class with a second file in the same folder."""
         from stable_baselines3.common.logger import TensorBoardOutputFormat
 
         class TensorBoard(TensorBoardOutputFormat):  # type: ignore[misc,unused-ignore]
             def write(self, key_values: Mapping[str, object], key_excluded: Any, step: int | None = None) -> None:
-                if step is None:  # as an Output is called
+                if step is None:  # called with Output.write's two arguments
                     key_excluded, step = dict.fromkeys(key_values, ()), key_excluded
                 super().write(dict(key_values), key_excluded, step)
 
@@ -246,7 +250,7 @@ class _TensorBoard:
 
 
 def _plain(value: Any) -> Any:
-    """A number of Python's, of one of NumPy's or PyTorch's."""
+    """A Python number for a scalar of NumPy or PyTorch; other values unchanged."""
     return value.item() if hasattr(value, "item") else value
 
 

@@ -14,7 +14,7 @@ from .spaces import Array
 
 
 class _Place(NamedTuple):
-    """Where an array is: in which set, which part of its flat array, with which shape."""
+    """The location of an array: its parameter set, the slice of the set's flat array, its shape."""
 
     set: str
     part: slice
@@ -22,15 +22,14 @@ class _Place(NamedTuple):
 
 
 class Parameters:
-    """All sets of parameters of one trainer, by the names that stable-baselines3's policy.state_dict() has.
+    """All parameter sets of one trainer, by the names of stable-baselines3's policy.state_dict().
 
-    These are the set's name and the name within it ("q_net.q_net.0.weight"), but
-    for the set "policy", which is stable-baselines3's policy itself. Convolutions are
-    [out, in, height, width], dense layers [out, in].
+    A name is the set's name and the name within the set ("q_net.q_net.0.weight"); the set "policy"
+    adds no prefix. Convolutions are [out, in, height, width], dense layers [out, in].
     """
 
     def __init__(self, trainer: _lib.Handle, sets: list[dict[str, Any]]) -> None:
-        """sets: name and size of each, as paceline_trainer_describe gives them."""
+        """sets: the name and the size of each, from paceline_trainer_describe."""
         self._trainer = trainer
         self._sizes: dict[str, int] = {s["name"]: int(s["size"]) for s in sets}
         self.layout: dict[str, _Place] = {}
@@ -50,7 +49,7 @@ class Parameters:
         return flat
 
     def write(self, given: Mapping[str, Any], exact: bool) -> None:
-        """Sets the arrays given, all or none; with exact every name must be there and no other but repetitions()'s."""
+        """Sets the given arrays, all or none. exact: requires every name, and no other except repetitions()."""
         missing, unknown = self.layout.keys() - given.keys(), given.keys() - self.layout.keys() - repetitions(given, self.layout)
         if exact and (missing or unknown):
             raise ConfigError(f"parameters['policy']: missing {sorted(missing)}, unknown {sorted(unknown)}")
@@ -71,7 +70,10 @@ class Parameters:
 
 
 def repetitions(state: Mapping[str, Any], own: Container[str]) -> set[str]:
-    """Names in state of an extractor's arrays that own has under another name: one extractor for both heads has three."""
+    """Names in state of extractor arrays that `own` has under another name.
+
+    An extractor shared by both heads has three names in stable-baselines3.
+    """
     found = set()
     for name, array in state.items():
         extractor, features, rest = name.partition("features_extractor.")
@@ -83,7 +85,7 @@ def repetitions(state: Mapping[str, Any], own: Container[str]) -> set[str]:
 
 
 def _array(value: Any) -> Array:
-    """Of a tensor of torch's too, which may be on a GPU and require gradients."""
+    """A float32 array of an array or a torch tensor, which may be on a GPU and require gradients."""
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, dtype=np.float32)
 
 

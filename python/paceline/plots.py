@@ -20,10 +20,11 @@ BLUE, ORANGE, GREY = "#2563eb", "#ea580c", "#e5e7eb"
 
 
 def save_curves(path: str | os.PathLike[str], *curves: LearningCurve) -> None:
-    """Draws curves side by side into a file, in the format of its ending: .png, .svg, .pdf ...
+    """Draws curves side by side into a file. The suffix chooses the format: .png, .svg, .pdf ...
 
-    Below are the minutes since learning began, above the steps that had been taken. The line is the mean return of
-    the latest 100 episodes, dots are evaluations. No window is opened, and matplotlib's settings stay as they are.
+    The lower axis has the minutes since learning began, the upper axis the steps. The line is the
+    mean return of the latest 100 episodes; dots are evaluations. The function opens no window and
+    changes no setting of matplotlib.
     """
     if not curves:
         raise ConfigError("curves: none, must be at least one")
@@ -65,7 +66,7 @@ def _draw(ax: Any, curve: LearningCurve) -> None:
 
 
 def _short(steps: float) -> str:
-    """1.2M, 400k, 50."""
+    """A number of steps as a short text: 1.2M, 400k, 50."""
     for unit, name in ((1_000_000, "M"), (1_000, "k")):
         if steps >= unit:
             return f"{steps / unit:g}{name}"

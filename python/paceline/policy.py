@@ -1,4 +1,4 @@
-"""A frozen network that acts; it needs no environment and no trainer."""
+"""Policy: a frozen network that acts without an environment or a trainer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from .envs import _ids
 from .envs._episodes import Tally
 from .envs.vector import Source, adapt
 from .errors import ConfigError, SpaceError, notice
-from .spaces import ActionLayout, Array, ObsLayout, check_spaces, kept_masks, of_text
+from .spaces import ActionLayout, Array, ObsLayout, check_spaces, layouts_from_text, masks_from_text
 
 
 class Evaluation(NamedTuple):
-    """The returns of whole episodes; std_return is the sample deviation (n - 1). returns, lengths: of each. successes:
-    infos["is_success"] at their ends, where environments stepped from Python have it."""
+    """The results of whole episodes.
+
+    std_return: the sample deviation (n - 1). returns, lengths: one for each episode. successes:
+    infos["is_success"] at the ends of episodes, if environments that Python steps have it.
+    """
 
     episodes: int
     mean_return: float
@@ -45,45 +48,44 @@ def _unpickled(data: bytes, obs: ObsLayout, actions: ActionLayout) -> Policy:
 class Policy:
     """A network that turns observations into actions.
 
-    Made by Policy.load(path) or policy_snapshot() of a model. It never changes,
-    and any number of threads may use it at once. Close it, or use it in a with
-    statement.
+    Policy.load(path) and a model's policy_snapshot() make one. It never changes, and any number of
+    threads may use it concurrently. Close it, or use it in a with statement.
     """
 
     def __init__(self, handle: _lib.Handle, obs: ObsLayout | None = None, actions: ActionLayout | None = None) -> None:
-        """Takes over a handle; obs and actions are the environment's layouts where they are known."""
+        """Takes over a handle. obs, actions: the environment's layouts; None: the layouts in the file."""
         self._handle = handle
         obs_spec, action_spec = _ffi.Spec(), _ffi.Spec()
         _lib.lib().paceline_policy_spec(ctypes.byref(obs_spec), ctypes.byref(action_spec), handle.value)
         described = _lib.take_json(_lib.lib().paceline_policy_describe, handle.value)
-        kept = of_text(described["host_data"], obs_spec, action_spec)
+        kept = layouts_from_text(described["host_data"], obs_spec, action_spec)
         self.obs_layout, self.action_layout = obs or kept[0], actions or kept[1]
         self._outputs: dict[str, int] = {output["name"]: output["len"] for output in described["outputs"]}
-        self.masked = kept_masks(described["host_data"])  # whether it learnt with action masks; None: not known
-        self.notified: set[str] = set()  # what was said once
+        self.masked = masks_from_text(described["host_data"])  # whether the network learnt with action masks; None: unknown
+        self.notified: set[str] = set()  # warnings already given
         self._calls = itertools.count()
         self._stops = 0
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
-        """The network of a checkpoint that a model's save or Policy.save wrote; "x" is "x.zip" where there is no "x"."""
+        """Loads the network of a file of a model's save or of Policy.save; "x" is "x.zip" if there is no "x"."""
         with reading(path) as name:
-            _sb3_file.refuse_model(name, "DQN.load, A2C.load or PPO.load reads it, and policy_snapshot() of that model is a Policy")
+            _sb3_file.refuse_model(name, "load it with DQN.load, A2C.load or PPO.load, then call policy_snapshot() of the model")
             _sb3_file.refuse_pickle(name, "Policy.load")
             return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_load, _lib.encode(name)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Policy:
-        """The network that to_bytes wrote."""
+        """Makes the network that to_bytes wrote."""
         return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_bytes, data, len(data)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the weights alone, for Policy.load; "x" becomes "x.zip". An older file is kept on failure."""
+        """Writes the network for Policy.load; "x" becomes "x.zip". If writing fails, an older file stays."""
         with writing(path) as name:
             _lib.lib().paceline_policy_save(self._handle.value, _lib.encode(name))
 
     def to_bytes(self) -> bytes:
-        """What save writes, for Policy.from_bytes, also in another process."""
+        """The bytes that save writes, for Policy.from_bytes in this or another process."""
         return _lib.take_bytes(_lib.lib().paceline_policy_to_bytes, self._handle.value)
 
     def act(
@@ -96,14 +98,14 @@ class Policy:
         counter: int = 0,
         action_masks: object = None,
     ) -> Array:
-        """The action for one observation (a 0-d array), or for each of a batch ([n]): the greedy one.
+        """Returns the greedy action of one observation (int64, 0-d) or of each row of a batch (int64 [n]).
 
-        sample: drawn from the distribution that the network gives, if it gives one
-        (A2C's and PPO's does, DQN's does not). epsilon: with this probability a random action
-        instead, for each row by itself. What is drawn for a row is a function of
-        seed, counter and the row's number alone. action_masks: [actions], or [n, actions]
-        for a batch: 0 for an action that may not be taken; each row must allow one. A policy that
-        learnt with masks says once that there are none.
+        sample: True draws from the network's distribution, which A2C and PPO have. Networks of DQN
+            and PQN have none and stay greedy.
+        epsilon: the probability of a random action instead, independently for each row.
+        seed, counter: the draws for a row depend only on these two and on the row's index.
+        action_masks: [actions], or [n, actions] for a batch, 0 for a forbidden action. Each row
+            must allow an action. A policy that learnt with masks warns once if there are none.
         """
         rows, batched = self.obs_layout.batch(observation)
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64, counter=counter)
@@ -115,23 +117,23 @@ class Policy:
             masks = np.ascontiguousarray(masks != 0, np.uint8)
             options.action_masks = masks.ctypes.data
         else:
-            self._tell_unmasked("action_masks: None")
+            self._warn_unmasked("action_masks: None")
         actions = self._act(rows, options).astype(np.int64) + self.action_layout.start
         return actions if batched else actions.reshape(())
 
-    def _tell_unmasked(self, what: str) -> None:
-        """Says once that a policy which learnt with masks acts without."""
+    def _warn_unmasked(self, what: str) -> None:
+        """Warns once if a policy that learnt with masks acts without masks."""
         if self.masked and "unmasked" not in self.notified:
             self.notified.add("unmasked")
             notice(
-                f"{what}, should be there: the policy learnt with masks, and may now take actions that it has never tried; "
-                "predict(obs, action_masks=infos['action_mask']) keeps to them"
+                f"{what}, should be given: the policy learnt with masks, and may now take actions that it has never tried; "
+                "pass predict(obs, action_masks=infos['action_mask'])"
             )
 
     def outputs(self, observation: object) -> dict[str, Array]:
-        """What the network computes for an observation, float32 [len], or for a batch, [n, len], by name.
+        """The network's outputs by name, float32 [len] for an observation, [n, len] for a batch.
 
-        "q": the action values of DQN; "logits" and "value" of A2C and PPO.
+        "q": the action values of DQN and PQN. "logits", "value": the heads of A2C and PPO.
         """
         rows, batched = self.obs_layout.batch(observation)
         out: dict[str, Array] = {name: np.empty((len(rows), size), np.float32) for name, size in self._outputs.items()}
@@ -141,18 +143,18 @@ class Policy:
     def q_values(self, observation: object) -> Array:
         """The Q-values of one observation, float32 [actions], or of a batch, [n, actions]."""
         if "q" not in self._outputs:
-            raise ConfigError(f"q_values: this network computes {' and '.join(self._outputs)}, must have q")
+            raise ConfigError(f"q_values: this network has the outputs {' and '.join(self._outputs)}, must have q")
         return self.outputs(observation)["q"]
 
     def predict(
         self, observation: object, state: Any = None, episode_start: object = None, deterministic: bool = True, action_masks: object = None
     ) -> tuple[Array, Any]:
-        """As Stable-Baselines3's: (actions, state). Not deterministic: drawn as act does with sample, anew at each call."""
+        """Returns (actions, state) as in stable-baselines3. deterministic=False is act(sample=True) with new draws."""
         counter = 0 if deterministic else next(self._calls)
         return self.act(observation, sample=not deterministic, counter=counter, action_masks=action_masks), state
 
     def _act(self, rows: Array, options: _ffi.ActOptions | None, outputs: Mapping[str, Array] | None = None) -> Array:
-        """Actions, counted from 0, for rows as the library lays them out; outputs: an array for each, to be written to."""
+        """Actions, counted from 0, for rows in the library's layout. outputs: arrays that receive the network's outputs."""
         actions = np.empty(len(rows), np.int32)
         pointers = None
         if outputs is not None:
@@ -163,16 +165,19 @@ class Policy:
     def evaluate(
         self, env: Any, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, deterministic: bool = True, **env_kwargs: Any
     ) -> Evaluation:
-        """Plays whole episodes, with a random action with probability epsilon.
+        """Plays whole episodes.
 
-        env: the name of a built-in environment, which is then stepped by the
-        library, made with env_kwargs, or a Gymnasium (vector) environment, whose
-        infos["action_mask"] are kept to if the policy learnt with masks. Of the library's Atari
-        games whole games are played, for their whole rewards, by name and as an object. A Monitor in it, or a
-        RecordEpisodeStatistics, says what an episode returned, as in stable-baselines3; it has counted before
-        the wrappers around it changed rewards or ended episodes. deterministic: greedy
-        actions; False draws them from the distribution that the network gives. The same
-        arguments give the same result where the environment allows it.
+        env: the name of a built-in environment, which the library makes with env_kwargs and steps,
+            or a Gymnasium (vector) environment. If the policy learnt with masks, its actions obey
+            infos["action_mask"]. The library's Atari games are played as whole games with unclipped
+            rewards. If env contains a Monitor or a RecordEpisodeStatistics, its reports give
+            returns and lengths, as in stable-baselines3: wrappers around it that change rewards or
+            end episodes do not count.
+        episodes: the number of episodes.
+        epsilon: the probability of a random action.
+        deterministic: True for greedy actions; False draws from the network's distribution.
+
+        Equal arguments give equal results if the environment is deterministic for a seed.
         """
         env, made, env_kwargs = _ids.resolved(env, None, env_kwargs)
         if not isinstance(env, str):
@@ -182,7 +187,7 @@ class Policy:
                 if made is not None:
                     made.close()
         out = _ffi.Evaluation()
-        size = episodes if 0 < episodes <= 1_000_000 else 0  # others are refused
+        size = episodes if 0 < episodes <= 1_000_000 else 0  # the library refuses other numbers
         returns, lengths = np.zeros(size), np.zeros(size, np.int64)
         options = _ffi.EvalOptions(
             sample=not deterministic, episodes=episodes, epsilon=epsilon, seed=seed % 2**64,
@@ -198,21 +203,24 @@ class Policy:
         return Evaluation(*numbers, tuple(returns.tolist()), tuple(lengths.tolist()))
 
     def stop(self) -> None:
-        """Makes evaluations of built-in environments that are in progress raise StoppedError. Any thread may call it."""
+        """Makes evaluations in progress in built-in environments raise StoppedError. Any thread may call it."""
         self._stops += 1
         _lib.lib().paceline_policy_stop(self._handle.value)
 
     def _stoppable(self, evaluation: Callable[[], Any]) -> None:
-        """Evaluates on a thread of its own, as Python hears signals between calls only. A stop is repeated, as the call
-        that it is to end may have yet to begin. What the call writes into, evaluation must refer to: a second interrupt
-        leaves it behind."""
+        """Runs evaluation on a thread of its own, because Python handles signals only between calls.
+
+        A stop is repeated until the call ends, because the call may not have begun yet. evaluation
+        must refer to the buffers that the call writes: after a second Ctrl-C the thread outlives
+        this method.
+        """
         before, failed = self._stops, list[BaseException]()
-        begun, given_up, done = threading.Event(), threading.Event(), threading.Event()
+        begun, cancelled, done = threading.Event(), threading.Event(), threading.Event()
 
         def run() -> None:
             begun.set()
             try:
-                if not given_up.is_set():
+                if not cancelled.is_set():
                     evaluation()
             except BaseException as err:
                 failed.append(err)
@@ -225,7 +233,7 @@ class Policy:
                 if self._stops != before:
                     self.stop()
         except BaseException:
-            given_up.set()
+            cancelled.set()
             while begun.is_set() and not done.wait(0.02):
                 self.stop()
             raise
@@ -237,16 +245,16 @@ class Policy:
         if episodes < 1:
             raise ConfigError(f"episodes: {episodes}, must be at least 1")
         n, rows = source.num_envs, source.rows
-        # Each environment plays a fixed share: taking the first to finish
-        # would favour short episodes.
+        # Each environment plays a fixed number: taking the first episodes to end would favour short
+        # ones.
         share = np.array([(episodes + i) // n for i in range(n)])
         left = share.copy()
         played: list[tuple[float, int, float | None]] = []
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64)
-        source.masked, source.unread_said = False if self.masked is False else None, True
+        source.masked, source.unread_warned = False if self.masked is False else None, True
         source.reset(seed=seed % 2**31)
         if not source.masked:
-            self._tell_unmasked("env: its infos have no 'action_mask'")
+            self._warn_unmasked("env: its infos have no 'action_mask'")
         else:
             options.action_masks = rows.action_masks.ctypes.data
         tally = Tally(source)
@@ -268,11 +276,11 @@ class Policy:
         return Evaluation(len(played), mean, float(deviation), least, most, length, *each)
 
     def __reduce__(self) -> Any:
-        """Pickled and copied by its bytes, so that it acts the same in any process."""
+        """Pickles and copies the network by its bytes, so that it acts the same in any process."""
         return _unpickled, (self.to_bytes(), self.obs_layout, self.action_layout)
 
     def close(self) -> None:
-        """Frees the network; closing twice is fine."""
+        """Frees the network. A second call does nothing."""
         self._handle.close()
 
     def __enter__(self) -> Policy:

@@ -1,4 +1,4 @@
-"""PPO, proximal policy optimization, in Stable-Baselines3's shape."""
+"""PPO, proximal policy optimization, with stable-baselines3's interface."""
 
 from __future__ import annotations
 
@@ -8,52 +8,53 @@ from typing import Any, ClassVar
 from . import _actor_critic
 from ._actor_critic import ActorCritic, Hashes as Hashes
 from ._trainer import constructor
-from .config import Rule, Rules, Values, along
+from .config import Rule, Rules, Values, scheduled
 from .schedules import Schedule
 
 
 def _range(name: str) -> Rule:
-    """A number, a schedule or None for none."""
-    return lambda value: {name: None, f"{name}_schedule": None} if value is None else along(name, value)
+    """The rule of a clip range: a number or a schedule; None for no clipping."""
+    return lambda value: {name: None, f"{name}_schedule": None} if value is None else scheduled(name, value)
 
 
 _RULES: Rules = {name: _range(name) for name in ("clip_range", "clip_range_vf")}
 
 
 def settings(keywords: Mapping[str, Any]) -> Values:
-    """The settings that PPO's keywords stand for; raises ConfigError for what is not built."""
+    """The settings that PPO's keywords stand for; raises ConfigError for an unsupported value."""
     return _actor_critic.settings(keywords, _RULES, use_rms_prop=False)
 
 
 class PPO(ActorCritic):
-    """Proximal policy optimization: stable-baselines3's PPO, faster.
+    """Proximal policy optimization with stable-baselines3's keywords.
 
-    All environments take n_steps steps with the policy's own distribution of actions; the
-    update from these num_envs * n_steps steps is n_epochs passes over them in a shuffled
-    order, in minibatches of batch_size; and so on.
+    All environments take n_steps steps with actions sampled from the policy's distribution. The
+    update from these num_envs * n_steps steps makes n_epochs passes over them in shuffled order, in
+    minibatches of batch_size. Then the cycle repeats.
 
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
         and value, for images of at least 36x36) or "auto".
     env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
-        frame_stack, env_kwargs, action_masks: as DQN's. Updates are due after every n_steps rounds.
-    clip_range: how far from 1 the ratio of an action's probabilities, now and when it was
-        taken, counts; a number or, as learning_rate, a schedule.
-    clip_range_vf: the same for values, in units of the return; None: they are not clipped.
-        clip_range_vf_largest: the larger of the clipped and the plain squared error counts, as
-        in CleanRL; False: the clipped one, as in stable-baselines3.
-    target_kl: an update ends early where the policy has moved further; target_kl_check says
-        where that is checked: "minibatch", at 1.5 times target_kl before each step, as in
-        stable-baselines3, or "epoch", after each, as in CleanRL.
+        frame_stack, env_kwargs, action_masks: as in DQN. Updates are due after every n_steps
+        rounds.
+    clip_range: the ratio of an action's new and old probabilities is clipped to 1 +- clip_range;
+        a number or a schedule like learning_rate's.
+    clip_range_vf: the largest change of a value, in units of the return; None for no clipping.
+        clip_range_vf_largest: True takes the larger of the clipped and the unclipped squared error,
+        as CleanRL does; False takes the clipped error, as stable-baselines3 does.
+    target_kl: the KL divergence at which an update ends early; None for no limit. target_kl_check:
+        "minibatch" checks 1.5 * target_kl before each gradient step, as stable-baselines3 does;
+        "epoch" checks target_kl after each epoch, as CleanRL does.
     policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...],
         "vf": [...]}; activation_fn ("tanh", "relu" or the class); ortho_init;
         share_features_extractor; normalize_images; optimizer_class (Adam, RMSprop or
         RMSpropTFLike) and optimizer_kwargs (eps, alpha).
-    cnn: CnnPolicy's layers: "nature", or "small" (those of Mnih et al. 2016).
+    cnn: CnnPolicy's layers: "nature", or "small" (the network of Mnih et al. 2016).
 
-    predict samples from the distribution unless it is deterministic. stats["updates"] counts
-    minibatches. use_sde, rollout buffers of one's own and continuous actions are not there:
-    asking for them is an error. A model may be used by one thread at a time; stop() may be
-    called from any. Close it, or use it in a with statement.
+    predict samples from the distribution unless deterministic=True. stats["updates"] counts
+    minibatches. use_sde, custom rollout buffers and continuous actions raise ConfigError. One
+    thread may use a model at a time; any thread may call stop(). Close the model, or use it in a
+    with statement.
     """
 
     METHOD: ClassVar[str] = "ppo"

@@ -1,4 +1,4 @@
-"""PQN, the parallelised Q-network: Q-learning without a replay memory and without a target network."""
+"""PQN, the parallelised Q-network: Q-learning without a replay memory or a target network."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ _POLICY: Rules = {
 
 
 def settings(keywords: Mapping[str, Any]) -> Values:
-    """The settings that PQN's keywords stand for; raises ConfigError for what is not built."""
+    """The settings that PQN's keywords stand for; raises ConfigError for an unsupported value."""
     return translate(keywords, {}, {}, _POLICY)
 
 
 class PQN(Trainer):
     """The parallelised Q-network (Gallici et al. 2025): Q(lambda) with layer normalisation.
 
-    All environments take n_steps steps, with the largest Q-value's action or, with probability
-    epsilon, a random one; the update from these num_envs * n_steps steps is n_epochs passes over
-    them in a shuffled order, in minibatches of batch_size, towards returns that are cut at
-    the ends of episodes; and so on. Nothing is kept from one update to the next.
+    All environments take n_steps steps with epsilon-greedy actions. The update from these
+    num_envs * n_steps steps makes n_epochs passes over them in shuffled order, in minibatches of
+    batch_size, towards lambda-returns that end with the episode. Then the steps are dropped and the
+    cycle repeats.
 
     policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128],
         "activation_fn": "relu"}), "CnnPolicy" (the Nature CNN, for images of at least 36x36)
         or "auto".
     env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
-        frame_stack, env_kwargs: as DQN's. The authors have 128 environments for Atari games, CleanRL 8:
-        see from_preset("pqn", env) and from_preset("pqn_cleanrl", env).
-    q_lambda: 0 for returns of one step, 1 for all that a rollout has.
-    layer_norm: between every layer and its activation: over the "channels" of each position (the
-        authors), over "all" outputs of an example (CleanRL), or "none". layer_norm_eps: 0 for
-        1e-6 and 1e-5. init: "he_normal" (the authors), "orthogonal" (CleanRL) or "uniform".
-    loss_coef: of the mean squared error: 0.5 (the authors) or 1 (CleanRL).
-    exploration_fraction: part of the run over which epsilon falls from
+        frame_stack, env_kwargs: as in DQN. The authors use 128 environments for Atari games,
+        CleanRL 8: see from_preset("pqn", env) and from_preset("pqn_cleanrl", env).
+    q_lambda: 0 for one-step returns, 1 for returns over the whole rollout.
+    layer_norm: the normalisation between every layer and its activation: over the "channels" of
+        each position (the authors), over "all" outputs of an example (CleanRL), or "none".
+        layer_norm_eps: 0 selects 1e-6 for "channels" and 1e-5 for "all".
+    init: "he_normal" (the authors), "orthogonal" (CleanRL) or "uniform".
+    loss_coef: the factor of the mean squared error: 0.5 (the authors) or 1 (CleanRL).
+    exploration_fraction: the part of the run over which epsilon falls from
         exploration_initial_eps to exploration_final_eps.
 
-    predict draws a random action with probability exploration_rate unless it is deterministic.
-    stats["updates"] counts minibatches. action_masks=True is refused. A model may be used by one
-    thread at a time; stop() may be called from any. Close it, or use it in a with statement.
+    predict takes a random action with probability exploration_rate unless deterministic=True.
+    stats["updates"] counts minibatches. action_masks=True raises ConfigError. One thread may use a
+    model at a time; any thread may call stop(). Close the model, or use it in a with statement.
     """
 
     METHOD: ClassVar[str] = "pqn"
@@ -58,7 +59,7 @@ class PQN(Trainer):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Settings are attributes."""
+            """Every setting of the method is an attribute."""
 
     @constructor
     def __init__(
@@ -102,14 +103,14 @@ class PQN(Trainer):
     def _periods(self) -> Periods:
         return Periods(rollout=int(self.setting("n_steps")) * int(self.setting("num_envs")), counted=True)
 
-    def _exploring(self) -> dict[str, Any]:
+    def _exploration_keywords(self) -> dict[str, Any]:
         return {"epsilon": self.exploration_rate}
 
     @property
     def exploration_rate(self) -> float:
-        """Epsilon at this step."""
+        """The schedule's epsilon at this step."""
         return self._native.metric("rollout/exploration_rate")
 
     def hashes(self) -> Hashes:
-        """The digest of the weights: equal for equal seeds and settings."""
+        """The digest of the weights. Equal seeds and settings give equal digests."""
         return Hashes(self._native.hash("policy"))

@@ -1,4 +1,4 @@
-"""One line that reports how learning goes, rewritten in place."""
+"""The progress line of learn."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ RATE_SECONDS = 10.0
 
 
 class Rate:
-    """How fast a count grows, per second, over the last ten seconds.
+    """The growth of a count per second over the last ten seconds.
 
-    It is the slope of the line through all samples of that time, and not the difference of two: methods take their
-    steps and updates in bursts, and how many bursts ten seconds have depends on where they begin.
+    It is the slope of the regression line through all samples. The difference of two samples would
+    fluctuate, because methods take steps and updates in bursts.
     """
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, float]] = deque()
 
     def add(self, seconds: float, count: float) -> None:
-        """The count at a time, which is later than those before."""
+        """Adds a sample. seconds must be later than in earlier samples."""
         self._samples.append((seconds, count))
         while len(self._samples) > 2 and self._samples[0][0] < seconds - RATE_SECONDS:
             self._samples.popleft()
 
     def per_second(self) -> float:
-        """Of the last two samples where they are further apart than that; NaN until there are two."""
+        """The rate; NaN with fewer than two samples. At least two samples count, however old."""
         n = len(self._samples)
         mean_time = sum(seconds for seconds, _ in self._samples) / max(n, 1)
         squares = sum((seconds - mean_time) ** 2 for seconds, _ in self._samples)
@@ -39,17 +39,17 @@ class Rate:
 
 
 class ProgressLine:
-    """Steps, steps/s and updates/s (of the last ten seconds), the mean return of the latest episodes, the time that
-    has passed and that is left, and epsilon and loss where the method has them.
+    """A line with steps, steps/s, updates/s, mean return, elapsed and remaining time, epsilon and loss.
 
-    On a terminal the line is rewritten in place ten times a second; elsewhere a
-    new one is written every ten seconds.
+    The rates are of the last ten seconds, the return of the latest episodes. epsilon and loss
+    appear if the method has them. On a terminal the line is rewritten in place ten times a second;
+    elsewhere a new line is written every ten seconds.
     """
 
     def __init__(
         self, total: int, label: str, stats: Callable[[], Mapping[str, float]], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """stats: a model's, as they are now."""
+        """stats: returns a model's current stats."""
         self.total, self.label, self._stats, self._clock = total, label, stats, clock
         self._out = sys.stderr
         self._live = self._out.isatty()
@@ -61,7 +61,7 @@ class ProgressLine:
         self._width = 0
 
     def update(self) -> None:
-        """Writes the line if it is time to."""
+        """Writes the line if it is due."""
         now = self._clock()
         if now < self._sampled + 0.1:
             return
@@ -89,7 +89,7 @@ class ProgressLine:
             if name in stats:
                 text += f"  {name} {_number(stats[name], form)}"
         if self._live:
-            # A line that is wider than the terminal could not be rewritten.
+            # "\r" cannot rewrite a line that wraps, so the line must fit into the terminal.
             text = text[: shutil.get_terminal_size().columns - 1]
             self._out.write("\r" + text.ljust(self._width))
             self._width = len(text)
@@ -98,7 +98,7 @@ class ProgressLine:
         self._out.flush()
 
     def close(self) -> None:
-        """Writes the line a last time, where steps have been taken since, and ends it."""
+        """Writes the line again if steps were taken since, and ends it."""
         now, stats = self._clock(), self._stats()
         if stats["num_timesteps"] != self._written:
             self._sample(now, stats)
@@ -109,7 +109,7 @@ class ProgressLine:
 
 
 def _time(seconds: float) -> str:
-    """1:02:03, or 2:03."""
+    """A duration as 1:02:03 or 2:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -10,7 +10,7 @@ from .errors import ConfigError, notice
 
 
 class Linear(NamedTuple):
-    """A value that goes from start to end on a straight line; see linear()."""
+    """A schedule that goes from start to end on a straight line; see linear()."""
 
     start: float
     end: float
@@ -19,22 +19,23 @@ class Linear(NamedTuple):
 Schedule = float | str | tuple[float, float] | Linear | Callable[[float], float]
 
 Points = list[tuple[float, float]]
-"""Values at shares of a run, ascending from 0 to 1, with straight lines between them."""
+"""(share of the run, value) pairs; shares ascend from 0 to 1, with straight lines between the points."""
 
-MOST = 2048  # points that the library takes
+MOST = 2048  # the library's limit of points
 
 
 def linear(start: float, end: float = 0.0) -> Linear:
-    """A learning rate that goes from start to end, from step 0 to the end of the run; see learn's total_timesteps."""
+    """A schedule that goes from start at step 0 to end at the end of the run; see learn's total_timesteps."""
     return Linear(float(start), float(end))
 
 
 def points(name: str, value: Any) -> Points:
-    """A schedule as points: one for a constant, two for a straight line.
+    """The points of a schedule: one for a constant, two for a straight line.
 
-    Accepts a number, (start, end), rl-zoo's "lin_0.001" (falls to 0), and
-    Stable-Baselines3's functions of the remaining progress (1 down to 0). Lines
-    follow a function to 5e-4 of its value, or as near as 2,048 points come to it; at a jump they are 1e-9 of the run wide.
+    value: a number, (start, end), rl-zoo's "lin_0.001" (falls to 0), or a stable-baselines3
+    function of the remaining progress, which goes from 1 to 0. The lines follow a function within
+    5e-4 of its value, or as closely as 2,048 points allow. A jump becomes a line of 1e-9 of the
+    run.
     """
     if isinstance(value, tuple) and len(value) == 2:
         return [(0.0, _number(name, value[0])), (1.0, _number(name, value[1]))]
@@ -47,14 +48,14 @@ def points(name: str, value: Any) -> Points:
 
 def by_progress(at: Points) -> Callable[[float], float]:
     """Points as a function of the remaining progress."""
-    import numpy as np  # here, as importing the package imports no NumPy
+    import numpy as np  # import paceline must not import NumPy
 
     shares, values = zip(*at)
     return lambda progress_remaining: float(np.interp(1 - progress_remaining, shares, values))
 
 
 def of_settings(setting: Callable[[str], str], name: str) -> Schedule:
-    """The schedule that the library's settings of a name stand for: a number, a straight line, or a function."""
+    """The schedule in the library's settings of a name: a number, a straight line or a function."""
     first, last, curve = float(setting(name)), setting(f"{name}_final"), setting(f"{name}_schedule")
     if curve:
         shares_and_values = (point.split(":") for point in curve.split(","))
@@ -63,12 +64,12 @@ def of_settings(setting: Callable[[str], str], name: str) -> Schedule:
 
 
 def _sampled(name: str, function: Callable[[float], Any]) -> Points:
-    """Lines within 5e-4 of a function's value; where that takes too many, as near as MOST points come, which a warning reports."""
+    """Lines within 5e-4 of a function's value, or else the closest with MOST points, which a warning reports."""
 
     def at(share: float) -> float:
         value = _number(name, function(1.0 - share))
         if not math.isfinite(value):
-            raise ConfigError(f"{name}: the function given is {value} at a remaining progress of {1.0 - share:g}, must be finite")
+            raise ConfigError(f"{name}: the function is {value} at a remaining progress of {1.0 - share:g}, must be finite")
         return value
 
     largest = max(abs(at(k / 1000)) for k in range(1001))
@@ -80,20 +81,23 @@ def _sampled(name: str, function: Callable[[float], Any]) -> Points:
     for share in _SHARES:
         if out is None and (out := _lines(at, lambda y, off=share * largest: off, merged=True)) is not None:  # type: ignore[misc]
             notice(
-                f"{name}: the function given bends often: {len(out)} points with straight lines between them stand for it, "
-                f"which are up to about {100 * share:g} % of its largest value ({largest:g}) away from it",
+                f"{name}: the function bends often: {len(out)} points with straight lines between them replace it, "
+                f"with an error of up to about {100 * share:g} % of its largest value ({largest:g})",
             )
     if out is None:
-        raise ConfigError(f"{name}: the function given bends too often, must be near {MOST - 1} straight lines")
+        raise ConfigError(f"{name}: the function bends too often, must be close to at most {MOST - 1} straight lines")
     return out[:1] if len(out) == 2 and out[0][1] == out[1][1] else out
 
 
-_SHARES = (5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the largest value, how far off lines may be
+_SHARES = (5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # errors to try, as shares of the largest value
 
 
 def _lines(at: Callable[[float], float], allowed: Callable[[float], float], merged: bool) -> Points | None:
-    """Halves the run where a straight line is further from the function than allowed for its value, at 1,000 shares of it;
-    None where it takes more than MOST points. merged: without points in the middle of a constant stretch."""
+    """Bisects the run until each straight line is within allowed(value) of the function, checked at 1,000 shares.
+
+    Returns None if that needs more than MOST points. merged: drops points inside a constant
+    stretch.
+    """
 
     def near(a: float, first: float, b: float, last: float) -> bool:
         checks = max(3, int(1000 * (b - a)))
@@ -101,7 +105,7 @@ def _lines(at: Callable[[float], float], allowed: Callable[[float], float], merg
         return b - a < 1e-9 or all(abs(line - y) <= allowed(y) for y, line in inner)
 
     out: Points = [(0.0, at(0.0))]
-    ends = [(1.0, at(1.0))]  # of the parts to do, the next one last
+    ends = [(1.0, at(1.0))]  # a stack of the ends of open parts
     while ends:
         if near(*out[-1], *ends[-1]):
             out.append(ends.pop())

@@ -1,8 +1,8 @@
-"""Gymnasium's spaces as the library's specs, and observations as its rows.
+"""Converts Gymnasium's spaces to the library's specs, and observations to the library's rows.
 
-The library knows images (uint8 [C, H, W]) and vectors (float32 [n]). Here [H, W] and
-[H, W, C] images become [C, H, W], numbers of other kinds float32, other shapes are laid
-flat, and Discrete and MultiDiscrete become ones among zeros, as in stable-baselines3.
+The library knows images (uint8 [C, H, W]) and vectors (float32 [n]). [H, W] and [H, W, C] images
+become [C, H, W], other dtypes become float32, other shapes are flattened, and Discrete and
+MultiDiscrete are one-hot encoded, as in stable-baselines3.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     import gymnasium
 
 Array = npt.NDArray[Any]
-Infos = dict[str, Any]  # what an environment reports beside observations, and what it is made or reset with
+Infos = dict[str, Any]  # an environment's infos, its keywords, or the options of a reset
 
 
 class ObsLayout:
-    """How one environment's observations are laid out in a row that the library reads.
+    """The layout of one environment's observations in the library's rows.
 
-    declared, source: shape and dtype that the environment gives; channels_last: an image as
-    [H, W, C]. counts, first: of observations that are numbers of choices (Discrete,
-    MultiDiscrete), how many each has and which is the lowest. image: whether rows are bytes,
-    by default those of [H, W], [H, W, C] and [C, H, W].
+    declared, source: the environment's shape and dtype. channels_last: images are [H, W, C].
+    counts, first: for Discrete and MultiDiscrete, the number of choices and the lowest choice of
+    each entry.
+    image: whether rows are bytes; None: true for uint8 of two or three axes.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class ObsLayout:
         else:
             self.dtype = np.dtype(np.float32)
             self.shape = (sum(counts) if counts else int(np.prod(declared, dtype=np.int64)),)
-        self.noticed = False  # that a value was changed by the cast
+        self.noticed = False  # whether the warning about a changed value was given
 
     @classmethod
     def of_space(cls, space: gymnasium.Space[Any]) -> ObsLayout:
-        """The layout for a Gymnasium space; refuses Dict, Tuple and other spaces of several parts."""
+        """The layout of a Gymnasium space; raises ConfigError for Dict, Tuple and other composite spaces."""
         from gymnasium import spaces
 
         if isinstance(space, spaces.Discrete):
@@ -74,7 +74,8 @@ class ObsLayout:
             raise ConfigError(f"observation space: shape {shape}, must have no empty axis")
         if dtype.kind not in "fiub":
             raise ConfigError(f"observation space: dtype {dtype}, must be of numbers or bool")
-        # An image's smallest axis is its channels': the last of [84, 84, 3], but not of [4, 84, 84].
+        # The smallest axis of an image is its channels: the last one in [84, 84, 3], the first in
+        # [4, 84, 84].
         return cls(shape, dtype, channels_last=dtype == np.uint8 and len(shape) == 3 and shape[2] < shape[0] and shape[2] <= shape[1])
 
     @classmethod
@@ -91,7 +92,7 @@ class ObsLayout:
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
     def space(self, low: Any = -np.inf, high: Any = np.inf) -> Any:
-        """The Gymnasium space; low and high: of numbers that are no image's."""
+        """The Gymnasium space. low, high: the bounds of a float32 space."""
         from gymnasium import spaces
 
         if self.counts:
@@ -104,8 +105,10 @@ class ObsLayout:
         return spaces.Box(low, high, self.declared, np.float32)
 
     def read(self, observations: object, rows: tuple[int, ...], what: str) -> Array:
-        """Observations that an environment gives, [*rows, *declared], as the library's rows; may be a view. rows: (n,), or ()
-        for one. Refuses those that do not keep to the space."""
+        """Converts observations [*rows, *declared] to the library's rows; the result may be a view.
+
+        rows: (n,), or () for one observation. Raises SpaceError for observations outside the space.
+        """
         obs = self._numbers(observations, what)
         if obs.shape != rows + self.declared:
             raise SpaceError(f"{what}: observation of shape {obs.shape}, its space says {rows + self.declared}")
@@ -113,7 +116,7 @@ class ObsLayout:
         return self._arranged(obs) if rows else self._arranged(obs[None])[0]
 
     def _numbers(self, observations: object, what: str) -> Array:
-        """observations as an array, where NumPy can make one."""
+        """observations as an array; raises SpaceError if NumPy cannot make one."""
         try:
             return np.asarray(observations)
         except ValueError as err:  # rows of different lengths
@@ -121,8 +124,7 @@ class ObsLayout:
             raise SpaceError(f"{what}: observation is {kind}, its space says {self.declared}") from err
 
     def _cast(self, obs: Array, what: str) -> Array:
-        """Numbers of any kind that can be meant, as those of the rows; choices stay as they are. A value that the rows' type
-        does not hold is said once."""
+        """Casts numbers to the rows' dtype; choices stay as they are. Warns once of a value that the dtype cannot hold."""
         if obs.dtype == (self.dtype if not self.counts else self.source):
             return obs
         if obs.dtype.kind not in ("fiub" if self.dtype == np.float32 and not self.counts else "iub"):
@@ -139,13 +141,11 @@ class ObsLayout:
             if not self.noticed and obs.dtype.itemsize >= 4 and obs.dtype.kind != "b":
                 if obs.dtype.kind == "f":
                     changed = np.isinf(out) & np.isfinite(obs)
-                else:  # what rounds beyond the integers cannot be cast back
+                else:  # a float32 above the integer's range cannot be cast back, so it is compared first
                     changed = (out >= float(np.iinfo(obs.dtype).max)) | (out.astype(obs.dtype) != obs)
                 if changed.any():
                     self.noticed = True
-                    notice(
-                        f"{what}: observation with {obs[changed].flat[0]}, which float32 has no number for, becomes {out[changed].flat[0]}"
-                    )
+                    notice(f"{what}: observation with {obs[changed].flat[0]}, which float32 cannot hold, becomes {out[changed].flat[0]}")
         return out
 
     def _check_values(self, obs: Array, right: Array, what: str, must: str) -> None:
@@ -153,7 +153,7 @@ class ObsLayout:
             raise SpaceError(f"{what}: observation of dtype {obs.dtype} with {obs[~right].flat[0]}, {must}: its space says {self.source}")
 
     def _arranged(self, obs: Array) -> Array:
-        """A batch of the environment's observations, arranged as the library's; may be a view."""
+        """A batch of observations in the library's order of axes; the result may be a view."""
         if self.counts:
             return self._ones(obs.reshape(len(obs), -1))
         if self.channels_last:
@@ -161,7 +161,7 @@ class ObsLayout:
         return obs.reshape((obs.shape[0], *self.shape))
 
     def _ones(self, choices: Array) -> Array:
-        """A one for each choice among as many zeros as there are others."""
+        """The one-hot encoding of choices."""
         chosen = choices - np.asarray(self.first)
         wrong = np.argwhere((chosen < 0) | (chosen >= np.asarray(self.counts)))
         if len(wrong):
@@ -172,7 +172,7 @@ class ObsLayout:
         return out
 
     def batch(self, observation: object) -> tuple[Array, bool]:
-        """(contiguous rows, whether it was a batch) of what a user hands to predict."""
+        """(contiguous rows, whether observation is a batch) of the argument of predict."""
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], Mapping):
             raise SpaceError("observation: a tuple (observation, info), must be the observation alone: obs, info = env.reset()")
         obs = self._cast(self._numbers(observation, "observation"), "observation")
@@ -181,10 +181,10 @@ class ObsLayout:
             if obs.shape[int(batched) :] == layout.declared and obs.ndim >= len(layout.declared):
                 rows = layout._arranged(obs if batched else obs[None])
                 return np.ascontiguousarray(rows, dtype=self.dtype), batched
-        raise SpaceError(f"observation: shape {obs.shape}, must be {self.declared}, or that with an axis of n in front")
+        raise SpaceError(f"observation: shape {obs.shape}, must be {self.declared}, for a batch with an axis of n in front")
 
     def _forms(self) -> list[ObsLayout]:
-        """The declared form, and for images [C, H, W], [H, W, C] and [H, W] as well."""
+        """The accepted layouts: the declared one, and for images [C, H, W], [H, W, C] and [H, W]."""
         forms = [self]
         if self.image and len(self.shape) == 3:
             c, h, w = self.shape
@@ -194,14 +194,14 @@ class ObsLayout:
         return forms
 
 
-def to_kept(obs: ObsLayout, actions: ActionLayout) -> dict[str, Any]:
-    """Both layouts as checkpoints keep them for the host, see of_text."""
+def layouts_to_json(obs: ObsLayout, actions: ActionLayout) -> dict[str, Any]:
+    """Both layouts as JSON values for checkpoints; see layouts_from_text."""
     of_obs = {"shape": obs.declared, "dtype": obs.source.name, "channels_last": obs.channels_last, "counts": obs.counts, "first": obs.first}
     return {"obs": of_obs, "first_action": actions.start}
 
 
-def of_text(text: str, obs: _ffi.Spec, action: _ffi.Spec) -> tuple[ObsLayout, ActionLayout]:
-    """The layouts in what _checkpoints.host_data wrote; of a text that another host wrote, and of none, the library's own."""
+def layouts_from_text(text: str, obs: _ffi.Spec, action: _ffi.Spec) -> tuple[ObsLayout, ActionLayout]:
+    """The layouts in a text of _checkpoints.host_data; for any other text, those of the library's specs."""
     own = ObsLayout.of_spec(obs), ActionLayout(int(action.n))
     try:
         kept = json.loads(text)["python"]
@@ -213,8 +213,8 @@ def of_text(text: str, obs: _ffi.Spec, action: _ffi.Spec) -> tuple[ObsLayout, Ac
     return (layout, ActionLayout(int(action.n), first)) if layout.shape == own[0].shape else own
 
 
-def kept_masks(text: str) -> bool | None:
-    """Whether a network learnt with action masks, by what _checkpoints.host_data wrote; None: not known."""
+def masks_from_text(text: str) -> bool | None:
+    """Whether a network learnt with action masks, from a text of _checkpoints.host_data; None: unknown."""
     try:
         kept = json.loads(text)["python"]["action_masks"]
     except (ValueError, KeyError, TypeError):
@@ -223,7 +223,7 @@ def kept_masks(text: str) -> bool | None:
 
 
 class ActionLayout:
-    """A Discrete space: the library counts actions from 0, the space from start."""
+    """A Discrete space. The library counts actions from 0, the space from start."""
 
     def __init__(self, n: int, start: int = 0) -> None:
         self.n, self.start = n, start
@@ -247,6 +247,9 @@ class ActionLayout:
 
 
 def check_spaces(name: str, obs: ObsLayout, actions: ActionLayout, of_obs: ObsLayout, of_actions: ActionLayout) -> None:
-    """Refuses an environment, the argument name, that a policy of the other two layouts cannot act in."""
+    """Raises ConfigError if a policy with layouts of_obs and of_actions cannot act in an environment.
+
+    name: the argument's name in the message.
+    """
     if obs.shape != of_obs.shape or actions.n != of_actions.n:
-        raise ConfigError(f"{name}: observations {obs.shape} and {actions.n} actions, the policy has {of_obs.shape} and {of_actions.n}")
+        raise ConfigError(f"{name}: observations {obs.shape} and {actions.n} actions, must be {of_obs.shape} and {of_actions.n}")

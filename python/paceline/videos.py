@@ -1,4 +1,4 @@
-"""An agent that plays, as an animated image; needs Pillow (pip install 'paceline[plot]').
+"""Recordings of an agent as animated GIFs; needs Pillow (pip install 'paceline[plot]').
 
 from paceline import videos
 
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
     from ._trainer import Trainer
     from .policy import Policy
 
-MOST_STEPS = 27_000  # of an episode that does not end: half an hour of an Atari game
+MOST_STEPS = 27_000  # steps of an episode that does not end: half an hour of an Atari game
 MOST_IMAGES = 2_000
 MOST_MEMORY = 2**28  # bytes of images
-TRANSPARENT = 255  # the number of no colour
+TRANSPARENT = 255  # palette index of a transparent pixel
 BLACK, WHITE = 0, 0xFFFFFF
 TITLE = 20  # pixels above an image
 
 
 class Recording(NamedTuple):
-    """What an agent was seen to do.
+    """The images of an agent's steps.
 
-    title: of what. images: uint8 [height, width, 3], all of one size. fps: how many of them are a second of the
-    environment's own time. steps, total_return: of the episode, or of all steps.
+    title: the environment and the method. images: uint8 [height, width, 3], all of one size. fps:
+    images per second of the environment's time. steps, total_return: the number of steps and the
+    sum of rewards.
     """
 
     title: str
@@ -46,15 +47,16 @@ class Recording(NamedTuple):
 
 
 def record(model: Trainer, env: Any = None, *, seed: int = 0, steps: int | None = None, policy: Policy | None = None) -> Recording:
-    """Has a model play one whole episode (of an Atari game: one game), and keeps the images.
+    """Plays one whole episode, or one game of an Atari environment, and returns its images.
 
-    env: None for one like those that the model learns in, where it was made with a name or an id, or a gymnasium.Env with
-        render_mode="rgb_array", which is not closed. seed: of the environment and of what is drawn.
-    steps: play for so many steps instead, in as many episodes as they take.
-    policy: None for the model's network as it is. Actions are drawn from the distribution that the network gives, as while
-        learning, or, where it gives none (DQN's and PQN's), are the greedy ones.
+    env: a gymnasium.Env with render_mode="rgb_array", which stays open. None: a new environment of
+        the model's kind, if the model was made with a name or an id.
+    seed: the seed of the environment and of the policy's draws.
+    steps: the number of steps to play instead of one episode; episodes restart as needed.
+    policy: None for the model's current network. Actions are drawn from the network's distribution.
+        Networks of DQN and PQN have none and act greedily.
 
-    There are at most 2,000 images, and 256 MB of them: of more, every other one is dropped.
+    A recording has at most 2,000 images and 256 MB; above that every other image is dropped.
     """
     import gymnasium
 
@@ -63,7 +65,7 @@ def record(model: Trainer, env: Any = None, *, seed: int = 0, steps: int | None 
     made = None
     if env is None:
         if (similar := model.similar_env()) is None:
-            raise ConfigError("env: None, must be an environment of its own to play in, with render_mode='rgb_array'")
+            raise ConfigError("env: None, must be an environment to play in, with render_mode='rgb_array'")
         id, options = similar
         make = gymnasium.make if model.env_name is None else single.make
         env = made = make(id, render_mode="rgb_array", **options)
@@ -105,7 +107,7 @@ def _play(title: str, policy: Policy, env: Any, seed: int, steps: int | None) ->
 def _image(env: Any) -> Array:
     try:
         image = env.render()
-    except NotImplementedError:  # gymnasium.Env's own
+    except NotImplementedError:  # gymnasium.Env.render
         image = None
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise ConfigError("env: renders no images, must be made with render_mode='rgb_array'")
@@ -113,12 +115,12 @@ def _image(env: Any) -> Array:
 
 
 def save_gif(path: str | os.PathLike[str], *recordings: Recording, seconds: float = 30.0, max_bytes: int = 3_000_000) -> None:
-    """Writes an animated GIF, with several recordings side by side, each with its title, the shorter ones from their
-    beginning again until the longest is over.
+    """Writes an animated GIF with the recordings side by side, each with its title.
 
-    seconds: a longer one is shown faster, to last so long. max_bytes: a larger file is made anew with fewer images a
-    second. Colours are those of the images where there are 255 or fewer, else the nearest of the 255 most
-    frequent ones.
+    Shorter recordings repeat until the longest one ends. seconds: the longest playing time; longer
+    recordings are shown faster. max_bytes: the largest file; larger ones get fewer images a second.
+    If the images have more than 255 colours, each pixel gets the nearest of the 255 most frequent
+    ones.
     """
     if not recordings:
         raise ConfigError("recordings: none, must be at least one")
@@ -130,7 +132,7 @@ def save_gif(path: str | os.PathLike[str], *recordings: Recording, seconds: floa
     speed = max(1.0, longest / seconds)
     height = 420 if len(recordings) == 1 else 210
     canvas = _Canvas(recordings, height)
-    # Hundredths of a second, as GIF counts them; browsers slow down what is faster than 50 images a second.
+    # Hundredths of a second, GIF's unit. Browsers slow down a GIF of more than 50 images a second.
     delay = max(3, round(100 / speed / max(recording.fps for recording in recordings)))
     while True:
         data = _encoded(canvas, np.arange(0, longest, delay / 100 * speed), delay)
@@ -142,13 +144,13 @@ def save_gif(path: str | os.PathLike[str], *recordings: Recording, seconds: floa
 
 
 def _encoded(canvas: _Canvas, times: Array, delay: int) -> bytes:
-    """The file with what is seen at these times, each image for so many hundredths of a second."""
+    """The GIF file of the canvas at the given times. delay: hundredths of a second for each image."""
     from PIL import Image
 
     frames, before = [], None
     for time in times:
         now = canvas.at(time)
-        # Pixels that stay as they were are transparent, which takes next to no space.
+        # Unchanged pixels are transparent, which compresses well.
         frames.append(Image.fromarray(now if before is None else np.where(now == before, TRANSPARENT, now)))
         frames[-1].putpalette(canvas.palette)
         before = now
@@ -159,10 +161,10 @@ def _encoded(canvas: _Canvas, times: Array, delay: int) -> bytes:
 
 
 class _Canvas:
-    """Recordings side by side, in 255 colours or fewer; pixels are uint8, the numbers of colours in palette."""
+    """Recordings side by side in at most 255 colours; pixels are uint8 indices of palette."""
 
     def __init__(self, recordings: Sequence[Recording], height: int) -> None:
-        """height: of the images, at most; they are made larger or smaller by whole factors."""
+        """height: the largest height of an image; images are scaled by whole factors."""
         self._factors = [height // len(recording.images[0]) for recording in recordings]
         colored = [[_numbers(_reduced(image, height)) for image in recording.images] for recording in recordings]
         self.palette, indices = _palette(image for images in colored for image in images)
@@ -170,7 +172,7 @@ class _Canvas:
         self._fps = [recording.fps for recording in recordings]
         white, edge = indices[WHITE], 8 if len(recordings) > 1 else 0
         above = TITLE if len(recordings) > 1 else 0
-        self._corners = []  # of the images on the canvas
+        self._corners = []  # (y, x) of each image on the canvas
         titles, x = [], edge
         for recording, images, factor in zip(recordings, self._images, self._factors):
             rows, columns = (size * max(factor, 1) for size in images[0].shape)
@@ -182,7 +184,7 @@ class _Canvas:
             self._empty[:above, x : x + title.shape[1]] = np.where(title, white, indices[BLACK])
 
     def at(self, time: float) -> Array:
-        """What is seen after so many seconds."""
+        """The pixels at a time in seconds."""
         out = self._empty.copy()
         for images, fps, factor, (y, x) in zip(self._images, self._fps, self._factors, self._corners):
             image = images[int(time * fps + 1e-6) % len(images)]
@@ -193,7 +195,7 @@ class _Canvas:
 
 
 def _reduced(image: Array, height: int) -> Array:
-    """No higher than that: means of square blocks."""
+    """Reduces an image to at most `height` rows by means of square blocks."""
     from PIL import Image
 
     factor = -(-len(image) // height)
@@ -207,7 +209,7 @@ def _numbers(image: Array) -> Array:
 
 
 def _text(text: str, width: int) -> Array:
-    """A line of text, false where it is black."""
+    """A line of text as bool [TITLE, width], false where it is black."""
     from PIL import Image, ImageDraw
 
     strip = Image.new("1", (width, TITLE), 1)
@@ -216,8 +218,7 @@ def _text(text: str, width: int) -> Array:
 
 
 def _palette(images: Iterable[Array]) -> tuple[bytes, Array]:
-    """The 255 most frequent colours, or all, with black and white, and for each number 0xRRGGBB in the images which
-    one stands for it."""
+    """(palette, index): at most 255 most frequent colours, black and white included, and the nearest one of each 0xRRGGBB."""
     counts = np.zeros(2**24, np.int64)
     counts[[BLACK, WHITE]] = 2**40
     for image in images:

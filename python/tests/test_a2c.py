@@ -81,7 +81,7 @@ def test_policy_kwargs_become_settings():
         ({"policy_kwargs": {"activation_fn": "elu"}}, "must be Tanh or ReLU"),
         ({"policy_kwargs": {"optimizer_class": "SGD"}}, "must be RMSprop, RMSpropTFLike or Adam"),
         ({"policy_kwargs": {"optimizer_kwargs": {"momentum": 1}}}, "momentum"),
-        ({"policy_kwargs": {"log_std_init": 1}}, r"policy_kwargs\['log_std_init'\] is not known"),
+        ({"policy_kwargs": {"log_std_init": 1}}, r"policy_kwargs\['log_std_init'\]: not known"),
     ],
 )
 def test_unsupported_keywords_are_refused(keywords, says):
@@ -264,7 +264,7 @@ def test_samples_follow_the_distribution():
         assert abs(drawn.mean() - p) < 5 * math.sqrt(p * (1 - p) / n)
         np.testing.assert_array_equal(drawn, policy.act(np.tile(obs, (n, 1)), sample=True, seed=3, counter=5))
         assert (drawn != policy.act(np.tile(obs, (n, 1)), sample=True, seed=3, counter=6)).any()
-        with pytest.raises(ConfigError, match="q_values: this network computes logits and value, must have q"):
+        with pytest.raises(ConfigError, match="q_values: this network has the outputs logits and value, must have q"):
             policy.q_values(obs)
         assert policy.predict(np.tile(obs, (100, 1)))[0].std() == 0
         assert policy.predict(np.tile(obs, (100, 1)), deterministic=False)[0].std() > 0

@@ -18,7 +18,7 @@ def test_command_compares_all_modes(capsys):
     report = json.loads(printed("--env", "CartPole-v1", "--num-envs", "2", "--steps", "100", "--json"))
     assert {r["mode"] for r in report["results"]} == {"standard", "concurrent", "synchronized", "both"}
     out = printed("--step-ms", "0,1", "--num-envs", "2", "--steps", "16")
-    assert "a step that waits, and says so, W=2" in out and "a step that computes, W=2" in out
+    assert "a step that waits (waits=True), W=2" in out and "a step that computes, W=2" in out
     assert out.count("%") == 16 and out.count("both/std") == 2
 
 

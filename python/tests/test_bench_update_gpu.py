@@ -42,7 +42,7 @@ def test_report_of_a_gpu_has_ratios_to_pytorch(monkeypatch):
     assert (
         "cuda:1 (NVIDIA H9)" in text
         and "acting, 8 rows" in text
-        and "waits after 256 of them" in text
+        and "waits after 256 updates" in text
         and "left out: PyTorch, bf16 compiled graph: no compiler" in text
     )
 
@@ -50,7 +50,7 @@ def test_report_of_a_gpu_has_ratios_to_pytorch(monkeypatch):
 def test_report_says_why_pytorch_is_left_out(monkeypatch):
     monkeypatch.setattr(bench, "run", of_a_gpu)
     report = update.measure(1, None, "cuda:1", torch_left_out="PyTorch is not installed")
-    assert report["torch"] is None and "left out: PyTorch's side: PyTorch is not installed" in update.text(report)
+    assert report["torch"] is None and "left out: PyTorch: PyTorch is not installed" in update.text(report)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_a_model_is_saved_without_matplotlib_and_pillow(process, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model.zip"]
     lines = [line for line in done.stderr.splitlines() if "steps/s" not in line]
     assert lines == [
-        "curve and video: left out unless pip install 'paceline[plot]' has brought matplotlib and Pillow by then",
+        "curve and video: need matplotlib and Pillow at the end of training (pip install 'paceline[plot]')",
         "curve: left out: plots: needs the package matplotlib (pip install 'paceline[plot]')",
         "video: left out: videos: needs the package Pillow (pip install 'paceline[plot]')",
     ]
@@ -210,7 +210,7 @@ paceline.DQN.learn = learn
         ("pqn", "pqn", ""),
         ("mnih2015", "dqn", ""),
         ("tuned", "dqn", ""),
-        ("stooke_abbeel", None, "preset stooke_abbeel: a2c and ppo have it, --method must say which"),
+        ("stooke_abbeel", None, "preset stooke_abbeel: a preset of a2c and ppo, --method must name one of them"),
         ("fats", None, "preset fats: must be cleanrl, cule, fast, fastdqn, mnih2015, pqn, pqn_cleanrl, sb3, stooke_abbeel or tuned"),
     ],
 )
@@ -260,7 +260,7 @@ sys.exit(main(sys.argv[1:]))
     process(CALL, "train", "CartPole-v1", "--steps", 80, "--save", "model.zip", "--no-plot", "--no-video")
     for command in (["train", "Needs-v0"], ["evaluate", "model.zip", "Needs-v0"]):
         done = process(made, *command, check=False)
-        says = "paceline: env: 'Needs-v0', an environment of Gymnasium's that cannot be made: Box3D is not installed\n"
+        says = "paceline: env: 'Needs-v0', Gymnasium cannot make this environment: Box3D is not installed\n"
         assert done.returncode == 1 and done.stderr == says
 
 

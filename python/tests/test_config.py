@@ -96,13 +96,13 @@ def test_functions_that_bend_often_give_a_notice(function, most):
         assert not caught and off < 1e-3
     else:
         assert len(caught) == 1 and caught[0].filename == __file__
-        assert str(caught[0].message).startswith("learning_rate: the function given bends often: ")
-        assert f"which are up to about {most:g} % of its largest value" in str(caught[0].message)
+        assert str(caught[0].message).startswith("learning_rate: the function bends often: ")
+        assert f"with an error of up to about {most:g} % of its largest value" in str(caught[0].message)
         assert off <= 1.2 * most / 100
 
 
 def test_notice_gives_the_error_for_noise():
-    with pytest.warns(PacelineWarning, match="which are up to about 50 % of its largest value"):
+    with pytest.warns(PacelineWarning, match="with an error of up to about 50 % of its largest value"):
         settings({"learning_rate": lambda p: 2 + math.sin(1e5 * p)})
 
 
@@ -113,12 +113,12 @@ def test_notice_gives_the_error_for_noise():
         ({"replay_buffer_class": dict}, "replay_buffer_class"),
         ({"_init_setup_model": False}, "_init_setup_model"),
         ({"train_freq": (1, "episode")}, "train_freq: .*must be in steps"),
-        ({"learning_rate": lambda p: math.nan if p < 0.5 else 1}, "the function given is nan at a remaining progress of 0.499, must be"),
-        ({"learning_rate": lambda p: 1 / p if p else math.inf}, "the function given is inf at a remaining progress of 0, must be finite"),
+        ({"learning_rate": lambda p: math.nan if p < 0.5 else 1}, "the function is nan at a remaining progress of 0.499, must be"),
+        ({"learning_rate": lambda p: 1 / p if p else math.inf}, "the function is inf at a remaining progress of 0, must be finite"),
         ({"learning_rate": lambda p: None}, "learning_rate: None, must be a number"),
         ({"learning_rate": "fast"}, "learning_rate: 'fast', must be a number"),
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
-        ({"policy_kwargs": {"dueling": True}}, r"policy_kwargs\['dueling'\] is not known"),
+        ({"policy_kwargs": {"dueling": True}}, r"policy_kwargs\['dueling'\]: not known"),
         ({"policy_kwargs": {"optimizer_kwargs": {"betas": 1}}}, "betas"),
         ({"policy_kwargs": {"activation_fn": "elu"}}, "must be Tanh or ReLU"),
     ],

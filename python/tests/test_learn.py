@@ -59,7 +59,7 @@ WRONG = [
     ({"callback": 5}, TypeError, "callback: int, must be a callback object"),
     ({"callback": [5]}, TypeError, "callback: int, must be a callback object"),
     ({"eval_freq": 100, "eval_env": "NoSuch-v0"}, ConfigError, 'eval_env: environment "NoSuch-v0" is not known'),
-    ({"eval_freq": 100, "eval_env": "Acrobot-v1"}, ConfigError, r"eval_env: observations \(6,\) and 3 actions, the policy has \(4,\)"),
+    ({"eval_freq": 100, "eval_env": "Acrobot-v1"}, ConfigError, r"eval_env: observations \(6,\) and 3 actions, must be \(4,\)"),
     ({"eval_freq": 100, "eval_env": Steps()}, ConfigError, r"eval_env: observations \(2,\)"),
     ({"eval_freq": 100, "eval_env": 7}, ConfigError, "eval_env: builtins.int, must be"),
     ({"callback": [EvalCallback("Acrobot-v1")]}, ConfigError, r"eval_env: observations \(6,\)"),
@@ -186,7 +186,7 @@ def test_evaluation_in_the_training_environment_is_refused(cls):
     other = gymnasium.wrappers.TimeLimit(env, 5)
     for given, same in ((env, env), (env, other), (env, vector), (vector, env), (other, env), (vector, other)):
         with cls("MlpPolicy", given, **keywords) as model:
-            says = "eval_env: .*, the environment that the model learns in, must be another one while it learns: playing there"
+            says = "eval_env: .*, the environment that the model learns in, must be another one while it learns: the evaluation would"
             for arguments in (
                 {"eval_freq": 4, "eval_env": same},
                 {"callback": EvalCallback(same)},

@@ -265,7 +265,7 @@ def test_begin_act_and_observe_take_masks():
     envs = vector(AutoresetMode.SAME_STEP, 3, Gated)
     with DQN("MlpPolicy", (envs.single_observation_space, envs.single_action_space), num_envs=3, **SMALL, **MASKS) as model:
         obs, infos = envs.reset(seed=SMALL["seed"])
-        with pytest.raises(SpaceError, match="action_masks: None, must be there: the model was made with action_masks=True"):
+        with pytest.raises(SpaceError, match="action_masks: None, must be given: the model was made with action_masks=True"):
             model.begin(300, obs)
         model.begin(300, obs, action_masks=infos["action_mask"])
         while model.num_timesteps < 300:

@@ -53,7 +53,7 @@ def test_every_keyword_changes_the_weights():
         ({"layer_norm": "batch"}, 'layer_norm: "batch", must be channels, all, none'),
         ({"q_lambda": 1.5}, "q_lambda: 1.5, must be 0 to 1"),
         ({"init": "zeros"}, 'init: "zeros", must be he_normal, orthogonal, uniform'),
-        ({"policy_kwargs": {"optimizer_class": "Adam"}}, r"policy_kwargs\['optimizer_class'\] is not known"),
+        ({"policy_kwargs": {"optimizer_class": "Adam"}}, r"policy_kwargs\['optimizer_class'\]: not known"),
     ):
         with pytest.raises(ConfigError, match=says):
             small(**keywords)

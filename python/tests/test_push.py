@@ -187,7 +187,7 @@ def test_changed_spaces_are_reported():
     with DQN("MlpPolicy", env, **SMALL) as model:
         model.learn(100)
         env.action_space = gymnasium.spaces.Discrete(5)
-        with pytest.raises(SpaceError, match=r"action space: the environment now says Discrete\(5\), it said Discrete\(3\)"):
+        with pytest.raises(SpaceError, match=r"action space: Discrete\(5\), must be Discrete\(3\)"):
             model.learn(100, reset_num_timesteps=False)
 
 
@@ -216,7 +216,7 @@ def test_ends_without_a_last_observation_are_terminations():
     rows = source.rows
     source.reset(seed=1)
     with pytest.warns(
-        PacelineWarning, match=r"environment 0: its episode ended, but infos\['final_obs'\] has no row for it: the end is learnt"
+        PacelineWarning, match=r"environment 0: its episode ended, but infos\['final_obs'\] has no row for it: the end counts"
     ) as said:
         for _ in range(3 + 4):  # episodes of 3 steps (terminated) and 4 steps (truncated)
             source.step()
@@ -248,7 +248,7 @@ def test_a_model_loads_without_its_environment(tmp_path):
         model.predict(Counter().reset()[0])
         assert model.evaluate(Counter(), 2).episodes == 2
         model.save(tmp_path / "again", replay=True)
-        with pytest.raises(ConfigError, match="env: None, must be an environment for learn, see set_env"):
+        with pytest.raises(ConfigError, match="env: None, must be an environment for learn: call set_env"):
             model.learn(100)
         model.set_env(Counter())
         model.learn(100, reset_num_timesteps=False)
@@ -272,7 +272,7 @@ def test_set_env_replaces_the_environment():
 
 
 def test_num_envs_must_agree():
-    with pytest.raises(ConfigError, match="num_envs: 3, the environment given has 2"):
+    with pytest.raises(ConfigError, match="num_envs: 3, must be 2, as the environment given has"):
         DQN("MlpPolicy", vector(AutoresetMode.SAME_STEP, 2), **SMALL, num_envs=3)
 
 

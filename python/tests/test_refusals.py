@@ -47,11 +47,11 @@ def test_observations_unsuitable_for_cnn_policy_are_refused(cls, space, says):
 @every
 @pytest.mark.parametrize("policy", ["MlpLstmPolicy", "CnnLstmPolicy", "MultiInputLstmPolicy", type("RecurrentActorCriticPolicy", (), {})])
 def test_recurrent_policies_are_refused(cls, policy):
-    with pytest.raises(ConfigError, match="^policy: .*, must be 'MlpPolicy', 'CnnPolicy' or 'auto': recurrent networks are not built$"):
+    with pytest.raises(ConfigError, match="^policy: .*, must be 'MlpPolicy', 'CnnPolicy' or 'auto': recurrent networks are not supported$"):
         cls(policy, "CartPole-v1")
 
 
 def test_pqn_has_no_sb3_policy():
-    says = "policy: stable-baselines3 has no network of PQN's; get_parameters has the weights as arrays"
+    says = "policy: stable-baselines3 has no network for PQN; get_parameters has the weights as arrays"
     with PQN("MlpPolicy", "CartPole-v1", num_envs=4) as model, pytest.raises(ConfigError, match=says):
         model.policy  # noqa: B018

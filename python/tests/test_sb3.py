@@ -156,9 +156,9 @@ def test_dqn_refuses_vec_normalize():
     from stable_baselines3.common.vec_env import VecNormalize
 
     envs = VecNormalize(_made(2))
-    with pytest.raises(ConfigError, match="env: in a VecNormalize.*NormalizeObservation"):
+    with pytest.raises(ConfigError, match="env: a VecNormalize.*NormalizeObservation"):
         DQN("MlpPolicy", envs, **SMALL)
-    with DQN("MlpPolicy", _made(2), **SMALL) as model, pytest.raises(ConfigError, match="env: in a VecNormalize.*NormalizeObservation"):
+    with DQN("MlpPolicy", _made(2), **SMALL) as model, pytest.raises(ConfigError, match="env: a VecNormalize.*NormalizeObservation"):
         model.set_env(envs)
     with A2C("MlpPolicy", envs) as model:
         model.learn(200)

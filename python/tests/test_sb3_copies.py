@@ -101,6 +101,6 @@ def test_learning_warns_about_a_trained_copy(cls):
         assert model.policy is not copy
         with torch.no_grad():
             next(iter(model.policy.parameters())).add_(1)
-        with pytest.warns(PacelineWarning, match=r"model\.policy was changed, and is a copy: .*set_parameters") as warned:
+        with pytest.warns(PacelineWarning, match=r"model\.policy: changed, but it is a copy: .*set_parameters") as warned:
             model.learn(100, reset_num_timesteps=False)
         assert warned[0].filename == __file__

@@ -141,7 +141,7 @@ def test_sb3_files_give_the_recorded_actions(file, tmp_path):
         if file == "ppo":
             assert (model.n_steps, model.batch_size, model.target_kl) == (20, 10, 0.5)
             assert [model.setting(name) for name in ("clip_range", "clip_range_vf")] == ["0.1", "0.3"]
-        with pytest.raises(ConfigError, match="see set_env"):
+        with pytest.raises(ConfigError, match="call set_env"):
             model.learn(10)
         model.set_env(Steps())
         model.learn(50)
@@ -177,7 +177,7 @@ def test_files_of_sb3_1_0_to_1_4_are_loaded(file, tmp_path):
     with zipfile.ZipFile(tmp_path / "none.zip", "w") as archive, zipfile.ZipFile(HERE / f"{file}.zip") as new:
         archive.writestr("data", json.dumps(data))
         archive.writestr("policy.pth", new.read("policy.pth"))
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="a damaged file of stable-baselines3"):
         CLASSES[file.upper()].load(tmp_path / "none")
 
 
@@ -222,7 +222,7 @@ def test_no_code_of_a_file_is_run(tmp_path, capsys):
     for name in ("features_extractor_class", "features_extractor_kwargs", "squash_output"):
         data = json.loads(entries["data"])
         data["policy_kwargs"][name] = "<class 'mine.Extractor'>"
-        with pytest.warns(PacelineWarning), pytest.raises(ConfigError, match=rf"policy_kwargs\['{name}'\] is not known"):
+        with pytest.warns(PacelineWarning), pytest.raises(ConfigError, match=rf"policy_kwargs\['{name}'\]: not known"):
             DQN.load(written(data=json.dumps(data).encode()))
     data = json.loads(entries["data"])
     data["gamma"] = "0.5"  # a string is no number, so the default is used

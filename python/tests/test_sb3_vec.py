@@ -275,7 +275,7 @@ def test_bad_arguments_are_refused():
             VecEnv(unsafe, **({"copy": False} if unsafe == "CartPole-v1" else {}))
     unsafe.close()
     made = make_vec("CartPole-v1", 2, autoreset_mode="same_step")
-    with pytest.raises(ConfigError, match="render_mode: given with environments that are made already"):
+    with pytest.raises(ConfigError, match="render_mode: must be left out with environments that are made already"):
         VecEnv(made, render_mode=None)
     envs = VecEnv(made)
     envs.set_options([{"a": 1}, {"a": 2}])

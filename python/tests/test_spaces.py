@@ -11,7 +11,7 @@ from gymnasium import spaces
 from envs import MODES, SMALL, Counter, vector
 from paceline import DQN, workers
 from paceline.errors import ConfigError, PacelineWarning, SpaceError
-from paceline.spaces import ActionLayout, ObsLayout, of_text, to_kept
+from paceline.spaces import ActionLayout, ObsLayout, layouts_from_text, layouts_to_json
 
 
 def image(*shape):
@@ -94,8 +94,8 @@ def test_numbers_of_other_types_become_float32(space, given, row):
     rows, batched = layout.batch(given)
     assert rows.dtype == np.float32 and rows.tolist() == [row] and not batched
     assert layout.batch(np.stack([given, given]))[0].tolist() == [row, row]
-    text = json.dumps({"python": to_kept(layout, ActionLayout(2, 7))})
-    again, actions = of_text(text, layout.spec(), ActionLayout(2).spec())
+    text = json.dumps({"python": layouts_to_json(layout, ActionLayout(2, 7))})
+    again, actions = layouts_from_text(text, layout.spec(), ActionLayout(2).spec())
     assert vars(again) == vars(layout) and actions.start == 7
 
 
@@ -167,7 +167,7 @@ def test_an_inexact_value_gives_one_warning(value, becomes):
         warnings.simplefilter("error")
         for exact in ([2**24, -(2**24)], [2**60, 0], [0.1, np.pi], [np.inf, np.nan]):
             layout.read(exact, (), "environment 0")
-    with pytest.warns(PacelineWarning, match="environment 0: observation with .*, which float32 has no number for, becomes"):
+    with pytest.warns(PacelineWarning, match="environment 0: observation with .*, which float32 cannot hold, becomes"):
         assert layout.read(np.array([0, value], np.asarray(value).dtype), (), "environment 0")[1] == becomes
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -155,9 +155,9 @@ def test_models_have_the_attributes_of_sb3():
 
 def test_unknown_keywords_name_an_alternative():
     for name, says in {
-        "prioritized_replay_alpha": "prioritised replay is not built",
+        "prioritized_replay_alpha": "prioritised replay is not supported",
         "lerning_rate": "did you mean learning_rate?",
-        "dueling": "not built",
+        "dueling": "not supported",
     }.items():
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}': .*{says}"):
             DQN("MlpPolicy", "CartPole-v1", **{name: 1})
@@ -177,7 +177,7 @@ def test_ids_of_atari_games_name_the_built_in_game(id):
         meaning = _ids.meaning(id)
     assert meaning.name in ("Pong", "atari/pong")
     others = "v5" in id or "v4" in id
-    assert [str(w.message).startswith(repr(id)) and "stands for it" in str(w.message) for w in caught] == [True] * others
+    assert [str(w.message).startswith(repr(id)) and "replaces it" in str(w.message) for w in caught] == [True] * others
     assert bool(meaning.env_kwargs) == others
 
 
@@ -267,14 +267,14 @@ def test_an_own_loop_refuses_bad_arguments():
         model.act()
         with pytest.raises(SpaceError, match="rewards: 3 values, must be 2"):
             model.observe(obs, np.zeros(3), no, no)
-        with pytest.raises(SpaceError, match="final_obs: none of environment 1, must be there: its episode was truncated"):
+        with pytest.raises(SpaceError, match="final_obs: None for environment 1, must be an observation: its episode was truncated"):
             model.observe(obs, zeros, no, np.array([False, True]))
         model.observe(obs, zeros, no, no)
         with pytest.raises(ConfigError, match="env: None, must be an environment for learn"):
             model.learn(10)
     with (
         DQN("MlpPolicy", "CartPole-v1", **SMALL) as model,
-        pytest.raises(ConfigError, match="begin: this model steps the built-in CartPole-v1"),
+        pytest.raises(ConfigError, match="begin: env 'CartPole-v1', must be a Gymnasium environment"),
     ):
         model.begin(10, obs)
 
@@ -293,7 +293,7 @@ def test_ids_that_gymnasium_cannot_make_are_refused():
             ("LunarLander-v2", f"^env: {lander}"),
             ("Pendulum-v7", f"^env: {pendulum}"),
             ("CartPole-v7", "CartPole-v1"),
-            ("Needs-v0", "^env: 'Needs-v0', an environment of Gymnasium's that cannot be made: Box3D is not installed, pip install it$"),
+            ("Needs-v0", "^env: 'Needs-v0', Gymnasium cannot make this environment: Box3D is not installed, pip install it$"),
             ("Nothing-v0", '^environment "Nothing-v0" is not known'),
         ]:
             with pytest.raises(ConfigError, match=says):

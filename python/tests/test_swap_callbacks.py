@@ -237,7 +237,7 @@ def test_only_the_sb3_logger_has_a_tensorboard_writer(process, tmp_path):
 
 def test_unwritable_values_give_one_warning(tmp_path):
     logger = configure(tmp_path, ["json"])
-    with pytest.warns(PacelineWarning, match="a/figure is a Figure.*stable-baselines3's Logger") as caught:
+    with pytest.warns(PacelineWarning, match="a/figure: a Figure.*stable-baselines3's Logger") as caught:
         for _ in range(2):
             logger.record("a/figure", type("Figure", (), {})())
             logger.record("a/n", np.float32(3))

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from envs import SMALL
 from paceline import A2C, DQN, PPO, PQN, Policy
-from paceline._checkpoints import kept_keywords
+from paceline._checkpoints import stored_keywords
 from paceline.errors import BusyError, ConfigError, SpaceError
 
 KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}}
@@ -200,7 +200,7 @@ def test_set_env_refuses_what_the_constructor_refuses():
     normalized = VecNormalize(gymnasium.vector.SyncVectorEnv([Started]))
     with DQN("MlpPolicy", Started(), **SMALL) as model:
         env = model.env
-        with pytest.raises(ConfigError, match="env: in a VecNormalize, must not be"):
+        with pytest.raises(ConfigError, match="env: a VecNormalize, must be another wrapper"):
             model.set_env(normalized)
         assert model.env is env
         model.learn(20)
@@ -242,7 +242,7 @@ def test_files_keep_the_arguments_of_the_constructor(cls, env, tmp_path):
     "text", ["", "{", "[]", '{"python": {"keywords": 3}}', '{"python": {"keywords": {"verbose": "x", "policy_kwargs": 1}}}']
 )
 def test_data_of_other_hosts_is_ignored(text):
-    assert kept_keywords(text) == {}
+    assert stored_keywords(text) == {}
 
 
 @pytest.mark.parametrize("rate", [1e-3, (1e-3, 1e-5), lambda progress: 1e-3 * progress**2], ids=["constant", "line", "curve"])

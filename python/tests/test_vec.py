@@ -314,7 +314,7 @@ def test_a_model_steps_native_vectors_itself():
     assert results[0] == results[1]
     with pytest.raises(ConfigError, match="step before reset"):
         env.step([0, 0, 0])
-    with pytest.raises(ConfigError, match="num_envs: 2, the environment given has 3"):
+    with pytest.raises(ConfigError, match="num_envs: 2, must be 3, as the environment given has"):
         DQN("MlpPolicy", env, num_envs=2)
     with DQN.from_preset("tuned", env) as model:
         assert model.setting("num_envs") == "3" and model.setting("learning_rate") != "0.0001"

@@ -338,7 +338,7 @@ def test_load_env_refuses_other_files(tmp_path):
         (("Pong", 4), {"batch_size": 5}, "batch_size: 5, must be 0 to 4"),
         (("Pong",), {"render_mode": "human"}, "render_mode: 'human', must be None or 'rgb_array'"),
         (("CartPole-v1",), {"decorrelation_steps": -1}, "decorrelation_steps: -1, must be"),
-        (("CartPole-v1",), {"workers": 2}, "workers: 2, CartPole-v1 is stepped by threads"),
+        (("CartPole-v1",), {"workers": 2}, "workers: 2, must be None for CartPole-v1"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, keywords, text):

@@ -76,7 +76,7 @@ def test_a_recording_can_span_episodes():
         assert (recording.steps, recording.total_return, recording.fps) == (8, 1 + 2 + 3 + 1 + 2 + 3 + 4 + 1, 20)
         recording = videos.record(model, Seen())
         assert recording.steps == 3 and recording.total_return == 6 and len(recording.images) == 4
-        with pytest.raises(ConfigError, match="env: None, must be an environment of its own"):
+        with pytest.raises(ConfigError, match="env: None, must be an environment to play in"):
             videos.record(model)
         with pytest.raises(ConfigError, match="env: renders no images"):
             videos.record(model, Counter())
@@ -94,7 +94,7 @@ def test_a_model_of_an_id_makes_a_new_environment(num_envs):
             assert [result.returns for _, result in model.evaluations] == [(6.0, 10.0)] * 2
             assert videos.record(model).steps == 3 and numbers == [7] * 4
             model.set_env(gymnasium.make("Seen-v0") if num_envs == 1 else gymnasium.make_vec("Seen-v0", 2))
-            with pytest.raises(ConfigError, match="env: None, must be an environment of its own"):
+            with pytest.raises(ConfigError, match="env: None, must be an environment to evaluate in"):
                 model.evaluate()
     finally:
         del gymnasium.registry["Seen-v0"]

@@ -122,7 +122,7 @@ def test_ids_of_ale_py_are_made(make):
 
 def test_an_id_of_ale_py_names_the_native_game():
     pytest.importorskip("ale_py")
-    says = r"'ALE/Pong-v5': the game's frames as ale-py has them, stepped from Python; .* plays it itself: make_vec\('Pong', num_envs\)"
+    says = r"'ALE/Pong-v5': Python steps this game with ale-py's frames; make_vec\('Pong', num_envs\) is the library's own game"
     try:
         with pytest.warns(PacelineWarning, match=says) as caught:
             envs = make_vec("ALE/Pong-v5", 2, workers=1, context="fork", obs_type="grayscale")
@@ -317,7 +317,7 @@ MISUSE = {
     "unknown": (lambda e: e.send([0, 0], [0, 4]), "env_id: 4, must be 0 to 3"),
     "negative": (lambda e: e.send([0], [-1]), "env_id: -1, must be 0 to 3"),
     "twice": (lambda e: e.send([0, 0], [1, 1]), r"env_id: \[1, 1\], must be different numbers"),
-    "none": (lambda e: e.send([], []), r"env_id: float64 of shape \(0,\), must be a row of whole numbers, at least one"),
+    "none": (lambda e: e.send([], []), r"env_id: float64 of shape \(0,\), must be a row of at least one whole number"),
     "length": (lambda e: e.send([0], [0, 1]), r"actions: int64 of shape \(1,\), must be int64 of shape \(2,\)"),
     "kind": (lambda e: e.send([0.0, 1.0], [0, 1]), r"actions: float64 of shape \(2,\), must be int64 of shape \(2,\)"),
     "call": (lambda e: e.get_attr("count"), "environment 3: it is under way, must be received first"),

@@ -200,7 +200,7 @@ def test_a_failing_constructor_closes_the_other_environments():
         make_vec([Closing, we.Unmade], 2)
     assert type(caught.value.__cause__) is FileNotFoundError and len(closed) == 1
     one = Closing()
-    with pytest.raises(ConfigError, match="^env: environments 0 and 1 are one object, must be made anew by each call of the function$"):
+    with pytest.raises(ConfigError, match="^env: environments 0 and 1 are the same object, must be a new one from each call$"):
         make_vec(lambda: one, 3)
     assert closed[1:] == [one]
 
@@ -273,7 +273,7 @@ def test_a_forked_child_is_refused(make):
         os._exit(0)
     os.waitpid(pid, 0)
     os.close(write)
-    assert os.read(read, 200).startswith(b"environments: made by the process that forked this one")
+    assert os.read(read, 200).startswith(b"environments: made by the parent process")
     os.close(read)
     assert env.step([0])[0][0, 2] == 1
 
@@ -390,13 +390,13 @@ def test_interrupts_at_any_moment_leave_a_usable_vector(make, interrupt):
 def test_an_interrupted_call_leaves_no_message(make, interrupt, tmp_path):
     env = make(lambda: we.Gated(tmp_path), 2, workers_=1, batch_size=1)
     env.reset(seed=1)
-    take_in = env._crew.take_in
+    receive = env._crew.receive
 
     def waits():
         (tmp_path / "go").touch()
-        take_in()
+        receive()
 
-    env._crew.take_in = waits
+    env._crew.receive = waits
     with pytest.raises(Interrupt):
         env.call("interrupt", signal.SIGALRM)
     (tmp_path / "1").touch()
@@ -442,8 +442,8 @@ def test_a_program_that_is_no_interpreter_is_named(how, monkeypatch, tmp_path):
     with pytest.raises(CallbackError) as caught:
         make_vec(we.Counting, 1, workers=1)
     assert str(caught.value).splitlines()[0] == (
-        f"environment 0: its worker process died with exit code 0 before it had made its environments: {program}, which is started as "
-        "one, is no Python interpreter; if it is a frozen program, it must call multiprocessing.freeze_support() before anything else"
+        f"environment 0: its worker process died with exit code 0 before it had made its environments: {program}, which starts worker "
+        "processes, must be a Python interpreter; a frozen program must call multiprocessing.freeze_support() before anything else"
     )
     monkeypatch.setattr(sys, "argv", [str(program), "--multiprocessing-fork", "tracker_fd=1", "pipe_handle=2"])
     with pytest.raises(ConfigError, match=r"^workers: this is the process of a worker, and .* must call multiprocessing\.freeze_"):
@@ -452,5 +452,7 @@ def test_a_program_that_is_no_interpreter_is_named(how, monkeypatch, tmp_path):
 
 def test_a_host_without_an_interpreter_is_refused(monkeypatch):
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", None)
-    with pytest.raises(ConfigError, match="^workers: sys.executable is not known; multiprocessing.set_executable names an interpreter"):
+    with pytest.raises(
+        ConfigError, match="^workers: sys.executable is empty, must be set: multiprocessing.set_executable names an interpreter"
+    ):
         make_vec(we.Counting, 1, workers=1)

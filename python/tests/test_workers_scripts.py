@@ -159,8 +159,8 @@ def test_this_process_steps_unless_workers_is_given():
 @pytest.mark.parametrize(
     "keywords, text",
     [
-        ({"waits": True}, r"waits: True, is for worker processes: workers=N \(0: one for each environment\) must be given with it"),
-        ({"context": "fork"}, r"context: 'fork', is for worker processes: workers=N \(0: one for each core\) must be given with it"),
+        ({"waits": True}, r"waits: True, must be given with workers=N \(0: one for each environment\): it is for worker processes"),
+        ({"context": "fork"}, r"context: 'fork', must be given with workers=N \(0: one for each core\): it is for worker processes"),
     ],
 )
 def test_keywords_of_workers_are_refused_without_workers(keywords, text):

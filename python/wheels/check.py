@@ -1,9 +1,10 @@
-"""Checks the wheels that are shipped, and prints what somebody who publishes them wants to see.
+"""Checks the wheels of a release and prints their properties.
 
     python python/wheels/check.py wheel ...
 
-The name says any Python 3; auditwheel gives the platform that the name has; no symbol of a newer glibc than
-that is needed, nothing but the C library either; the licences are there; and it is below PyPI's usual limits.
+The name must be valid for any Python 3. auditwheel must find the platform in the name. The library
+may need only the C library, and no newer glibc than the platform's. The licences must be included.
+The size must be below PyPI's usual limit.
 """
 
 import hashlib

@@ -1,12 +1,13 @@
-"""Is the wheel's library as fast as the one that this machine's own compiler builds?
+"""Compares the speed of the wheel's library with a library that this machine's compiler builds.
 
     python python/wheels/compare.py wheel.so own.so [turns]
 
-Runs `paceline bench update` and python/benchmarks/emulator.py, ours alone as far as they let, with one library and
-then the other, in turns; the order changes from turn to turn. Vectors of 8 games (envs) are stepped in
-two processes, a quarter of a second in one and then in the other, as rates drift by more than 3 % in
-the seconds that a whole bench takes. Prints the median of each measurement's ratios (time of the first
-library over that of the second) and the first twelve of them. Exits with 1 where a bench's median is above 1.03.
+`paceline bench update` and python/benchmarks/emulator.py run with one library and then the other;
+the order changes from turn to turn. Vectors of 8 games (envs) are stepped in two processes,
+alternating every quarter of a second, because rates drift by more than 3 % during a whole
+benchmark. The program prints the median of each measurement's ratios (time of the first library
+over time of the second) and the first twelve ratios. It exits with 1 if a benchmark's median is
+above 1.03.
 """
 
 import json
@@ -43,7 +44,7 @@ for _ in sys.stdin:
 
 
 def times(bench: str, library: str) -> dict[str, float]:
-    """What the bench measured, as times in any unit."""
+    """The measurements of a benchmark, as times in any unit."""
     command = [sys.executable, *BENCHES[bench], "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PACELINE_LIBRARY": library})
     if done.returncode:
@@ -72,7 +73,7 @@ def summary(bench: str, ratios: dict[str, list[float]]) -> float:
 
 
 def compare_envs(wheel: str, own: str) -> float:
-    """compare of vectors, in slices."""
+    """Compares vectors of environments in slices of time."""
     ratios: dict[str, list[float]] = {}
     for game, threads in [(game, threads) for game in ("Pong", "Breakout") for threads in "12"]:
         steppers = [

@@ -1,10 +1,10 @@
-"""A wheel's shortest test: trains CartPole, saves it, loads it, acts, in the installed package.
+"""The smoke test of a wheel: trains CartPole, saves, loads and acts with the installed package.
 
     python smoke.py [folder below which the package must be]
 
-It needs nothing but the wheel and what the wheel asks for. make wheel-test runs it on every
-Python, make wheel-test-arm64 and make wheel-test-debian run it under an emulator and in other
-releases of Debian.
+It needs only the wheel and its dependencies. make wheel-test runs it on every Python; make
+wheel-test-arm64 and make wheel-test-debian run it under an emulator and in other releases of
+Debian.
 """
 
 import platform
@@ -40,7 +40,7 @@ def check(below: str | None) -> None:
             assert loaded.hashes().weights == model.hashes().weights
             assert loaded.predict(observation, deterministic=True)[0] == action
         print("sha256 of the weights:", model.hashes().weights)
-    # Results that do not depend on the processor, where the library has that setting.
+    # isa=portable gives results that do not depend on the processor.
     if "isa" in {setting.name for setting in describe()}:
         with train(isa="portable") as model:
             print("sha256 of the portable weights:", model.hashes().weights)

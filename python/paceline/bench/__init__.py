@@ -1,4 +1,4 @@
-"""Measurements of a machine: `paceline bench update | envs | ffi`. The others are in python/benchmarks of a checkout."""
+"""Benchmarks of this machine: `paceline bench update | envs | ffi`. A checkout has others in python/benchmarks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _IN_CHECKOUT = ("emulator", "modes", "onpolicy", "pong", "table1", "train")
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """The sub-commands of `paceline bench`."""
+    """Adds the sub-commands of `paceline bench`."""
     parser.set_defaults(bench=lambda args: parser.print_help())
-    parser.epilog = f"Of a checkout of the repository, python python/benchmarks/NAME.py: {', '.join(_IN_CHECKOUT)}."
+    parser.epilog = f"In a checkout of the repository, python python/benchmarks/NAME.py: {', '.join(_IN_CHECKOUT)}."
     commands = parser.add_subparsers(title="benchmarks", metavar="BENCHMARK")
 
     def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
@@ -27,16 +27,14 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         return sub
 
     update.add_arguments(
-        command("update", update.main, "milliseconds of minibatch updates and of acting, beside the processor's peak and PyTorch")
+        command("update", update.main, "milliseconds of minibatch updates and of acting, compared with the processor's peak and PyTorch")
     )
     ffi.add_arguments(command("ffi", ffi.main, "microseconds of calls of the library from C, C++ and Python"))
-    envs.add_arguments(
-        command("envs", envs.main, "steps/s of vector environments of Atari games, ours, EnvPool's, ale-py's and Gymnasium's")
-    )
+    envs.add_arguments(command("envs", envs.main, "steps/s of vector environments of Atari games: paceline, EnvPool, ale-py and Gymnasium"))
 
 
 def refuse_moved(arguments: Sequence[str]) -> None:
-    """Raises where the arguments of the command line ask for a benchmark that the package does not have."""
+    """Raises PacelineError for a benchmark that only a checkout has."""
     if arguments[:1] == ["bench"] and len(arguments) > 1 and arguments[1] in _IN_CHECKOUT:
         name = arguments[1]
         program = f"python/benchmarks/{name}.py"
@@ -44,6 +42,6 @@ def refuse_moved(arguments: Sequence[str]) -> None:
 
 
 def run(name: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Runs one of the library's own benchmarks and returns its report."""
+    """Runs a benchmark of the library and returns its report."""
     text = None if options is None else json.dumps(options).encode()
     return dict(_lib.take_json(_lib.lib().paceline_bench, _lib.encode(name), text))

@@ -1,7 +1,7 @@
-"""`paceline bench update --device cuda`: PyTorch's side on a GPU, and the report.
+"""`paceline bench update --device cuda`: PyTorch's measurements on a GPU, and the report.
 
-One launch with a wait behind it, "update", and the mean of many in a row, "row", for which PyTorch waits once. PyTorch's
-batch is on the GPU already.
+"update" is one update and a wait for it. "row" is the mean of many updates in a row, for which
+PyTorch waits once. PyTorch's batch is on the GPU before the clock runs.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 PRECISIONS = ("fp32", "tf32", "bf16")
-_WARM_UP = 3  # updates ahead of a capture, in which libraries make what they keep
+_WARM_UP = 3  # updates before a capture, in which libraries allocate their buffers
 _TITLES = {"update": "one update, and a wait for it", "row": "of {row:,} updates in a row", "sample": "drawing a batch, on the host"}
 
 Key = tuple[str, int, str]  # work, batch, kind
 
 
 def contender(device: str, batch: int, row: int, trials: int, precisions: Sequence[str] | None = None) -> tuple[TorchGPU | None, str]:
-    """PyTorch's side, or the reason why it is left out."""
+    """(PyTorch's measurements, "") or (None, the reason why they are left out)."""
     try:
         import torch
     except ImportError:
@@ -34,10 +34,11 @@ def contender(device: str, batch: int, row: int, trials: int, precisions: Sequen
 
 
 class TorchGPU:
-    """The same update as that of Torch in update.py, in three ways for each precision.
+    """The update of Torch in update.py, in three kinds for each precision.
 
-    "eager"; "graph": captured in a CUDA graph, which is replayed; "compiled graph": the whole update, optimiser included, through
-    torch.compile and then captured, as LeanRL has it. What does not run here is in left_out, with the reason.
+    "eager". "graph": captured in a CUDA graph, which is replayed. "compiled graph": the whole
+    update, optimiser included, compiled by torch.compile and then captured, as LeanRL does.
+    left_out has the kinds that do not run on this machine, with the reason.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class TorchGPU:
         self.version: str = torch.__version__
         self.device = torch.device(device)
         if self.device.type == "cuda":
-            torch.cuda.set_device(self.device.index or 0)  # whose streams captures are of
+            torch.cuda.set_device(self.device.index or 0)  # captures use the current device's streams
         self.batch, self.row, self.trials, self.act = batch, row, trials, act
         self.left_out: list[str] = []
         most = max(batch, *act)
@@ -59,7 +60,7 @@ class TorchGPU:
         self.next_obs = torch.randint(0, 256, (batch, 4, 84, 84), dtype=torch.uint8, device=self.device)
         self.actions = torch.randint(0, 6, (batch, 1), device=self.device)
         self.rewards, self.dones = torch.randn(batch, 1, device=self.device), torch.zeros(batch, 1, device=self.device)
-        self.updates: dict[str, tuple[str, Callable[[], Any]]] = {}  # kind: precision, what enqueues one
+        self.updates: dict[str, tuple[str, Callable[[], Any]]] = {}  # kind: (precision, a function that enqueues one update)
         self.networks: dict[str, Any] = {}
         for precision in precisions:
             for how, make in (("eager", self._eager), ("graph", self._graph), ("compiled graph", self._compiled)):
@@ -71,16 +72,16 @@ class TorchGPU:
                         update = make(precision)
                         self._timed(update, 1)
                     self.updates[kind] = precision, update
-                except Exception as error:  # no compiler, or a library that cannot be captured
+                except Exception as error:  # no compiler, or a library that does not support capture
                     self.left_out.append(f"{kind}: {first_line(error)}")
 
     def _use(self, precision: str) -> None:
-        """The precision of products, which is the process's in PyTorch; what was captured has its own."""
+        """Sets the precision of products for the process; captured graphs keep theirs."""
         self.torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
         self.torch.backends.cudnn.allow_tf32 = precision != "fp32"
 
     def _autocast(self, precision: str) -> Any:
-        # Its cache of weights must not outlive a capture.
+        # autocast's cache of weights must not outlive a capture.
         torch = self.torch
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=precision == "bf16", cache_enabled=False)
 
@@ -94,7 +95,7 @@ class TorchGPU:
     def _eager(self, precision: str) -> Callable[[], Any]:
         torch, online, target = self.torch, self._network(), self._network()
         self.networks[precision] = online
-        # A step counter on the GPU, which a captured step needs.
+        # capturable puts the step counter on the GPU, which a captured step needs.
         optimizer = torch.optim.Adam(online.parameters(), lr=1e-4, capturable=self.device.type == "cuda")
 
         def update() -> None:
@@ -129,7 +130,7 @@ class TorchGPU:
         with torch.cuda.graph(graph):
             update()
 
-        def replay(update: Callable[[], Any] = update) -> None:  # the graph uses what update holds
+        def replay(update: Callable[[], Any] = update) -> None:  # the default keeps update's tensors alive, which the graph uses
             graph.replay()
 
         return replay
@@ -141,7 +142,7 @@ class TorchGPU:
             self.networks[precision](obs.float() / 255.0).argmax(dim=1).cpu()
 
     def _timed(self, call: Callable[[], Any], times: int) -> float:
-        """Milliseconds of one call, of so many that are waited for once."""
+        """Milliseconds of one call: the mean of `times` calls with one wait at the end."""
         wait = self.torch.cuda.synchronize if self.device.type == "cuda" else lambda device: None
         wait(self.device)
         began = time.perf_counter()
@@ -151,7 +152,7 @@ class TorchGPU:
         return (time.perf_counter() - began) * 1e3 / times
 
     def turn(self, threads: int) -> dict[Key, list[float]]:
-        """Times of all trials of everything, in milliseconds; threads of the host's there is one."""
+        """The times of all trials in milliseconds, with one host thread."""
         self.torch.set_num_threads(threads)
         times: dict[Key, list[float]] = {}
         for kind, (precision, update) in self.updates.items():
@@ -167,12 +168,12 @@ class TorchGPU:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, shortened."""
+    """The first line of an error's message, shortened."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
 
 
 def gpu_ratios(report: dict[str, Any]) -> dict[str, float]:
-    """Above 1: ours is faster than PyTorch in the same precision."""
+    """Speedups over PyTorch in the same precision; above 1 the library is faster."""
     theirs = {(r["work"], r["batch"], r["kind"]): r["ms"] for r in report["theirs"]}
     found = {}
     for ours in report["ours"]:
@@ -205,8 +206,8 @@ def gpu_text(report: dict[str, Any], trials: int) -> str:
         lines.append(f"{work:<34}{r['precision']:<10}{r['ms']:>9.4f}{r['gflops'] / 1e3:>9.2f}   {by}".rstrip())
     lines += [
         "",
-        "TFLOP/s: the operations of the textbook's convolutions. One update brings its batch to the GPU; PyTorch's is there already.",
-        f"In a row, ours gathers minibatches of frames that the GPU has, and waits after {report['enqueued'] or 1} of them, PyTorch once.",
+        "TFLOP/s: the operations of textbook convolutions. One update uploads its batch; PyTorch's batch is already in GPU memory.",
+        f"In a row, paceline gathers minibatches in GPU memory and waits after {report['enqueued'] or 1} updates, PyTorch once.",
     ]
     if report["theirs"]:
         lines += ["", f"PyTorch {report['torch']['version']}", f"{'':<34}{'kind':<20}{'ms':>9}"]
@@ -215,5 +216,5 @@ def gpu_text(report: dict[str, Any], trials: int) -> str:
             lines.append(f"{work:<34}{r['kind']:<20}{r['ms']:>9.4f}")
         lines += [f"left out: PyTorch, {what}" for what in report["torch"]["left_out"]]
     else:
-        lines.append(f"left out: PyTorch's side: {report['torch_left_out']}")
+        lines.append(f"left out: PyTorch: {report['torch_left_out']}")
     return "\n".join(lines)

@@ -1,12 +1,12 @@
-"""`paceline bench envs`: steps/s of vector environments of Atari games, ours and others'.
+"""`paceline bench envs`: steps/s of vector environments of Atari games, compared with other libraries.
 
-Equal work: 84 x 84 grey observations, uint8 [n, 4, 84, 84], the brighter of the last two of
-four frames, rewards clipped, up to 30 frames of NOOP and FIRE at the beginning, whole games, no
-sticky actions, two threads. Actions are drawn before the clock runs; episodes end and begin inside
-it. The contenders take turns, each turn the same number of steps with the same actions; ratios are
-medians of the turns' own, as a machine's pace changes meanwhile. Of batch sizes the one that was
-fastest in the first turn goes on. Arrays that a step returned stay as they are, but where
-"copy=False" says otherwise.
+All contenders do equal work: 84 x 84 grey observations, uint8 [n, 4, 84, 84], the pixelwise maximum
+of the last two of four frames, clipped rewards, up to 30 frames of NOOP and FIRE at the beginning,
+whole games, no sticky actions, two threads. Actions are drawn before the clock runs; ends and
+resets of episodes are included. The contenders take turns of the same number of steps with the same
+actions. A ratio is the median of the turns' ratios, because the machine's speed changes over time.
+Each contender keeps the batch size that was fastest in the first turn. Later steps do not change
+returned arrays, except with "copy=False".
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ..spaces import Array
 
 GAMES = "pong,breakout,seaquest,space_invaders,qbert"
 _THREADS = 2
-_STEPS = 4000  # of all environments together, in a turn
-_SLOW = 8  # turns of Gymnasium's own are so many times shorter, and there is one
+_STEPS = 4000  # steps of all environments together in a turn
+_SLOW = 8  # Gymnasium's vectors have one turn, shorter by this factor
 Run = Callable[[Array], None]
 
 
 @dataclasses.dataclass
 class Contender:
-    """What takes turns: run takes the steps of a row of actions for all environments."""
+    """A vector that takes turns. run steps all environments with each row of actions."""
 
     run: Run
     close: Callable[[], None]
@@ -52,7 +52,7 @@ class Contender:
 
 
 def _in_step(envs: Any, slow: bool = False) -> Contender:
-    """All environments in one call."""
+    """A contender whose step is one call for all environments."""
     envs.reset(seed=1)
 
     def run(actions: Array) -> None:
@@ -64,7 +64,7 @@ def _in_step(envs: Any, slow: bool = False) -> Contender:
 
 
 def _asynchronous(envs: Any, batch: int) -> Contender:
-    """As many steps, in batches; results are received in the order in which they come."""
+    """A contender that takes as many steps in batches, received in the order of completion."""
 
     def run(actions: Array) -> None:
         send, recv = envs.send, envs.recv
@@ -129,8 +129,11 @@ def _contenders(game: str, n: int, with_gymnasium: bool) -> Iterator[tuple[str, 
 
 
 def measure(games: list[str], sizes: list[int], rounds: int, with_gymnasium: bool = True) -> Iterator[dict[str, Any]]:
-    """{game, num_envs, rates: {contender: steps/s of each turn}, batch_size: {contender: of those
-    that have one}} for one cell after the other."""
+    """Yields a cell for each game and number of environments.
+
+    A cell is {game, num_envs, rates: {contender: steps/s of each turn}, batch_size: {asynchronous
+    contender: batch size}}.
+    """
     missing: set[str] = set()
     for game in games:
         for n in sizes:
@@ -148,7 +151,7 @@ def measure(games: list[str], sizes: list[int], rounds: int, with_gymnasium: boo
             for turn in range(rounds + 1):
                 rows = np.random.default_rng(turn).integers(actions, size=(max(8, _STEPS // n), n), dtype=np.int32)
                 for contender in running.values():
-                    if turn == 0:  # to warm up
+                    if turn == 0:  # warm-up
                         contender.run(rows[: max(8, len(rows) // _SLOW)])
                     elif not contender.slow or turn == 1:
                         contender.turn(rows)
@@ -168,7 +171,7 @@ def _kind(name: str) -> str:
 
 
 def _fastest(running: dict[str, Contender]) -> tuple[dict[str, Contender], list[Contender]]:
-    """Those that go on, one of each kind, and those that do not."""
+    """(the fastest contender of each kind, the other contenders)."""
     kinds: dict[str, list[str]] = {}
     for name in running:
         kinds.setdefault(_kind(name), []).append(name)
@@ -182,14 +185,16 @@ def _described(turns: dict[str, list[float]]) -> dict[str, Any]:
 
 
 def _ratio(cell: dict[str, Any], ours: str, theirs: str) -> float:
-    """Of two contenders: the median of the turns' ratios."""
+    """The median of the turns' ratios of two contenders."""
     turns: list[list[float]] = [cell["rates"][name]["turns"] for name in (ours, theirs)]
     return float(statistics.median(a / b for a, b in zip(*turns)))
 
 
 def ratios(cells: list[dict[str, Any]]) -> dict[str, float]:
-    """Ours over theirs: pong_8_vs_envpool, pong_8_vs_ale, and of the modes that have no barrier
-    pong_8_async_vs_envpool_async; pong_8_vs_better is the lesser of the first two."""
+    """Ratios of the library's rate to another's: pong_8_vs_envpool, pong_8_vs_ale, pong_8_async_vs_envpool_async.
+
+    The latter compares the asynchronous modes. pong_8_vs_better is the lesser of the first two.
+    """
     out: dict[str, float] = {}
     for cell in cells:
         rates = cell["rates"]
@@ -207,7 +212,7 @@ def ratios(cells: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def numbers(text: str) -> list[int]:
-    """Numbers of environments: "1,8"."""
+    """Parses numbers of environments, such as "1,8"."""
     return [int(part) for part in text.split(",")]
 
 

@@ -1,9 +1,8 @@
 """`paceline bench ffi`: microseconds of calls of the library from C, C++ and Python.
 
-The programs ffi.c and ffi.cpp of this folder are compiled with the machine's compilers (CC and
-CXX are honoured). They, Python and the kernels take turns. In a turn a figure is the median over
-stretches of calls of a millisecond; of the turns the least one counts, as other processes can only
-make a call slower.
+The machine's compilers (CC, CXX) compile the programs ffi.c and ffi.cpp of this folder. C, C++,
+Python and the kernels take turns. The figure of a turn is the median over series of calls of a
+millisecond. The lowest turn counts, because other processes can only make a call slower.
 """
 
 from __future__ import annotations
@@ -45,13 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    """The command."""
+    """Runs the command."""
     report = measure(args.rounds)
     print(json.dumps(report) if args.json else text(report))
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """Microseconds of every call: results has rows of {"work", "rows", "c", "cpp", "python", "kernels"}, without what was not measured."""
+    """The report: results has rows of {"work", "rows", "c", "cpp", "python", "kernels"}, in microseconds.
+
+    A row lacks the columns that were not measured.
+    """
     from . import run
 
     if rounds < 1:
@@ -80,7 +82,7 @@ def measure(rounds: int) -> dict[str, Any]:
 
 
 def _policies(folder: Path) -> list[Path]:
-    """Files of untrained policies, of 4 floats and of 4x84x84 bytes: their time does not depend on the weights."""
+    """Files of untrained policies for 4 floats and for 4x84x84 bytes; the time of a call does not depend on weights."""
     from ..dqn import DQN
 
     files = []
@@ -93,7 +95,7 @@ def _policies(folder: Path) -> list[Path]:
 
 
 def _programs(folder: Path) -> tuple[dict[str, Path], list[str]]:
-    """The compiled programs by language, and sentences on those that there are not."""
+    """(compiled programs by language, reasons for those that are missing)."""
     programs, left_out = {}, []
     here, library, include = Path(__file__).parent, _lib.find(), _lib.INCLUDE_DIR
     if not include.is_dir():  # used from its sources
@@ -120,7 +122,7 @@ def _run(program: Path, policies: list[Path]) -> dict[Key, float]:
 
 
 def _python(policies: list[Path]) -> dict[Key, float]:
-    """The same calls from Python: the empty one as the package makes it, the others by the public names."""
+    """Measures the same calls from Python: the empty call through ctypes, the others through the public API."""
     from ..envs.vec import make_vec
     from ..policy import Policy
 

@@ -1,4 +1,4 @@
-"""`paceline bench update`: minibatch updates and acting, ours and PyTorch's in turns, on the CPU or on a GPU."""
+"""`paceline bench update`: minibatch updates and acting, compared with PyTorch, on the CPU or on a GPU."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from typing import Any
 from ..errors import PacelineError
 from ._update_gpu import PRECISIONS, contender, gpu_ratios, gpu_text
 
-# Trials of ours in each round, and of each kind of work of PyTorch's.
+# Trials in each round, of the library and of each kind of PyTorch's work.
 TRIALS = 3
 
 Key = tuple[str, int, str, int]  # work, batch, precision or kind, threads
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=10, help="turns that ours and PyTorch take (default 10)")
-    parser.add_argument("--device", default="cpu", help="what computes: cpu, cuda, cuda:1 ... (default cpu); PyTorch's side is on the same")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of paceline and of PyTorch (default 10)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 ... (default cpu), for paceline and for PyTorch")
     parser.add_argument("--batch", type=int, default=32, help="rows of a minibatch (default 32)")
-    parser.add_argument("--row", type=int, default=1000, help="updates in a row whose mean is taken on a GPU (default 1000)")
+    parser.add_argument("--row", type=int, default=1000, help="updates in a row for the mean on a GPU (default 1000)")
     parser.add_argument("--precisions", type=precisions, help="comma-separated, fp32, tf32 (a GPU's) or bf16 (default all of the device)")
-    parser.add_argument("--no-torch", action="store_true", help="ours alone")
-    parser.add_argument("--out", type=Path, help="a file that gets the report as JSON, anew after each round")
+    parser.add_argument("--no-torch", action="store_true", help="measure paceline alone")
+    parser.add_argument("--out", type=Path, help="a file for the report as JSON, rewritten after each round")
 
 
 def precisions(text: str) -> list[str]:
-    """fp32,tf32 of the command line."""
+    """Parses precisions, such as "fp32,tf32"."""
     names = text.split(",")
     if not set(names) <= {*PRECISIONS}:
         raise argparse.ArgumentTypeError(f"{text!r}, must be fp32, tf32 or bf16 with commas between them")
@@ -41,7 +41,7 @@ def precisions(text: str) -> list[str]:
 
 
 def main(args: argparse.Namespace) -> None:
-    """The command."""
+    """Runs the command."""
     for name in ("rounds", "batch", "row"):
         if getattr(args, name) < 1:
             raise PacelineError(f"--{name}: {getattr(args, name)}, must be at least 1")
@@ -62,7 +62,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def check(device: str) -> None:
-    """Refuses a device that is not there, before PyTorch compiles for it."""
+    """Raises an error for a missing device before PyTorch compiles for it."""
     from . import run
 
     run("update", {"device": device, "batch": 1, "act": [], "precisions": [], "trials": 1})
@@ -72,7 +72,7 @@ def measure(
     rounds: int, torch: Any, device: str = "cpu", batch: int = 32, row: int = 1000, torch_left_out: str = "",
     precisions: list[str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Medians over rounds in which ours and PyTorch's take turns, and their ratios."""
+    """The report of all rounds: medians and their ratios."""
     return list(measured(rounds, torch, device, batch, row, torch_left_out, precisions))[-1]
 
 
@@ -80,7 +80,7 @@ def measured(
     rounds: int, torch: Any, device: str = "cpu", batch: int = 32, row: int = 1000, torch_left_out: str = "",
     precisions: list[str] | None = None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """The report after each round, of all rounds so far."""
+    """Yields the report of all rounds so far after each round."""
     from . import run
 
     ours: dict[Key, dict[str, Any]] = {}
@@ -126,7 +126,11 @@ def measured(
 
 
 def _ratios(report: dict[str, Any]) -> dict[str, float]:
-    """Above 1: ours is faster. NAME_of_peak: our rate over the peak, by the textbook's operations and by those done."""
+    """Speedups over PyTorch; above 1 the library is faster.
+
+    NAME_of_peak: the library's rate over the peak, by textbook operations and by the operations
+    done.
+    """
     ratio: dict[str, float] = {}
     ours = {(r["work"], r["batch"], r["precision"], r["threads"]): r for r in report["ours"]}
     theirs = {(r["work"], r["batch"], r["kind"], r["threads"]): r["ms"] for r in report["theirs"]}
@@ -173,11 +177,11 @@ def text(report: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        "GFLOP/s: the operations of the textbook's convolutions; done: the share of the peak with those that are",
-        "done, fewer where they are Winograd's. peak: multiply-adds on registers, in bursts between the trials.",
+        "GFLOP/s: the operations of textbook convolutions. done: the share of the peak by the operations done;",
+        "Winograd convolutions do fewer. peak: multiply-adds on registers, in bursts between the trials.",
     ]
     if report["theirs"]:
-        lines += ["", f"PyTorch {report['torch']['version']}", f"{'':<14}{'kind':<15}{'threads':>7}{'ms':>9}   ours faster by"]
+        lines += ["", f"PyTorch {report['torch']['version']}", f"{'':<14}{'kind':<15}{'threads':>7}{'ms':>9}   paceline faster by"]
         for r in report["theirs"]:
             same = [o for o in report["ours"] if all(o[key] == r[key] for key in ("work", "batch", "threads"))]
             lines.append(
@@ -186,15 +190,15 @@ def text(report: dict[str, Any]) -> str:
             )
         lines += [f"left out: {what}" for what in report["torch"]["left_out"]]
     else:
-        lines.append("PyTorch is not installed or was left out: pip install torch to compare")
+        lines.append("PyTorch: not installed or left out; pip install torch adds the comparison")
     return "\n".join(lines)
 
 
 class Torch:
-    """The same work as stable-baselines3's DQN asks of PyTorch: its network, loss, gradient norm and Adam.
+    """The work of an update of stable-baselines3's DQN in PyTorch: network, loss, gradient norm and Adam.
 
-    Kinds: "fp32"; "bf16", the same under autocast; "compiled" and
-    "compiled_bf16", with both passes through torch.compile, where that runs.
+    Kinds: "fp32"; "bf16", under autocast; "compiled" and "compiled_bf16", with both passes through
+    torch.compile if it runs on this machine.
     """
 
     def __init__(self, batch: int = 32, act: tuple[int, ...] = (1, 8, 32)) -> None:
@@ -221,7 +225,7 @@ class Torch:
                     warnings.simplefilter("ignore")
                     self.kinds[kind] = (torch.compile(self.online), torch.compile(self.target), autocast)
                     self._update(kind)
-            except Exception as error:  # no compiler, or a platform that torch.compile does not know
+            except Exception as error:  # no compiler, or a platform that torch.compile does not support
                 self.kinds.pop(kind, None)
                 why = str(error).strip().splitlines() or [type(error).__name__]
                 self.left_out.append(f"torch.compile ({kind}): {why[0][:120]}")
@@ -254,17 +258,17 @@ class Torch:
             online(self.obs[:rows].float() / 255.0).argmax(dim=1).reshape(-1)
 
     def turn(self, threads: int) -> dict[tuple[str, int, str], list[float]]:
-        """Times of TRIALS trials of everything, in milliseconds."""
+        """The times of TRIALS trials of each kind, in milliseconds."""
         self.torch.set_num_threads(threads)
         times: dict[tuple[str, int, str], list[float]] = {}
         for kind in self.kinds:
             works: list[tuple[str, int, Callable[[], None]]] = [("update", self.batch, functools.partial(self._update, kind))]
-            if not kind.startswith("compiled"):  # it would compile again for every number of rows
+            if not kind.startswith("compiled"):  # compiled kinds would compile again for every number of rows
                 works += [("act", rows, functools.partial(self._act, kind, rows)) for rows in self.act]
             for work, batch, call in works:
                 call()  # the first call after a change is slower
                 times[work, batch, kind] = [_milliseconds(call) for _ in range(TRIALS)]
-        time.sleep(0.01)  # its threads spin for a while after their work
+        time.sleep(0.01)  # PyTorch's threads spin for a while after their work
         return times
 
 

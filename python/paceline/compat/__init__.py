@@ -1,1 +1,1 @@
-"""For scripts written for other libraries: atari (ale-py), envpool (EnvPool's calls), sb3 (stable-baselines3's VecEnv)."""
+"""Interfaces of other libraries: atari (ale-py), envpool (EnvPool), sb3 (stable-baselines3's VecEnv)."""

@@ -1,4 +1,4 @@
-"""What paceline.atari takes and keeps in the way of ale-py: arguments, arrays, settings, PNG files."""
+"""ale-py's conventions for paceline.atari: arguments, arrays, settings, PNG files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..errors import ConfigError
 
 Pixels = npt.NDArray[np.uint8]
 
-LOWEST, HIGHEST = -(2**31), 2**31 - 1  # of the settings that are whole numbers
+LOWEST, HIGHEST = -(2**31), 2**31 - 1  # the range of integer settings
 
 
 def wrong(call: str, name: str, value: object, allowed: str) -> TypeError:
-    """The refusal of an argument; it begins as ale-py's."""
+    """The error of a wrong argument; its message begins like ale-py's."""
     return TypeError(f"{call}(): incompatible function arguments: {name}: {value!r:.80}, must be {allowed}")
 
 
 def whole(call: str, name: str, value: Any, low: int, high: int) -> int:
-    """A whole number, numpy's among them."""
+    """Checks a whole number, which may be a NumPy integer."""
     try:
         return _arguments.whole(name, value, low, high)
     except ConfigError:
@@ -33,7 +33,7 @@ def whole(call: str, name: str, value: Any, low: int, high: int) -> int:
 
 
 def real(call: str, name: str, value: Any) -> float:
-    """A number, in the 32 bits that ale-py keeps it in."""
+    """Checks a number and rounds it to float32, as ale-py does."""
     try:
         if not isinstance(value, (str, bytes, bytearray)):
             return ctypes.c_float(float(value)).value
@@ -59,7 +59,7 @@ def text(call: str, name: str, value: Any) -> str:
 
 
 def array(call: str, buffer: Any, shape: tuple[int, ...]) -> Pixels:
-    """A new array where buffer is ..., else the caller's memory: numpy's, or another's that can be shared."""
+    """A new array if buffer is ..., else the caller's buffer as an array."""
     if buffer is ...:
         return np.empty(shape, np.uint8)
     out = buffer
@@ -74,11 +74,12 @@ def array(call: str, buffer: Any, shape: tuple[int, ...]) -> Pixels:
 
 
 def address(out: Pixels) -> Any:
-    """Where the array's bytes are, for the library."""
+    """A pointer to the array's bytes for the library."""
     return ctypes.byref(ctypes.c_uint8.from_buffer(out))  # type: ignore[arg-type]
 
 
-# By the type that sets them. ale-py keeps all as texts and reads any as any type.
+# Settings by the type of their setter. ale-py stores all of them as texts and reads them as any
+# type.
 _SETTINGS: dict[str, dict[str, str]] = {
     "Int": {
         "random_seed": "-1",
@@ -114,10 +115,10 @@ _SETTINGS: dict[str, dict[str, str]] = {
 }
 _DEFAULTS = {key: value for kind in _SETTINGS.values() for key, value in kind.items()}
 
-# Another is taken for the first. None has an effect, in ale-py neither.
+# Any other value counts as the first one. None of the values has an effect, as in ale-py.
 _PALETTES = ("standard", "z26", "user")
 
-# Settings that would change what is computed or written, and are not built.
+# Unsupported settings that would change results or output.
 _FIXED = ("system_random_seed", "paddle_min", "paddle_max", "record_sound_filename")
 
 _INTEGER = re.compile(r"\s*([-+]?\d+)")
@@ -125,7 +126,7 @@ _REAL = re.compile(r"\s*([-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|inf
 
 
 class Settings(dict[str, str]):
-    """ALEInterface's settings: texts, of which the numbers are read as far as they go."""
+    """ALEInterface's settings as texts; a number is read from the beginning of its text."""
 
     def __init__(self) -> None:
         super().__init__(_DEFAULTS)
@@ -152,13 +153,13 @@ class Settings(dict[str, str]):
     def check(self) -> None:
         for key in _FIXED:
             if self[key] != _DEFAULTS[key]:
-                raise NotImplementedError(f"{key}: {self[key]!r}, must be {_DEFAULTS[key]!r}: it cannot be set here")
+                raise NotImplementedError(f"{key}: {self[key]!r}, must be {_DEFAULTS[key]!r}: other values are not supported")
 
 
 def write_png(file: str, image: Pixels) -> None:
     """Writes an RGB image, [height, width, 3]."""
     height, width, _ = image.shape
-    lines = np.zeros((height, 1 + 3 * width), np.uint8)  # each begins with its filter: none
+    lines = np.zeros((height, 1 + 3 * width), np.uint8)  # the first byte of a line is its filter, 0 for none
     lines[:, 1:] = image.reshape(height, -1)
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     with open(file, "wb") as png:

@@ -1,8 +1,8 @@
-"""Files that stable-baselines3 saved, read without it, without torch, and without running what is in them.
+"""Reads files of stable-baselines3 without that package, without torch and without running pickled code.
 
-Such a file is a zip of `data`, JSON with pickles in it, and policy.pth, a zip of torch's own
-with a pickle that names the tensors. The pickles in `data` are never read. That of policy.pth
-is read by an unpickler that makes tensors and dicts and nothing else.
+Such a file is a zip of `data`, JSON with embedded pickles, and policy.pth, torch's zip with a
+pickle that names the tensors. The pickles in `data` are never read. A restricted unpickler, which
+makes only tensors and dicts, reads the pickle of policy.pth.
 """
 
 from __future__ import annotations
@@ -24,14 +24,18 @@ from ..errors import CheckpointError, ConfigError, notice
 from ..parameters import repetitions
 from ..spaces import Array
 
-_LARGEST = 4 << 30  # bytes of an entry
+_LARGEST = 4 << 30  # largest entry in bytes
 _DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "LongStorage": "<i8", "IntStorage": "<i4"}
 
 
 @dataclasses.dataclass
 class Saved:
-    """q_learning: of DQN's kind, not A2C's; keywords: those of a class; state: the arrays of policy.pth by their names; lost: the
-    keywords that the file has as Python objects only."""
+    """The contents of a file.
+
+    q_learning: whether the network has Q-values, else a policy and values. keywords: keywords of
+    the model's class. state: the arrays of policy.pth by name. lost: keywords that the file has
+    only as pickled Python objects.
+    """
 
     path: str
     q_learning: bool
@@ -42,10 +46,10 @@ class Saved:
     lost: list[str]
 
     def keywords_for(self, known: Container[str], given: Container[str], accepts: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The keywords that are known and accepted; a file that can act is not refused for how it would train on.
+        """The keywords that a class knows and accepts; unsupported training settings do not stop a model from loading.
 
-        accepts: whether a class can be made with these keywords and else its defaults. Warns of those left out
-        but for the ones that load was given.
+        accepts: whether the class accepts these keywords with defaults for all others. A warning
+        lists the dropped keywords, except those given to load.
         """
         keywords = {name: value for name, value in self.keywords.items() if name in known and name not in given}
         refused = []
@@ -54,33 +58,33 @@ class Saved:
         if "policy_kwargs" in keywords:
             keywords["policy_kwargs"] = _optimizer(keywords["policy_kwargs"], refused, accepts)
         lost = [name for name in self.lost if name not in given]
-        stand = "the defaults stand, or what load is given"
+        defaults = "defaults replace them unless load is given other values"
         if lost:
-            what = f"{self.path} has {' and '.join(lost)} as Python objects, which are not read: {stand}"
+            what = f"{self.path}: has {' and '.join(lost)} as Python objects, which are not read: {defaults}"
             notice(what)
         if refused:
-            what = f"{self.path} was trained with {' and '.join(refused)}, which is not built: {stand}; acting is the same"
+            what = f"{self.path}: trained with {' and '.join(refused)}, not supported: {defaults}; the policy acts the same"
             notice(what)
         return keywords
 
     def spaces(self) -> tuple[Any, Any]:
-        """The observation space and the action space, which need not be readable where there are environments."""
+        """(observation space, action space), needed only if load is given no environments."""
         with _reading(self.path):
             return _space(self.data["observation_space"]), _space(self.data["action_space"])
 
     def parameters(self, own: Collection[str]) -> dict[str, Array]:
-        """The arrays that a model with these names has; each of the file's must be among them."""
+        """The arrays of a model with these names; raises ConfigError if the file lacks one or has another."""
         missing = sorted(set(own) - set(self.state))
         if missing:
-            raise ConfigError(f"policy.pth: has no {missing[0]!r}, must have {', '.join(own)}: layers of one's own cannot be loaded")
+            raise ConfigError(f"policy.pth: has no {missing[0]!r}, must have {', '.join(own)}: custom layers cannot be loaded")
         unused = sorted(set(self.state) - set(own) - repetitions(self.state, own))
         if unused:
-            raise ConfigError(f"policy.pth: has {unused[0]!r}, must have {', '.join(own)} alone: layers of one's own cannot be loaded")
+            raise ConfigError(f"policy.pth: has {unused[0]!r}, must have {', '.join(own)} alone: custom layers cannot be loaded")
         return {name: self.state[name] for name in own}
 
 
 def is_one(path: str) -> bool:
-    """Whether a file is of stable-baselines3's kind."""
+    """Whether a file is a model of stable-baselines3."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {"data", "policy.pth"} <= set(archive.namelist())
@@ -89,25 +93,25 @@ def is_one(path: str) -> bool:
 
 
 def refuse_model(path: str, instead: str) -> None:
-    """Raises where a file is a model of stable-baselines3's. instead: what to do, for the sentence."""
+    """Raises CheckpointError if a file is a model of stable-baselines3. instead: the advice in the message."""
     if is_one(path):
-        raise CheckpointError(f"{path}: a model of stable-baselines3's, must be a checkpoint of paceline's; {instead}")
+        raise CheckpointError(f"{path}: a model of stable-baselines3, must be a checkpoint of Paceline; {instead}")
 
 
 def refuse_pickle(path: str, what: str) -> None:
-    """Raises where a file is a pickle, as stable-baselines3's save_replay_buffer writes. what: the method that reads, for the sentence."""
+    """Raises CheckpointError if a file is a pickle, such as stable-baselines3's replay buffers. what: the calling method."""
     start = b""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         start = file.read(2)
-    if len(start) == 2 and start[0] == 0x80 and start[1] in range(2, 6):  # its protocol
+    if len(start) == 2 and start[0] == 0x80 and start[1] in range(2, 6):  # the pickle protocol
         raise CheckpointError(
-            f"{path}: a pickle, such as stable-baselines3's save_replay_buffer writes, which is not read, as reading it runs "
-            f"what is in it; {what} reads files that paceline has written"
+            f"{path}: a pickle, as stable-baselines3's save_replay_buffer writes, must be a file of Paceline for {what}: "
+            "reading a pickle can run any code"
         )
 
 
 def read(path: str) -> Saved:
-    """What a file has."""
+    """Reads a file of stable-baselines3."""
     with _reading(path):
         with zipfile.ZipFile(path) as archive:
             data = json.loads(_entry(archive, "data"))
@@ -117,13 +121,13 @@ def read(path: str) -> Saved:
 
 @contextlib.contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Turns what damage to a file causes into one sentence."""
+    """Turns the exceptions of a damaged file into a CheckpointError."""
     try:
         yield
     except (KeyError, ValueError, TypeError, AttributeError, EOFError, IndexError, zipfile.BadZipFile, pickle.UnpicklingError) as err:
         if isinstance(err, ConfigError):
             raise
-        raise CheckpointError(f"{path}: a file of stable-baselines3's that cannot be read ({type(err).__name__}: {err})") from None
+        raise CheckpointError(f"{path}: a damaged file of stable-baselines3 ({type(err).__name__}: {err})") from None
 
 
 def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -145,7 +149,7 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
     kwargs = _policy_kwargs(data.get("policy_kwargs") or {})
     if not cnn:
         kwargs["net_arch"] = _widths(state)
-    if not q_learning:  # their A2C names RMSprop where it has it
+    if not q_learning:  # stable-baselines3's A2C names RMSprop if it uses that optimiser
         kwargs.setdefault("optimizer_class", "Adam")
     keywords |= {"policy": "CnnPolicy" if cnn else "MlpPolicy", "policy_kwargs": kwargs}
     lost = []
@@ -160,7 +164,7 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
 
 
 def _policy_kwargs(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """policy_kwargs but net_arch, which the arrays show; what the constructor does not know it refuses by name."""
+    """policy_kwargs without net_arch, which the arrays show. The constructor refuses unknown entries later."""
     kwargs = {name: value for name, value in saved.items() if name[0] != ":" and name != "net_arch"}
     for name in ("activation_fn", "optimizer_class"):
         if name in kwargs:  # "<class 'torch.nn.modules.activation.ReLU'>"
@@ -169,7 +173,7 @@ def _policy_kwargs(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _optimizer(kwargs: Mapping[str, Any], refused: list[str], accepts: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """policy_kwargs with Adam in place of another optimiser than are built, and without arguments that are not; lists them in refused."""
+    """policy_kwargs with Adam instead of an unsupported optimiser, without unsupported arguments; adds them to refused."""
     kwargs = dict(kwargs)
     options = kwargs.pop("optimizer_kwargs", None) or {}
     of = {name: kwargs[name] for name in ("optimizer_class",) if name in kwargs}
@@ -191,7 +195,7 @@ def _optimizer(kwargs: Mapping[str, Any], refused: list[str], accepts: Callable[
 
 
 def _scheduled(saved: Mapping[str, Any]) -> float | tuple[float, float] | None:
-    """A constant or a line over the whole run, from the text that stands beside its pickle; None: something else."""
+    """A constant or a line over the whole run, from the text next to its pickle; None for other schedules."""
     number = r"([-+.\de]+)"
     text = str(saved.get("value_schedule", ""))
     if constant := re.fullmatch(rf"ConstantSchedule\(val={number}\)", text):
@@ -202,7 +206,7 @@ def _scheduled(saved: Mapping[str, Any]) -> float | tuple[float, float] | None:
 
 
 def _widths(state: Mapping[str, Array]) -> Any:
-    """net_arch, from the shapes of the hidden layers."""
+    """net_arch from the shapes of the hidden layers."""
 
     def hidden(prefix: str) -> list[int]:
         layers = sorted(
@@ -218,11 +222,11 @@ def _widths(state: Mapping[str, Array]) -> Any:
 
 
 def _space(saved: Mapping[str, Any]) -> Any:
-    """A space by what `data` says of it in plain text."""
+    """A space from its plain-text entries in `data`."""
     from gymnasium import spaces
 
     kind = saved[":type:"]
-    shape = saved.get("_shape", saved.get("shape"))  # the latter of gym 0.19 and before
+    shape = saved.get("_shape", saved.get("shape"))  # "shape" up to gym 0.19
     if "Discrete" in kind and "Multi" not in kind:
         return spaces.Discrete(int(saved["n"]), start=int(saved.get("start", 0)))
     if "Box" in kind:
@@ -236,7 +240,7 @@ def _space(saved: Mapping[str, Any]) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes what a state dict of tensors is made of, and refuses everything else."""
+    """An unpickler that makes only the classes of a state dict of tensors."""
 
     def __init__(self, archive: zipfile.ZipFile, folder: str) -> None:
         super().__init__(io.BytesIO(_entry(archive, f"{folder}/data.pkl")))
@@ -251,7 +255,7 @@ class _Unpickler(pickle.Unpickler):
             return lambda tensor, *_: tensor
         if module == "torch" and name in _DTYPES:
             return _DTYPES[name]
-        raise pickle.UnpicklingError(f"policy.pth names {module}.{name}, which is no part of a tensor")
+        raise pickle.UnpicklingError(f"policy.pth: {module}.{name}, must be a class of a tensor")
 
     def persistent_load(self, key: Any) -> Array:
         _, dtype, name, _, _ = key
@@ -259,10 +263,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _tensor(storage: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> Array:
-    """torch._utils._rebuild_tensor_v2 with NumPy."""
+    """torch._utils._rebuild_tensor_v2 in NumPy."""
     size = offset + 1 + sum((n - 1) * stride for n, stride in zip(shape, strides)) if all(shape) else 0
     if offset < 0 or size > len(storage) or any(stride < 0 for stride in strides) or len(shape) != len(strides):
-        raise ValueError(f"a tensor of shape {shape} reaches beyond its storage of {len(storage)} numbers")
+        raise ValueError(f"a tensor of shape {shape} is larger than its storage of {len(storage)} numbers")
     view = np.lib.stride_tricks.as_strided(storage[offset:], shape, [stride * storage.itemsize for stride in strides])
     return view.copy()
 

@@ -1,4 +1,4 @@
-"""A model's networks as modules of PyTorch's: copies, which act, can be exported, and can be trained outside of the model."""
+"""Copies of a model's networks as PyTorch modules, for acting, export and training outside of the model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Copies:
-    """The copy of a model's networks at its present weights. A copy stays the caller's when the weights change."""
+    """Makes the copy of a model's networks with its current weights. New weights make a new copy."""
 
     def __init__(self, model: Model) -> None:
-        """Makes the modules, without a draw from PyTorch's random numbers."""
+        """Makes the modules without drawing from PyTorch's random generator."""
         if model.METHOD == "pqn":
-            raise ConfigError("policy: stable-baselines3 has no network of PQN's; get_parameters has the weights as arrays")
+            raise ConfigError("policy: stable-baselines3 has no network for PQN; get_parameters has the weights as arrays")
         if importlib.util.find_spec("torch") is None:
             raise ConfigError("policy: needs torch (pip install torch); get_parameters has the weights as arrays")
         import torch
@@ -40,10 +40,11 @@ class Copies:
         self._current: Any = None
 
     def current(self, weights: dict[str, Array]) -> Any:
-        """The module with these weights; as long as they do not change, or it was trained to them, the same one."""
+        """The module for these weights: the previous one if they are unchanged or it has them, else a new one."""
         if self._current is None or not (self._equal(self._weights, weights) or self._equal(self._state(), weights)):
             made = copy.deepcopy(self._blank)
-            # Theirs has some arrays under several names; each of ours must be among them.
+            # stable-baselines3's module has some arrays under several names; it must have all of
+            # the model's.
             unused = made.load_state_dict(_tensors(weights), strict=False).unexpected_keys
             if unused:
                 raise ConfigError(f"policy: stable-baselines3 has no {unused[0]!r}; get_parameters has the weights as arrays")
@@ -74,7 +75,7 @@ def _of_sb3(model: Model) -> Any:
     from stable_baselines3.dqn import policies as dqn
     from torch import nn
 
-    settings: Any = model  # which are its attributes
+    settings: Any = model  # settings are the model's attributes
     kwargs: dict[str, Any] = {"normalize_images": settings.normalize_images}
     cnn = model.policy_name == "CnnPolicy"
     if model.METHOD == "dqn":
@@ -98,7 +99,7 @@ def _of_torch(model: Model, state: dict[str, Any]) -> Any:
     scale = 1 / 255 if model.obs_layout.image and model.setting("normalize_images") == "true" else 1.0
 
     class QNetwork(nn.Module):  # type: ignore[misc,unused-ignore]
-        """float [n, actions] of observations [n, ...]."""
+        """Maps observations [n, ...] to Q-values, float [n, actions]."""
 
         def __init__(self, prefix: str) -> None:
             super().__init__()

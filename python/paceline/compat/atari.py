@@ -1,4 +1,4 @@
-"""The Atari 2600, as scripts written for ale-py use it.
+"""The Atari 2600 with ale-py's interface.
 
     from paceline.atari import ALEInterface, Action, roms    # instead of: from ale_py import ...
 
@@ -8,13 +8,12 @@
     while not ale.game_over():
         reward = ale.act(Action.NOOP)
 
-Names, defaults, results and refusals are those of ale-py 0.12.1: the same frames,
-rewards, lives and numbers. There is no sound and no window. Where ale-py ends the
-process, there is an exception here.
+Names, defaults, results and errors are those of ale-py 0.12.1, with the same frames, rewards and
+lives. There is no sound and no window. Where ale-py ends the process, this module raises an
+exception.
 
-ROM files are the user's: loadROM takes a path. Environments by name ("Pong") and
-roms.get_rom_path look for them in $PACELINE_ROMS_DIR, in $ALE_ROMS_DIR, and where an
-installed ale-py has them.
+The package has no ROM files: loadROM takes a path. Environments by name ("Pong") and
+roms.get_rom_path search $PACELINE_ROMS_DIR, $ALE_ROMS_DIR and the folder of an installed ale-py.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from ._ale import HIGHEST, LOWEST, Pixels, Settings, address, array, flag, real,
 
 __all__ = ["SDL_SUPPORT", "ALEInterface", "ALEState", "Action", "LoggerMode", "roms"]
 
-# ale-py's sign that it can show a window and play sound; its examples ask it first.
+# ale-py's flag for a window and sound, which its examples check.
 SDL_SUPPORT = False
 
 FilePath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -71,7 +70,7 @@ class Action(_Named):
 
 
 class LoggerMode(_Named):
-    """Accepted by setLoggerMode. Nothing is ever printed here."""
+    """The argument of setLoggerMode, without effect: nothing is printed."""
 
     Info = 0
     Warning = 1
@@ -82,10 +81,10 @@ class LoggerMode(_Named):
 
 
 class ALEState:
-    """A saved state of a console (cloneState). ALEState(state.serialize()) is the state again."""
+    """A saved state of a console (cloneState). ALEState(state.serialize()) restores it."""
 
     __slots__ = ("_head", "_machine")
-    _HEAD = struct.Struct("<qqii")  # frame number, that in the episode, mode, difficulty
+    _HEAD = struct.Struct("<qqii")  # frame number, frame number in the episode, mode, difficulty
 
     def __init__(self, *parts: Any) -> None:
         self._head: tuple[int, ...] = (0, 0, 0, 0)
@@ -123,7 +122,7 @@ class ALEState:
             raise wrong("__eq__", "other", other, "an ALEState")
         return self.equals(other)
 
-    # As in ale-py: equal states are different members of a set.
+    # As in ale-py, equal states are different members of a set.
     __hash__ = object.__hash__
 
     def __getstate__(self) -> bytes:
@@ -135,7 +134,7 @@ class ALEState:
         self._head, self._machine = self._HEAD.unpack_from(data), data[self._HEAD.size :]
 
 
-_RESET = 40  # the console's switch: ale-py takes it from a player, as NOOP
+_RESET = 40  # the console's reset switch, which ale-py accepts as an action and treats as NOOP
 
 
 def _not_loaded(*_: object) -> None:
@@ -163,7 +162,7 @@ class ALEInterface:
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
-    # ------------------------------------------------------------ settings: they count from the next loadROM on
+    # ------------------------------------------------------------ settings, which take effect at the next loadROM
 
     def setInt(self, key: str, value: int, /) -> None:
         self._settings.put("Int", key, str(whole("setInt", "value", value, LOWEST, HIGHEST)))
@@ -192,10 +191,10 @@ class ALEInterface:
     # ----------------------------------------------------------- cartridge
 
     def loadROM(self, path: FilePath, /) -> None:
-        """Puts the cartridge in a file in and begins an episode. Settings made before count.
+        """Inserts the cartridge of a file and begins an episode with the current settings.
 
-        The bytes' MD5 identifies the game, or else the file's name ("tetris.bin"). If the file
-        cannot be played, the cartridge before stays in.
+        The MD5 of the bytes identifies the game, or else the file's name ("tetris.bin"). If the
+        file cannot be played, the previous cartridge stays inserted.
         """
         settings, file = self._settings, _lib.encode(path)
         if not file and self._handle is not None:
@@ -204,8 +203,8 @@ class ALEInterface:
         skip, sticky = settings.integer("frame_skip"), settings.real("repeat_action_probability")
         if skip < 0:
             raise ConfigError(f"frame_skip: {skip}, must be at least 0")
-        # ale-py takes an action where a drawn number is at least this: always if it is
-        # negative, never if it is NaN.
+        # ale-py takes an action if a drawn number is at least this one: always if it is negative,
+        # never if it is NaN.
         sticky = min(max(sticky, 0.0), 1.0) if sticky == sticky else 1.0
         seed = settings.integer("random_seed")
         if seed == -1:
@@ -213,7 +212,7 @@ class ALEInterface:
         lib = _lib.lib()
         handle = _lib.new_handle("paceline_console_free", lib.paceline_console_new, file, None, 1, seed & 0xFFFFFFFF, sticky, max(skip, 1))
         if settings.flag("display_screen"):
-            notice("display_screen: True, but there is no window here: nothing is shown")
+            notice("display_screen: True, acts as False: there is no window")
         view = ctypes.POINTER(_ffi.ConsoleState)()
         lib.paceline_console_view(ctypes.byref(view), handle.value)
         self._handle, self._id, self._act = handle, handle.value, lib.paceline_console_act
@@ -233,12 +232,12 @@ class ALEInterface:
 
     @staticmethod
     def isSupportedROM(path: FilePath, /) -> str | None:
-        """The id of the game whose cartridge the file is, or None."""
+        """The id of the game in a file, or None."""
         file = _lib.encode(path)
         if not os.path.exists(file):
             raise RuntimeError("ROM file doesn't exist")
         if os.path.getsize(file) > 1 << 20:
-            return None  # The library reads no file that large.
+            return None  # the library reads no file of this size
         try:
             return _lib.take_text(_lib.lib().paceline_rom_identify, file) or None
         except PacelineError as err:
@@ -250,7 +249,7 @@ class ALEInterface:
         return self._id
 
     def _state(self) -> _ffi.ConsoleState:
-        """The console's state, which the library keeps up to date."""
+        """The console's state; the library updates it in place."""
         self._console()
         return self._view
 
@@ -275,7 +274,7 @@ class ALEInterface:
         return self._list(3)
 
     def setMode(self, mode: int, /) -> None:
-        """Chooses a mode of the game, from the next reset on."""
+        """Chooses a mode of the game for the next reset."""
         if whole("setMode", "mode", mode, 0, 2**32 - 1) not in self._list(2):
             raise RuntimeError("Invalid game mode requested")
         self._set("mode", operator.index(mode))
@@ -292,7 +291,7 @@ class ALEInterface:
         if not self._by_frames:
             _lib.lib().paceline_console_reset(self._console())
             return
-        # Some games' menus are played through, by whole acts.
+        # The reset of some games passes menus by whole calls of act.
         self._thaw()
         self._set("frame_skip", self._skip)
         _lib.lib().paceline_console_reset(self._console())
@@ -300,7 +299,7 @@ class ALEInterface:
         self._lives = self._view.lives
 
     def act(self, action: int | Action, paddle_strength: float = 1.0) -> int:
-        """Plays an action for frame_skip frames and returns the reward."""
+        """Plays an action for frame_skip frames; returns the sum of rewards."""
         if isinstance(action, Action):
             number: int = action.value
         else:
@@ -317,11 +316,12 @@ class ALEInterface:
         return reward if self._range is None else min(max(reward, self._range[0]), self._range[1])
 
     def _act_by_frames(self, number: int, strength: float) -> int:
-        """Plays an action's frames one by one, for what is looked at before each."""
+        """Plays an action frame by frame, because some settings need a check before each frame."""
         reward = 0
         for _ in range(self._skip):
             if self._lost() and not self._frozen:
-                # An episode at its limit stands still and goes on drawing for sticky actions.
+                # At the episode's limit the console stops, but sticky actions still draw random
+                # numbers.
                 self._set("max_num_frames_per_episode", self._view.episode_frame_number)
                 self._frozen = True
             if self._record:
@@ -358,13 +358,13 @@ class ALEInterface:
     def getEpisodeFrameNumber(self) -> int:
         return int(self._state().episode_frame_number)
 
-    # ---------------------------------------------------------------- looks
+    # --------------------------------------------------------- observations
 
     def getRAMSize(self) -> int:
         return 128
 
     def getRAM(self, buffer: Any = ...) -> Pixels | None:
-        """The machine's 128 bytes of RAM, in a new array, or written into buffer."""
+        """Returns the machine's 128 bytes of RAM, in a new array or in buffer."""
         out, console = array("getRAM", buffer, (128,)), self._console()
         if out.shape != (128,):
             raise wrong("getRAM", "buffer", out.shape, "of shape (128,)")
@@ -382,7 +382,7 @@ class ALEInterface:
         return self._shape
 
     def getScreen(self, buffer: Any = ...) -> Pixels | None:
-        """The image as the TIA's colours, [height, width], new or written into buffer."""
+        """Returns the image as TIA colours, [height, width], in a new array or in buffer."""
         return self._screen("getScreen", buffer, 0)
 
     def getScreenGrayscale(self, buffer: Any = ...) -> Pixels | None:
@@ -403,7 +403,7 @@ class ALEInterface:
         return out if buffer is ... else None
 
     def saveScreenPNG(self, path: str, /) -> None:
-        """Writes the image, each pixel twice as wide as it is high."""
+        """Writes the image as a PNG file, each pixel twice as wide as high."""
         file, image = text("saveScreenPNG", "path", path), np.empty((*self.getScreenDims(), 3), np.uint8)
         self.getScreenRGB(image)
         write_png(file, image.repeat(2, axis=1))
@@ -416,7 +416,7 @@ class ALEInterface:
 
     @staticmethod
     def setLoggerMode(mode: LoggerMode, /) -> None:
-        """Does nothing: nothing is ever printed."""
+        """Does nothing, because nothing is printed."""
         if not isinstance(mode, LoggerMode):
             raise wrong("setLoggerMode", "mode", mode, "a LoggerMode")
 
@@ -430,11 +430,11 @@ class ALEInterface:
         return state
 
     def cloneSystemState(self) -> ALEState:
-        """cloneState with the generator of sticky actions."""
+        """cloneState including the random generator of sticky actions."""
         return self.cloneState(True)
 
     def restoreState(self, state: ALEState, /) -> None:
-        """Goes on from a state of a console with the same cartridge. Settings are not part of it."""
+        """Continues from a state of a console with the same cartridge. A state has no settings."""
         if not isinstance(state, ALEState):
             raise wrong("restoreState", "state", state, "an ALEState")
         self._console()
@@ -451,28 +451,28 @@ class ALEInterface:
 
 
 class roms:
-    """Where the ROM files are, as ale_py.roms has it."""
+    """Paths of ROM files, with the interface of ale_py.roms."""
 
     @staticmethod
     def get_rom_path(name: str) -> Path:
-        """The file of a game, such as "space_invaders", with the bytes that it must have."""
+        """The ROM file of a game, such as "space_invaders"; the MD5 of its bytes is checked."""
         for folder in _folders():
             path = folder / f"{name}.bin"
             if path.is_file() and ALEInterface.isSupportedROM(path) == name:
                 return path
-        # Refused with what is missing, or with which name was meant.
+        # The library's error names the missing file or a similar game.
         game = _lib.encode(text("get_rom_path", "name", name))
         _lib.new_handle("paceline_console_free", _lib.lib().paceline_console_new, None, game, 0, 0, 0.0, 1).close()
-        raise FileNotFoundError(f"{name}.bin came and went while it was searched for")
+        raise FileNotFoundError(f"{name}.bin: changed during the search, must stay in its folder")
 
     @staticmethod
     def get_all_rom_ids() -> list[str]:
-        """The ids of the games whose files are there and can be played, in order."""
+        """The sorted ids of the games whose ROM files were found and can be played."""
         paths = {path for folder in _folders() for path in folder.glob("*.bin") if path.is_file()}
         return sorted({path.stem for path in paths if ALEInterface.isSupportedROM(path) == path.stem})
 
 
 def _folders() -> list[Path]:
-    """Where ROM files are searched for, in order."""
+    """The folders with ROM files, in the order of the search."""
     named = [Path(os.environ[name]) for name in ("PACELINE_ROMS_DIR", "ALE_ROMS_DIR") if os.environ.get(name)]
     return named + _lib.rom_folders()

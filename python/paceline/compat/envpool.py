@@ -1,4 +1,4 @@
-"""For scripts that were written for EnvPool: its calls, stepped by this library.
+"""EnvPool's interface for the library's environments.
 
     import paceline.envpool as envpool
 
@@ -8,21 +8,20 @@
         obs, rewards, terminated, truncated, info = envs.recv()
         envs.send(policy(obs), info["env_id"])
 
-Task ids, keywords, defaults, shapes, dtypes and infos are those of EnvPool 1.2; an episode
-that has ended begins again with the next action, which is not played. What differs:
+Task ids, keywords, defaults, shapes, dtypes and infos are those of EnvPool 1.2. After the end of an
+episode the next action begins a new episode and is itself ignored. Differences to EnvPool:
 
-    - dm_env's interface, xla(), use_inter_area_resize=False and windows (render_mode="human")
-      are not there: asking for them is an error. Of EnvPool's environments the Atari games
-      and CartPole-v1, Acrobot-v1 and MountainCar-v0 are.
+    - dm_env's interface, xla(), use_inter_area_resize=False and windows (render_mode="human") raise
+      ConfigError. The environments are the Atari games, CartPole-v1, Acrobot-v1 and MountainCar-v0.
     - An episode that terminates in its last allowed step is terminated, not truncated.
     - max_episode_steps of CartPole, Acrobot and MountainCar can be lowered, not raised.
-    - A stack has zeros before the first observation of an episode, not copies of it.
-    - step in part of the environments needs batch_size: where recv returns all of them,
-      env_id must name all.
-    - The same seed starts other episodes. num_threads=0 is one for each core.
-    - Without env_id, send is for the environments of the last recv. A recv that would wait
-      for ever, because too few are under way, is an error.
-    - In colour, the two frames that are one image are joined plane by plane.
+    - A frame stack has zeros before the first observation of an episode, not copies of it.
+    - A step of some environments needs batch_size. If recv returns all environments, env_id must
+      name all of them.
+    - The same seed gives other episodes. num_threads=0 is one thread for each core.
+    - Without env_id, send is for the environments of the last recv. If too few environments are
+      under way, recv raises an error instead of waiting for ever.
+    - In colour, the maximum of the last two frames is taken for each colour plane.
     - config has neither base_path nor task.
 """
 
@@ -54,31 +53,31 @@ _ATARI = {
     "full_action_space": False, "repeat_action_probability": 0.0, "use_inter_area_resize": True, "gray_scale": True,
 }  # fmt: skip
 _OURS = {"frame_skip": "frameskip", "reward_clip": "reward_clipping", "gray_scale": "grayscale"}
-# zero_discount_on_life_loss changes what dm_env alone returns.
+# zero_discount_on_life_loss changes results of dm_env only.
 _NOT_OURS = ("noop_max", "zero_discount_on_life_loss", "use_inter_area_resize")
 _TYPES = ("gymnasium", "gym")
 _MOST_ENVS = 65536
-_SEED_IGNORED = "seed: ignored, as in EnvPool: it is an argument of make"
-# What the next row of an environment is: the first of a game that this module begins or that
-# the library begins, the first after a life, or a step of the game.
+_SEED_IGNORED = "seed: ignored, as in EnvPool: pass it to make"
+# The kind of an environment's next row: the first row of a game that this module begins or that the
+# library begins, the first row after a lost life, or a step of the game.
 _BEGIN, _AGAIN, _LIFE, _STEP = range(4)
 Results = tuple[Array, Array, Array, Array, Infos]
 
 
 def list_all_envs() -> list[str]:
-    """The task ids that make knows."""
+    """The task ids of make."""
     return [f"{game}-v5" for game in registration.ATARI] + list(_CLASSIC)
 
 
 def make(task_id: str, env_type: str, **kwargs: Any) -> EnvPool:
-    """A pool of environments; "gymnasium" and "gym" are the same."""
+    """Makes a pool of environments. env_type: "gymnasium" or "gym", with the same meaning."""
     if env_type not in _TYPES:
         raise ConfigError(f"env_type: {env_type!r}, must be {' or '.join(map(repr, _TYPES))}")
     return EnvPool(task_id, **kwargs)
 
 
 def make_gymnasium(task_id: str, **kwargs: Any) -> EnvPool:
-    """make(task_id, "gymnasium")."""
+    """Does make(task_id, "gymnasium")."""
     return EnvPool(task_id, **kwargs)
 
 
@@ -86,12 +85,12 @@ make_gym = make_gymnasium
 
 
 def make_dm(task_id: str, **kwargs: Any) -> NoReturn:
-    """Refused: there is no dm_env interface."""
+    """Raises ConfigError, because there is no dm_env interface."""
     raise ConfigError(f"env_type: 'dm', must be {' or '.join(map(repr, _TYPES))}")
 
 
 def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
-    """What make with the same arguments would have as its spec."""
+    """The spec of make with the same arguments."""
     config, _ = _settings(task_id, kwargs)
     pool = EnvPool(task_id, **{**kwargs, "num_envs": 1, "batch_size": 1, "seed": 0})
     pool.close()
@@ -99,7 +98,7 @@ def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
 
 
 class EnvSpec:
-    """config: all settings, a named tuple; the spaces of one environment; reward_threshold or None."""
+    """The settings (config, a named tuple), the spaces of one environment, and reward_threshold or None."""
 
     def __init__(self, id: str, config: Infos, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         self.id = id
@@ -125,7 +124,7 @@ def _settings(task_id: str, given: Infos) -> tuple[Infos, Infos]:
     }  # fmt: skip
     for name, value in given.items():
         if name not in config or name == "env_seed":
-            raise ConfigError(f"{name}: {task_id} has no such keyword, must be one of {', '.join(sorted(config))}")
+            raise ConfigError(f"{name}: no keyword of {task_id}, must be one of {', '.join(sorted(config))}")
         config[name] = value
     n = whole("num_envs", config["num_envs"], 1, _MOST_ENVS)
     config["batch_size"] = n if config["batch_size"] is None else whole("batch_size", config["batch_size"], 0, n) or n
@@ -141,19 +140,22 @@ def _settings(task_id: str, given: Infos) -> tuple[Infos, Infos]:
     ours = {name: config[name] for name in ("num_envs", "batch_size", "num_threads", "thread_affinity_offset")}
     if atari:
         if config["use_inter_area_resize"] is not True:
-            raise ConfigError("use_inter_area_resize: must be True, images are reduced by the mean of areas only")
+            raise ConfigError("use_inter_area_resize: False, must be True: images are reduced by the mean of areas only")
         ours |= {_OURS.get(name, name): config[name] for name in _ATARI if name not in _NOT_OURS}
-        # EnvPool's numbers of frames before an episode begin with 1 and end with noop_max.
+        # EnvPool draws 1 to noop_max NOOP frames.
         noops = whole("noop_max", config["noop_max"], 0, 9_999)
         ours |= {"noop_min": min(noops, 1), "noop_max": noops + 1 if noops else 0}
-        # The steps are counted here, without the frames before an episode.
+        # This module counts the steps, without the frames before an episode.
         ours |= {"ram_info": True, "max_num_frames_per_episode": 0}
     return config, ours
 
 
 class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Array, Array]):  # type: ignore[misc]
-    """What make returns. As in EnvPool, observation_space and action_space are those of one
-    environment; the number of rows is batch_size, after a reset of some that of the some."""
+    """The pool that make returns.
+
+    As in EnvPool, observation_space and action_space are the spaces of one environment. Calls
+    return batch_size rows; a reset of some environments returns one row for each of them.
+    """
 
     def __init__(self, task_id: str, *, render_mode: str | None = None, render_env_id: int = 0, **config: Any) -> None:
         self._config, keywords = _settings(task_id, config)
@@ -164,7 +166,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": autoreset_metadata("next_step")}
         space = self._envs.single_observation_space
         self._colour = len(space.shape) == 4
-        if self._colour:  # a frame after the other, each of three planes
+        if self._colour:  # the frames of a stack one after another, each with three planes
             stack, height, width, planes = space.shape
             space = spaces.Box(0, 255, (stack * planes, height, width), np.uint8)
         self.observation_space = self.single_observation_space = space
@@ -179,7 +181,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         self._unseeded = np.ones(self.num_envs, bool)
         self._next = np.full(self.num_envs, _BEGIN, np.int8)
         self._elapsed = np.zeros(self.num_envs, np.int32)
-        self._sent: list[Array] = []  # since the last recv, whose rows come in this order if it returns all
+        self._sent: list[Array] = []  # env_ids sent since the last recv: the order of its rows if it returns all
         self._last: Array = self.all_env_ids
 
     @property
@@ -198,10 +200,10 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
     # ------------------------------------------------------------- episodes
 
     def reset(self, env_id: Any = None, *, seed: Any = None, options: Infos | None = None) -> tuple[Array, Infos]:
-        """Begins a game in the environments env_id, or those of options["reset_mask"], or all.
+        """Begins a game in the environments env_id, or in those of options["reset_mask"], or in all.
 
-        Returns (obs, info) of these, or in an async pool of the first batch_size. What is under
-        way when all are reset is forgotten. seed is not looked at: make has taken one.
+        Returns (obs, info) of these environments, or in an async pool of the first batch_size. A
+        reset of all drops the results under way. seed is ignored; make takes it.
         """
         if seed is not None:
             notice(_SEED_IGNORED)
@@ -223,7 +225,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         return obs, info
 
     def async_reset(self) -> None:
-        """Begins a game in all environments; recv returns what they begin with."""
+        """Begins a game in all environments; recv returns the first observations."""
         self._envs.drain()
         self._sent = [self.all_env_ids]
         self._start(self.all_env_ids)
@@ -233,7 +235,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         self._envs.async_reset(seed=seeds, options={"reset_mask": mask})
 
     def _begin(self, ids: Array) -> tuple[list[int | None] | None, Array]:
-        """(seeds of those that never had one, mask)."""
+        """(seeds of the environments that were never seeded, the mask of ids)."""
         mask = np.zeros(self.num_envs, bool)
         mask[ids] = True
         new = mask & self._unseeded
@@ -244,7 +246,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
     # ----------------------------------------------------------------- steps
 
     def step(self, action: Any, env_id: Any = None) -> Results:  # type: ignore[override]
-        """send, then recv."""
+        """Does send and recv."""
         if isinstance(action, dict):
             action, env_id = action["action"], action.get("env_id", env_id)
         if self.is_async or env_id is not None or self._sent or _BEGIN in self._next:
@@ -256,8 +258,10 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         return self._answer(self.all_env_ids, self._envs.step(action))
 
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Hands out actions, for the environments env_id or those of the last recv, and does not
-        wait. A dict has both, as "action" and "env_id"."""
+        """Starts a step of the environments env_id, or those of the last recv, and does not wait.
+
+        action may be a dict with "action" and "env_id".
+        """
         if isinstance(action, dict):
             action, env_id = action["action"], action.get("env_id", env_id)
         ids, actions = self._ids(env_id, self._last), np.asarray(action)
@@ -271,8 +275,11 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         self._sent.append(ids)
 
     def recv(self, reset: bool = False, return_info: bool = True) -> Any:
-        """The first batch_size environments that are done: (obs, rewards, terminated, truncated,
-        info), with reset (obs, info). return_info is not looked at, as in EnvPool."""
+        """Waits until batch_size environments have finished.
+
+        Returns (obs, rewards, terminated, truncated, info), or (obs, info) with reset=True.
+        return_info is ignored, as in EnvPool.
+        """
         rows = self._envs.recv()
         ids: Array = rows[4]["env_id"]
         order, self._sent = self._sent, []
@@ -294,7 +301,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         return ids.astype(np.int32)
 
     def _answer(self, ids: Array, rows: tuple[Any, ...]) -> Results:
-        """EnvPool's rows for those of the library, whose Atari games have no limit of steps."""
+        """Converts the library's rows to EnvPool's, and truncates Atari games at the limit of steps."""
         obs, rewards, terminated, truncated, infos = rows
         was, elapsed = self._next[ids], self._elapsed[ids]
         elapsed[was == _STEP] += 1
@@ -318,21 +325,23 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
     # -------------------------------------------------------------- the rest
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> Array:  # type: ignore[override]
-        """Images of the environments env_ids (a number or a row of them; None: render_env_id's),
-        uint8 [n, height, width, 3]. There are no cameras to choose from."""
+        """Images of some environments, uint8 [n, height, width, 3].
+
+        env_ids: a number or a row of numbers; None: render_env_id. camera_id is ignored.
+        """
         if self.render_mode is None:
             raise ConfigError("render_mode: None, must be 'rgb_array' for render")
         ids = self._ids(np.atleast_1d(self._render_env_id if env_ids is None else env_ids), self.all_env_ids)
         return np.stack([self._envs.image(i) for i in ids.tolist()])
 
     def seed(self, seed: Any = None) -> None:
-        """Not looked at, as in EnvPool: make has taken one."""
+        """Ignored, as in EnvPool; make takes the seed."""
         notice(_SEED_IGNORED)
 
     def xla(self) -> None:
-        """Refused."""
-        raise ConfigError("xla: not there, must be replaced by send and recv")
+        """Raises ConfigError, because there is no XLA interface."""
+        raise ConfigError("xla: not supported, must be replaced by send and recv")
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Waits for what is under way and frees the environments."""
+        """Waits for the steps under way and frees the environments."""
         self._envs.close()

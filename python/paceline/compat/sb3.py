@@ -1,4 +1,4 @@
-"""Vector environments as stable-baselines3's VecEnv, for its own algorithms.
+"""Vector environments with stable-baselines3's VecEnv interface, for its algorithms.
 
     import paceline
     from stable_baselines3 import PPO
@@ -6,11 +6,11 @@
     envs = paceline.sb3.VecEnv("Pong", num_envs=8, seed=1)
     PPO("CnnPolicy", envs).learn(1_000_000)
 
-What comes back is what SB3's DummyVecEnv of Monitors returns: terminal_observation,
-TimeLimit.truncated, and where an episode ends {"r", "l", "t"} as "episode". There is no
-need of a Monitor or VecMonitor, and SB3 learns that (env_is_wrapped). In Atari games these
-episodes are whole games with their whole rewards, as papers report them, also where lives
-are episodes or rewards are clipped.
+Results are those of SB3's DummyVecEnv of Monitors: infos have terminal_observation,
+TimeLimit.truncated and, at the end of an episode, {"r", "l", "t"} as "episode". A Monitor or
+VecMonitor is not needed, which env_is_wrapped reports to SB3. In Atari games "episode" is a whole
+game with unclipped rewards, as papers report it, also if a lost life ends an episode or rewards are
+clipped.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from ..spaces import Array, Infos
 
 __all__ = ["VecEnv"]
 
-# What Gymnasium calls a single environment's is SB3's without the word.
+# Gymnasium's single_observation_space and single_action_space are SB3's observation_space and
+# action_space.
 _NAMES = {"observation_space": "single_observation_space", "action_space": "single_action_space"}
-# What of the library's vectors takes the number of an environment.
+# Methods of the library's vectors that take the index of an environment.
 _METHODS = ("clone_state", "restore_state")
 Results = tuple[Any, Array, Array, list[Infos]]
 
@@ -46,16 +47,16 @@ Results = tuple[Any, Array, Array, list[Infos]]
 class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
     """num_envs environments for SB3.
 
-    env: what make_vec makes environments of, with its keywords; or a vector that it has made,
-        which must be of autoreset mode "same_step" and return all environments at once.
-    seed: of the first reset; reset by reset they go on along their random numbers.
+    env: the argument id of make_vec, with its keywords; or a vector of make_vec with autoreset mode
+        "same_step" that returns all environments at once.
+    seed: the seed of the first reset. Later resets continue the environments' random numbers.
     """
 
     def __init__(self, env: Any, num_envs: int | None = None, *, seed: int | None = None, **keywords: Any) -> None:
         if isinstance(env, gymnasium.vector.VectorEnv):
             if num_envs is not None or keywords:
                 name = "num_envs" if num_envs is not None else next(iter(keywords))
-                raise ConfigError(f"{name}: given with environments that are made already, must be left out")
+                raise ConfigError(f"{name}: must be left out with environments that are made already")
             mode = autoreset_name(env.metadata.get("autoreset_mode"))
             if mode != "same_step":
                 raise ConfigError(f"autoreset_mode: {mode!r}, must be 'same_step' for stable-baselines3")
@@ -67,14 +68,14 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
             copy = keywords.get("copy", True)
             for name in ("autoreset_mode", "batch_size"):
                 if name in keywords:
-                    raise ConfigError(f"{name}: {keywords[name]!r}, must be left out: stable-baselines3 knows only one")
+                    raise ConfigError(f"{name}: {keywords[name]!r}, must be left out: stable-baselines3 allows only one value")
         if not copy:
             raise ConfigError("copy: False, must be True: stable-baselines3 reads observations after the next step")
         self.envs: Any = env
         if not isinstance(env, gymnasium.vector.VectorEnv):
             self.envs = make_vec(env, 1 if num_envs is None else num_envs, autoreset_mode="same_step", **keywords)
         self._workers = isinstance(self.envs, workers.WorkerVecEnv)
-        self._asynchronous = self._workers or isinstance(self.envs, vec_env.VecEnv)  # what has send and recv of our kind
+        self._asynchronous = self._workers or isinstance(self.envs, vec_env.VecEnv)  # whether envs has send and recv
         self._actions: Any = None
         super().__init__(self.envs.num_envs, self.envs.single_observation_space, self.envs.single_action_space)
         self.metadata = dict(self.envs.metadata)
@@ -87,8 +88,10 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
     # ------------------------------------------------------------- episodes
 
     def reset(self) -> Any:
-        """Begins an episode everywhere, with what seed and set_options have left for it; a step
-        that is under way is forgotten."""
+        """Begins an episode in every environment with the arguments of seed and set_options.
+
+        The results of a step under way are dropped.
+        """
         seeds, options = self._seeds, self._options
         self._reset_seeds()
         self._reset_options()
@@ -96,7 +99,7 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
             raise ConfigError("options: differ, must be the same for all environments")
         if "reset_mask" in options[0]:
             raise ConfigError("options: 'reset_mask', must not be there: SB3 resets all environments at once")
-        obs, infos = self.envs.reset(seed=seeds[0], options=options[0] or None)  # the others' follow, as in SB3
+        obs, infos = self.envs.reset(seed=seeds[0], options=options[0] or None)  # the other environments get the following seeds, as in SB3
         self.reset_infos = _infos.split(infos, self.num_envs)
         self._forget()
         return obs
@@ -105,7 +108,7 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         self._returns, self._lengths = [0.0] * self.num_envs, [0] * self.num_envs
 
     def step_async(self, actions: Any) -> None:
-        """Starts a step; the environments move on while the caller does something else."""
+        """Starts a step, which runs concurrently with the caller."""
         if self._asynchronous:
             self.envs.send(np.asarray(actions))
         else:
@@ -116,13 +119,13 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         return self._answer(*(self.envs.recv() if self._asynchronous else self.envs.step(self._actions)))
 
     def step(self, actions: Any) -> Results:
-        """Both at once, which is faster where environments take microseconds."""
+        """Does step_async and step_wait in one call, which is faster for steps of microseconds."""
         return self._answer(*self.envs.step(np.asarray(actions)))
 
     def _answer(self, obs: Any, rewards: Array, terminated: Array, truncated: Array, infos: Infos) -> Results:
         dones = terminated | truncated
         last_obs, last_infos = infos.pop("final_obs", None), infos.pop("final_info", {})
-        # An episode may be over for the learner (a lost life) without a reset.
+        # done may be true without a reset, at a lost life.
         again = dones & infos.pop("_final_obs", last_obs is not None)
         for name in ("_final_info", "env_id", "_env_id"):
             infos.pop(name, None)
@@ -144,10 +147,10 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
                 self._returns[i], self._lengths[i] = 0.0, 0
         return obs, rewards.astype(np.float32), dones, each
 
-    # ------------------------------------------------ the environments' own
+    # ------------------------------------------------- single environments
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The attribute of each environment; those of the library's have their vector's in common."""
+        """The attribute of each environment; built-in environments share their vector's attributes."""
         chosen = self._get_indices(indices)
         if self._workers:
             values = self._ask(self.envs.get_attr, attr_name)
@@ -156,9 +159,9 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         return [value for _ in chosen]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Sets an attribute of environments in Python; the library's have none to set."""
+        """Sets an attribute of Python environments; built-in environments have none to set."""
         if not self._workers:
-            raise AttributeError(f"environments of the library's have no attribute {attr_name!r} to set")
+            raise AttributeError(f"built-in environments have no attribute {attr_name!r} to set")
         values = [value] * self.num_envs
         if indices is not None:
             values = self.get_attr(attr_name)
@@ -167,48 +170,47 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         self._ask(self.envs.set_attr, attr_name, values)
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
-        """Calls a method of each environment; those of the library's have clone_state,
-        restore_state and render, those in Python all of theirs."""
+        """Calls a method of each environment. Built-in environments have clone_state, restore_state and render."""
         if self._workers:
             if here := self.envs.envs:
                 return [here[i].get_wrapper_attr(method_name)(*method_args, **method_kwargs) for i in self._get_indices(indices)]
             if indices is not None and list(self._get_indices(indices)) != list(range(self.num_envs)):
-                raise ConfigError(f"indices: {indices!r}, must be None: all worker processes are asked at once")
+                raise ConfigError(f"indices: {indices!r}, must be None: the call goes to all worker processes")
             return list(self._ask(self.envs.call, method_name, *method_args, **method_kwargs))
         chosen = list(self._get_indices(indices))
         if method_name == "render":
             images = self.get_images()
             return [images[i] for i in chosen]
         if method_name not in _METHODS:
-            raise AttributeError(f"environments of the library's have no method {method_name!r}")
+            raise AttributeError(f"built-in environments have no method {method_name!r}")
         return [getattr(self.envs, method_name)(*method_args, env_id=i, **method_kwargs) for i in chosen]
 
     def _ask(self, ask: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return ask(*args, **kwargs)
         except CallbackError as err:
-            if ": AttributeError: " in str(err):  # what SB3 takes for "it has none"
+            if ": AttributeError: " in str(err):  # SB3 expects AttributeError for a missing method
                 raise AttributeError(str(err)) from err
             raise
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """Only as it were in a Monitor: "episode" is in the infos."""
+        """True for Monitor, because infos have "episode"; else False."""
         return [issubclass(Monitor, wrapper_class) for _ in self._get_indices(indices)]
 
     def get_images(self) -> list[Any]:
-        """An image of each environment, or None with a render_mode other than "rgb_array"."""
+        """An image of each environment, or None if render_mode is not "rgb_array"."""
         return list(self.envs.render()) if self.render_mode == "rgb_array" else [None] * self.num_envs
 
     def close(self) -> None:
-        """Closes the environments; twice is fine."""
+        """Closes the environments. A second call does nothing."""
         self.envs.close()
 
 
 def given(source: Source) -> Any:
-    """A model's own Gymnasium environments as a VecEnv. Where it is stepped, the model's next learn begins new episodes."""
+    """A model's own Gymnasium environments as a VecEnv. After its steps the model's next learn begins new episodes."""
     if isinstance(source.env, gymnasium.vector.VectorEnv):
         if source.autoreset != "same_step" or autoreset_name(source.env.metadata.get("autoreset_mode")) != "same_step":
-            return source.env  # stable-baselines3 has no such environments
+            return source.env  # stable-baselines3 does not support these environments
         return _watched(VecEnv, source)(source.env)
     env = source.env
     wrapped = env
@@ -218,7 +220,7 @@ def given(source: Source) -> Any:
 
 
 def _watched(base: type[Any], source: Source) -> type[Any]:
-    """base, whose reset and step end the episodes of source."""
+    """A subclass of base whose reset and step end the episodes of source."""
 
     class Watched(base):  # type: ignore[misc]
         def reset(self) -> Any:

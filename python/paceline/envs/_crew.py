@@ -1,15 +1,13 @@
-"""The environments of a vector at work: in this process (Local), or in others (Processes, the parent side of _worker.py).
+"""The environments of a vector: in this process (Local), or in worker processes (Processes, the parent of _worker.py).
 
-    crew.send([(worker, environments, message), ...])    off they go
-    crew.take_in()                                       waits for something to come back
+    crew.send([(worker, environments, message), ...])    starts the work
+    crew.receive()                                       waits until a worker answers
 
-An environment that is back is in crew.done, in the order in which they came;
-what it brought is in notes, observations and failures, until the owner of the
-crew takes it out. A process that dies brings its environments back as failures,
-and all of them are in broken, until it is started again.
+A finished environment is in crew.done, in the order of completion. Its results are in notes,
+observations and failures until the crew's owner removes them. If a process dies, all of its
+environments are reported as failures and stay in broken until the process is started again.
 
-No message is left half sent or half received: an exception that
-interrupts a message (Ctrl-C) ends that process.
+A message is sent or received whole: an exception during a message (Ctrl-C) ends that process.
 """
 
 from __future__ import annotations
@@ -36,17 +34,17 @@ from ._worker import Failure, Job, Made, Stepper
 
 Message = tuple["Worker", list[int], Any]
 
-# How often a silent process is asked whether it lives, in milliseconds: the end of a
-# pipe shows it at once, unless a process that the environment started keeps the pipe open.
+# Milliseconds between checks whether a silent process is alive. The end of its pipe shows its death
+# at once, unless a process that the environment started holds the pipe open.
 _LOOK = 1000
-# Bytes that may be unread in a worker's pipe. Below what Linux buffers (208 kB), so that
-# send never waits for a worker that waits for us to read.
+# Bytes that may be unread in a worker's pipe. It is below Linux's buffer (208 kB), so that send
+# never waits for a worker that itself waits for the parent to read.
 _UNREAD = 1 << 17
 _PER_MESSAGE = 1 << 10
 
 
 def error(failures: Iterable[Failure], results: Any = None) -> CallbackError:
-    """The exception for environments that failed together. See WorkerVecEnv."""
+    """The exception for the environments that failed in one call. See workers."""
     ordered = sorted(failures, key=lambda failure: failure.environment)
     first = ordered[0]
     err = CallbackError(f"environment {first.environment}: {first.text}")
@@ -59,21 +57,21 @@ def error(failures: Iterable[Failure], results: Any = None) -> CallbackError:
 
 
 class Worker:
-    """Those of the environments that one process steps, or that are stepped here."""
+    """The environments of one process, and the process, if there is one."""
 
     def __init__(self, indices: list[int], functions: bytes = b"") -> None:
         self.indices, self.functions = indices, functions
         self.process: Any = None
         self.conn: Any = None
         self.fd = -1
-        # Why there is no process.
+        # The reason why there is no process; "" while it runs.
         self.dead: str | None = None
         self.under_way: set[int] = set()
         self.unread = 0
 
 
 def _pickled(name: str, value: Any) -> bytes:
-    """The value as bytes for a process; name is what the error calls it."""
+    """The pickled value for a process. name: the argument's name in an error message."""
     try:
         return _spawn.pickled(value)
     except Exception as err:
@@ -81,7 +79,7 @@ def _pickled(name: str, value: Any) -> bytes:
 
 
 class Crew:
-    """A vector's environments at work. What is sent to them, and what they bring."""
+    """The environments of a vector, the messages to them and their results."""
 
     table: Table
     metadata: Infos
@@ -97,27 +95,27 @@ class Crew:
         self.notes: dict[int, list[Any]] = {}
         self.observations: dict[int, Any] = {}
         self.failures: dict[int, Failure] = {}
-        # Environments that nothing but a reset can help.
+        # Environments that must be reset.
         self.broken: dict[int, Failure] = {}
 
     def message(self, worker: Worker, indices: list[int], verb: str, name: str = "", *payload: Any) -> Message:
-        """What asks a worker to do something with its environments of these numbers. name: what an error calls the payload."""
+        """The message that asks a worker for an action (verb) in some of its environments. name: the payload's name in errors."""
         raise NotImplementedError
 
     def read(self, note: Any) -> Any:
-        """What a note or an observation says."""
+        """The value of a note or an observation."""
         raise NotImplementedError
 
     def send(self, messages: list[Message]) -> None:
-        """Sends environments off, none of which may be under way."""
+        """Starts the work of environments, none of which may be under way."""
         raise NotImplementedError
 
-    def take_in(self) -> None:
-        """Waits until a worker says something, or dies; some environment must be under way."""
+    def receive(self) -> None:
+        """Waits until a worker answers or dies. At least one environment must be under way."""
         raise NotImplementedError
 
     def restart(self, workers: list[Worker]) -> None:
-        """New processes in place of dead ones. Their environments stay broken, until each is reset."""
+        """Replaces dead processes. Each of their environments stays broken until its reset."""
         raise NotImplementedError
 
     def stop(self, timeout: float = 5.0) -> None:
@@ -125,13 +123,13 @@ class Crew:
         raise NotImplementedError
 
     def wait(self, indices: Iterable[int]) -> None:
-        """Until none of them is under way."""
+        """Waits until none of the environments is under way."""
         for i in indices:
             while i in self.owner[i].under_way:
-                self.take_in()
+                self.receive()
 
     def forget(self, indices: Iterable[int]) -> dict[int, Failure]:
-        """Drops what environments that are not under way brought; returns their failures."""
+        """Drops the results of finished environments; returns their failures."""
         gone = set(indices)
         self.done = collections.deque(i for i in self.done if i not in gone)
         for i in gone:
@@ -141,11 +139,11 @@ class Crew:
 
     @property
     def expected(self) -> int:
-        """How many environments are under way, or back and not taken out."""
+        """The number of environments that are under way or whose results have not been removed."""
         return len(self.done) + sum(len(worker.under_way) for worker in self.workers)
 
     def _described(self, made: list[Made]) -> None:
-        """Takes over what the environments are, which must be the same for all."""
+        """Keeps the environments' spaces; raises ConfigError if they differ."""
         self.metadata, self.render_mode, kinds = made[0]
         _, self.observation_space, self.action_space = kinds[0]
         self._check(made)
@@ -159,7 +157,7 @@ class Crew:
 
 
 class Local(Crew):
-    """Environments in the caller's process: send steps them, one after another, before it returns."""
+    """Environments in the caller's process: send steps them one after another before it returns."""
 
     def __init__(self, functions: list[Callable[[], Any]], autoreset: str) -> None:
         super().__init__([Worker(list(range(len(functions))))])
@@ -173,7 +171,7 @@ class Local(Crew):
             self._described([self._stepper.describe()])
             for i, env in enumerate(self.envs):
                 if (k := next(k for k, other in enumerate(self.envs) if other is env)) != i:
-                    raise ConfigError(f"env: environments {k} and {i} are one object, must be made anew by each call of the function")
+                    raise ConfigError(f"env: environments {k} and {i} are the same object, must be a new one from each call")
         except BaseException:
             self.stop()
             raise
@@ -197,7 +195,7 @@ class Local(Crew):
                     self._stepper.act(verb, k, i, arguments)
                 except Exception as err:
                     self.failures[i] = Failure.of(i, err)._replace(cause=err)
-                except BaseException as err:  # Ctrl-C, which is the caller's
+                except BaseException as err:  # Ctrl-C goes to the caller
                     stopped = {j: Failure(j, f"was stopped by {type(err).__name__}", "") for j in indices[k:]}
                     self.failures.update(stopped)
                     self.broken.update(stopped)
@@ -213,7 +211,7 @@ class Local(Crew):
 
 
 class _Here(Stepper):
-    """The Stepper of a Local, whose notes go there at once."""
+    """The Stepper of a Local; it writes its results directly into the crew."""
 
     def __init__(self, crew: Local, autoreset: str) -> None:
         super().__init__(autoreset)
@@ -225,15 +223,15 @@ class _Here(Stepper):
     def show(self, i: int, obs: Any) -> None:
         self._observations[i] = obs
 
-    def keep(self, obs: Any) -> Any:
+    def copied(self, obs: Any) -> Any:
         return copy.deepcopy(obs)
 
 
 class Processes(Crew):
-    """All the worker processes of a vector of environments, and their memory."""
+    """The worker processes of a vector and the shared memory."""
 
     def __init__(self, functions: list[Callable[[], Any]], workers: int, context: str, autoreset: str, each: bool) -> None:
-        """Starts the processes; each makes its environments. each: as in Job."""
+        """Starts the processes; each makes its environments. each: see Job."""
         n = len(functions)
         bounds = [n * w // workers for w in range(workers + 1)]
         super().__init__([Worker(list(range(a, b)), _pickled("env", functions[a:b])) for a, b in itertools.pairwise(bounds)])
@@ -246,7 +244,7 @@ class Processes(Crew):
         try:
             self._described(self._start(self.workers))
             size = Table(self.num_envs, self.observation_space, self.action_space).size
-            self._fd = os.memfd_create("paceline")  # nothing is left behind, however this process ends
+            self._fd = os.memfd_create("paceline")  # the kernel frees it however this process ends
             os.ftruncate(self._fd, size)
             self.table = Table(self.num_envs, self.observation_space, self.action_space, mmap.mmap(self._fd, size))
             self._put_to_work(self.workers)
@@ -257,7 +255,7 @@ class Processes(Crew):
     # ------------------------------------------------------------- starting
 
     def _start(self, workers: list[Worker]) -> list[Made]:
-        """New processes, up to where they have made their environments."""
+        """Starts processes and waits until they have made their environments."""
         registered = b"" if self._forks else _spawn.registered()
         for worker in workers:
             self._spawn(worker, registered)
@@ -266,7 +264,7 @@ class Processes(Crew):
         failure: Failure | None = None
         while waiting:
             ready = [waiting[conn] for conn in connection.wait(list(waiting), _LOOK / 1000)]
-            for worker in ready or [worker for worker in waiting.values() if not _lives(worker)]:
+            for worker in ready or [worker for worker in waiting.values() if not _is_alive(worker)]:
                 del waiting[worker.conn]
                 first = worker.indices[0]
                 try:
@@ -274,13 +272,13 @@ class Processes(Crew):
                         raise EOFError
                     answer = pickle.loads(worker.conn.recv_bytes())
                 except (EOFError, OSError):
-                    text = f"{_obituary(worker)} before it had made its environments"
+                    text = f"{_exit_text(worker)} before it had made its environments"
                     answer = Failure(first, text + ("" if self._forks else _spawn.hint()), "")
                 if isinstance(answer, Made):
                     made[first] = answer
                 elif failure is None or answer.environment < failure.environment:
                     failure = answer
-            if failure is not None:  # lower numbers may fail too, and the lowest is reported
+            if failure is not None:  # the lowest environment that fails is reported, so wait for the others
                 waiting = {conn: worker for conn, worker in waiting.items() if worker.indices[0] < failure.environment}
         if failure is not None:
             raise error([failure])
@@ -291,8 +289,8 @@ class Processes(Crew):
         _worker.ends.add(conn)
         job = Job(worker.functions, worker.indices[0], self.num_envs, self._autoreset, self._each, registered)
         name = f"paceline-{worker.indices[0]}"
-        # The child is born with SIGINT blocked, and opens it once it ignores it. The tracker
-        # comes first: starting it opens the signal here.
+        # The child starts with SIGINT blocked and unblocks it once it ignores it. The resource
+        # tracker is started before that, because starting it unblocks the signal in this process.
         if not self._forks:
             resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -316,7 +314,7 @@ class Processes(Crew):
                 worker.conn.send_bytes(pickle.dumps(("memory", [], b"")))
                 reduction.send_handle(worker.conn, self._fd, worker.process.pid)
             except OSError:
-                self._bury(worker)
+                self._end_worker(worker)
 
     def restart(self, workers: list[Worker]) -> None:
         try:
@@ -324,7 +322,7 @@ class Processes(Crew):
             self._put_to_work(workers)
         except BaseException:
             for worker in workers:
-                self._bury(worker, "ended when it was started again")
+                self._end_worker(worker, "ended when it was started again")
             raise
 
     # -------------------------------------------------------------- messages
@@ -340,29 +338,29 @@ class Processes(Crew):
         try:
             for worker, indices, message in messages:
                 while worker.under_way and worker.unread + len(message) > _UNREAD:
-                    self.take_in()
+                    self.receive()
                 worker.under_way.update(indices)
                 worker.unread += len(message) + _PER_MESSAGE
                 try:
                     worker.conn.send_bytes(message)
                 except OSError:
-                    self._bury(worker)
+                    self._end_worker(worker)
                 sent += 1
         except BaseException as err:
             for worker, indices, _ in messages[sent:]:
                 worker.under_way.update(indices)
-                self._bury(worker, f"was stopped by {type(err).__name__}")
+                self._end_worker(worker, f"was stopped by {type(err).__name__}")
             raise
 
-    def take_in(self) -> None:
+    def receive(self) -> None:
         events = self._poller.poll(_LOOK)
         if events:
             for fd, _ in events:
                 self._hear(self._by_fd[fd])
             return
         for worker in self.workers:
-            if worker.under_way and not _lives(worker):
-                self._bury(worker)
+            if worker.under_way and not _is_alive(worker):
+                self._end_worker(worker)
 
     def _hear(self, worker: Worker) -> None:
         try:
@@ -376,16 +374,16 @@ class Processes(Crew):
             if not worker.under_way:
                 worker.unread = 0
         except (EOFError, OSError):
-            self._bury(worker)
+            self._end_worker(worker)
         except BaseException as err:
-            self._bury(worker, f"was stopped by {type(err).__name__}")
+            self._end_worker(worker, f"was stopped by {type(err).__name__}")
             raise
 
     # ---------------------------------------------------------------- ending
 
-    def _bury(self, worker: Worker, why: str | None = None) -> None:
-        """Ends a process that died, or that is to die because of why."""
-        # In an order in which it can be interrupted, and done again.
+    def _end_worker(self, worker: Worker, why: str | None = None) -> None:
+        """Ends a process. why: the reason in the error message; None if it died by itself."""
+        # The order makes an interrupted call repeatable.
         if worker.dead is None:
             if self._by_fd.pop(worker.fd, None):
                 self._poller.unregister(worker.fd)
@@ -393,7 +391,7 @@ class Processes(Crew):
             if why is not None:
                 worker.process.kill()
                 worker.process.join()
-            text = _obituary(worker) if why is None else f"its worker process {why}"
+            text = _exit_text(worker) if why is None else f"its worker process {why}"
             self.broken.update((i, Failure(i, text, "")) for i in worker.indices)
             worker.dead = text
             worker.process.close()
@@ -403,7 +401,7 @@ class Processes(Crew):
         worker.under_way.clear()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Ends all processes: by asking, and after timeout seconds without asking."""
+        """Asks all processes to end; terminates those still running after timeout seconds."""
         workers = [worker for worker in self.workers if worker.process is not None and worker.dead is None]
         mine = os.getpid() == self._pid
         for worker in workers:
@@ -412,11 +410,11 @@ class Processes(Crew):
                     worker.conn.send_bytes(pickle.dumps(("close", [], b"")))
             except OSError:
                 pass
-            worker.conn.close()  # a worker that waits for us to read its message waits no longer
+            worker.conn.close()  # wakes a worker that waits for this process to read its message
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        # A copy of this object in a forked child has nothing more to end.
+        # A copy of this object in a forked child then has no process to end.
         deadline = time.monotonic() + timeout
         for worker in workers if mine else ():
             worker.process.join(max(0.0, deadline - time.monotonic()))
@@ -431,12 +429,12 @@ class Processes(Crew):
         self.workers = []
 
 
-def _lives(worker: Worker) -> bool:
-    """Whether something may still come from the worker."""
+def _is_alive(worker: Worker) -> bool:
+    """Whether the worker may still send a message."""
     return worker.process.exitcode is None or (not worker.conn.closed and bool(worker.conn.poll()))
 
 
-def _obituary(worker: Worker) -> str:
+def _exit_text(worker: Worker) -> str:
     worker.process.join(1.0)
     if worker.process.exitcode is None:  # it has closed its end of the pipe
         worker.process.kill()

@@ -1,8 +1,8 @@
-"""What the episodes of environments stepped from Python returned, by the nearest to them that counts it.
+"""The returns and lengths of episodes that Python steps.
 
-Wrappers change rewards, and end episodes where a life is lost. A Monitor inside them says in
-infos["episode"] what the environment itself gave, {"r": return, "l": length}; the library's Atari
-games say it step by step.
+Wrappers change rewards and end episodes at lost lives. A Monitor inside them reports the
+environment's own {"r": return, "l": length} in infos["episode"]. The library's Atari games report
+raw_reward and game_over at every step.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from .vector import Source
 
 Episode = tuple[float, int]
-UNREPORTED = 200  # ends of one environment in a row without a report, after which its Monitor is not waited for any more
+UNREPORTED = 200  # consecutive ends of an environment without a report after which Tally stops waiting for a Monitor
 
 
 def reported(info: Mapping[str, Any]) -> Episode | None:
-    """(return, length) of the episode that ended in this step, where infos["episode"] has it."""
+    """(return, length) of the episode that ended in this step, if infos["episode"] has it, else None."""
     episode = info.get("episode")
     if not isinstance(episode, Mapping) or not {"r", "l"} <= episode.keys():
         return None
     total, length = number(episode["r"]), number(episode["l"])
     if total is None or length is None or not math.isfinite(length):
-        return None  # another thing of that name
+        return None  # not a Monitor's entry
     return float(total), int(length)
 
 
 def success(info: Mapping[str, Any]) -> float | None:
-    """infos["is_success"] of an episode's last step, a truth value or a number, where it is there."""
+    """infos["is_success"] of an episode's last step as a float, or None."""
     return number(info.get("is_success"))
 
 
 class Recent:
-    """What was reported of the latest episodes; the means are NaN before the first."""
+    """The latest reported episodes; the means are NaN before the first one."""
 
     def __init__(self, most: int) -> None:
         self.episodes: deque[Episode] = deque(maxlen=most)
@@ -54,7 +54,7 @@ class Recent:
 
 
 class Tally:
-    """The episodes of a Source while it is played."""
+    """Counts the episodes of a Source during an evaluation."""
 
     def __init__(self, source: Source) -> None:
         n = source.num_envs
@@ -63,11 +63,11 @@ class Tally:
         self._returns, self._lengths = np.zeros(n), np.zeros(n, np.int64)
         self._resetting = np.zeros(n, bool)
         self._unreported = np.zeros(n, np.int64)
-        self._counted = False  # an end that was not reported
-        self.void = False  # what was counted before the latest step were parts of episodes
+        self._counted = False  # whether an end without a report was counted
+        self.void = False  # whether the episodes counted before the latest step were parts of episodes
 
     def step(self) -> list[tuple[int, float, int, float | None]]:
-        """After each step of the source: (environment, return, length, success) of the episodes that are over."""
+        """Call after each step of the source: (environment, return, length, success) of the episodes that ended."""
         rows, over = self._source.rows, list[tuple[int, float, int, float | None]]()
         ended, self.void = rows.ended & ~self._resetting, False
         for i, info in enumerate(self._source.each_info()):
@@ -81,7 +81,8 @@ class Tally:
                 continue
             report = reported(info)
             if report is not None:
-                # The first from where none was known of, another process: ends before it may have been lost lives.
+                # The first report of a Monitor in another process: earlier ends may have been lost
+                # lives.
                 self.void |= not self._known and self._counted
                 self._waits = self._known = True
             elif self._waits and not rows.truncated[i]:
@@ -89,7 +90,7 @@ class Tally:
                 if self._unreported[i] == UNREPORTED:
                     self._waits = False
                     self._returns[i], self._lengths[i] = 0, 0
-                continue  # a lost life, or the like: the episode goes on
+                continue  # such as a lost life: the Monitor's episode continues
             elif game and not truth(info["game_over"]):
                 continue
             over.append((i, *(report or (float(self._returns[i]), int(self._lengths[i]))), success(info)))

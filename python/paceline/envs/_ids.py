@@ -1,8 +1,7 @@
-"""What the name of an environment stands for: one of the library's, or one that Gymnasium makes.
+"""Resolves the name of an environment: a built-in one, or one that Gymnasium makes.
 
-Atari games have many ids, each of which means wrappers or settings of its own. Where one of
-them names an environment to learn in, the library plays the game, and says once with which
-recipe.
+Atari games have many ids, each with other wrappers or settings. If a model learns in one of them,
+the library's own game replaces it, and a warning names the recipe.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 from ..errors import ConfigError, notice
 from . import registration
 
-# (what an id ends with, what it begins with, whose id it is, the keywords that come nearest)
+# (suffix of the id, prefix of the id, the project that uses it, the closest keywords)
 _ATARI: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("NoFrameskip-v4", "", "stable-baselines3's and CleanRL's games", {"recipe": "sb3"}),
     ("-v5", "ALE/", "ale-py's games", {"repeat_action_probability": 0.25}),
@@ -21,31 +20,31 @@ _ATARI: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 
 
 class Meaning(NamedTuple):
-    """name: the library's, or None of one that gymnasium.make makes; env_kwargs: its keywords besides."""
+    """name: the built-in environment, or None if gymnasium.make makes it. env_kwargs: its keywords."""
 
     name: str | None
     env_kwargs: dict[str, Any]
 
 
 def atari(id: str) -> tuple[str, dict[str, Any], str] | None:
-    """(game, keywords, whose id) of another project's id of an Atari game."""
-    for end, begin, whose, keywords in _ATARI:
+    """(game, keywords, project) of another project's id of an Atari game, or None."""
+    for end, begin, project, keywords in _ATARI:
         game = id.removeprefix(begin).removesuffix(end)
         if id == begin + game + end and game in registration.ATARI:
-            return game, keywords, whose
+            return game, keywords, project
     return None
 
 
 def meaning(id: str) -> Meaning:
-    """What an id to learn in stands for; an unknown one is left for the library to refuse."""
+    """The environment that an id stands for. The library refuses an unknown id later."""
     from .vec import library_name
 
     if name := library_name(id):
         return Meaning(name, {})
     if known := atari(id):
-        game, keywords, whose = known
-        said = ", ".join([repr(game), *(f"{name}={value!r}" for name, value in keywords.items())])
-        notice(f"{id!r} is one of {whose}: the library's own, {said}, stands for it")
+        game, keywords, project = known
+        arguments = ", ".join([repr(game), *(f"{name}={value!r}" for name, value in keywords.items())])
+        notice(f"{id!r}: an id of {project}, the library's own {arguments} replaces it")
         return Meaning(game, keywords)
     try:
         return Meaning(None if in_gymnasium(id) else id, {})
@@ -54,8 +53,11 @@ def meaning(id: str) -> Meaning:
 
 
 def resolved(env: Any, num_envs: int | None, env_kwargs: dict[str, Any] | None) -> tuple[Any, Any, dict[str, Any]]:
-    """(environment, what was made for it, keywords): a name becomes one of the library's, with the keywords that it
-    stands for, or what Gymnasium makes of it, which is the caller's to close; anything else stays as it is."""
+    """(environment, Gymnasium environment made here or None, keywords of a built-in environment).
+
+    A name becomes the name of a built-in environment with the keywords of the id, or the
+    environment that Gymnasium makes, which the caller closes. Objects stay as they are.
+    """
     given = env_kwargs or {}
     if not isinstance(env, str):
         return env, None, given
@@ -67,7 +69,7 @@ def resolved(env: Any, num_envs: int | None, env_kwargs: dict[str, Any] | None) 
 
 
 def _made(id: str, num_envs: int | None, env_kwargs: dict[str, Any]) -> Any:
-    """The environment of Gymnasium's that an id names, or a vector of several."""
+    """The Gymnasium environment of an id, or a vector of several."""
     import gymnasium
 
     from .vec import make_vec
@@ -76,12 +78,12 @@ def _made(id: str, num_envs: int | None, env_kwargs: dict[str, Any]) -> Any:
         return make_vec(id, num_envs, autoreset_mode="same_step", **env_kwargs)
     try:
         return gymnasium.make(id, **env_kwargs)
-    except gymnasium.error.Error as err:  # a package that it needs is missing, in most cases
-        raise ConfigError(f"env: {id!r}, an environment of Gymnasium's that cannot be made: {' '.join(str(err).split())}") from err
+    except gymnasium.error.Error as err:  # mostly a missing package
+        raise ConfigError(f"env: {id!r}, Gymnasium cannot make this environment: {' '.join(str(err).split())}") from err
 
 
 def in_gymnasium(id: str) -> bool:
-    """Whether gymnasium.make knows it; refuses another version of one that it knows and the library does not."""
+    """Whether gymnasium.make knows an id; raises ConfigError if it knows only another version of it."""
     from gymnasium.error import DeprecatedEnv, VersionNotFound
 
     from .workers import spec_of

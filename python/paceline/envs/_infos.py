@@ -1,7 +1,8 @@
-"""What environments say in infos, read as far as it can be read: no info ends a run.
+"""Reads infos of any form; infos of an unexpected form are ignored and never end a run.
 
-One environment's infos are a dict. A vector's are Gymnasium's columns with masks ({"speed": [...], "_speed": [...]}),
-columns without masks (as those of ale-py's vector), or one dict for each environment.
+One environment's infos are a dict. A vector's infos are Gymnasium's columns with masks
+({"speed": [...], "_speed": [...]}), columns without masks (ale-py's vector), or one dict for each
+environment.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from ..spaces import Array
 
 
 def of_one(info: object) -> dict[Any, Any]:
-    """One environment's infos; empty where they are no dict."""
+    """One environment's infos; {} if they are no dict."""
     return dict(info) if isinstance(info, Mapping) else {}
 
 
 def as_columns(infos: object, n: int) -> dict[Any, Any]:
-    """A vector's infos as columns with masks, whichever form they have; empty where they have none."""
+    """A vector's infos of any form as columns with masks; {} for an unknown form."""
     if isinstance(infos, Mapping):
         return dict(infos)
     if not isinstance(infos, (list, tuple, np.ndarray)) or len(infos) != n:
@@ -29,7 +30,7 @@ def as_columns(infos: object, n: int) -> dict[Any, Any]:
     for i, info in enumerate(infos):
         for name, value in of_one(info).items():
             if isinstance(name, str) and name[:1] == "_":
-                continue  # it would be a mask
+                continue  # the name would be taken for a mask
             if name not in columns:
                 columns[name], columns[_mask_of(name)] = np.empty(n, object), np.zeros(n, bool)
             columns[name][i], columns[_mask_of(name)][i] = value, True
@@ -37,9 +38,12 @@ def as_columns(infos: object, n: int) -> dict[Any, Any]:
 
 
 def split(infos: object, n: int, outer: Array | None = None) -> list[dict[Any, Any]]:
-    """A vector's infos as a dict for each environment. outer: the mask of columns that have none of their own, such as
-    those in the "episode" of RecordEpisodeStatistics around a vector. A value without an entry for each environment
-    belongs to none of them."""
+    """A vector's infos as a dict for each environment.
+
+    outer: the mask of columns without a mask, such as those in the "episode" of
+    RecordEpisodeStatistics around a vector. A value without an entry for each environment is
+    dropped.
+    """
     each: list[dict[Any, Any]] = [{} for _ in range(n)]
     infos = as_columns(infos, n)
     masks = {_mask_of(name) for name in infos}
@@ -62,7 +66,7 @@ def split(infos: object, n: int, outer: Array | None = None) -> list[dict[Any, A
 
 
 def truth(value: object) -> bool:
-    """Whether a value that means yes or no means yes; what has no truth value does not."""
+    """The truth of a value; False if it has none."""
     try:
         return bool(value)
     except (TypeError, ValueError):
@@ -70,10 +74,10 @@ def truth(value: object) -> bool:
 
 
 def number(value: object) -> float | None:
-    """A single number or truth value as a number; None for everything else."""
+    """A single number or bool as a float; None for any other value."""
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError):  # lists of lists that differ in length
+    except (TypeError, ValueError):  # nested lists of different lengths
         return None
     return None if array.size != 1 or array.dtype.kind not in "biuf" else array.item()
 
@@ -83,7 +87,7 @@ def _mask_of(name: object) -> str:
 
 
 def _mask(given: object, n: int) -> Array | None:
-    """bool [n], or None where it is no mask."""
+    """The mask as bool [n], or None if it is no mask."""
     try:
         mask = np.asarray(given)
     except (TypeError, ValueError):
@@ -92,7 +96,7 @@ def _mask(given: object, n: int) -> Array | None:
 
 
 def _entries(column: object, n: int, mask: Array) -> Any:
-    """A column's entries by environment, or None where it has none."""
+    """A column's entries by environment, or None if it has none."""
     if isinstance(column, Mapping):
         return split(column, n, mask)
     if isinstance(column, np.ndarray):

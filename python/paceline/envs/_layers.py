@@ -1,4 +1,4 @@
-"""What an environment stepped from Python is wrapped in, and which environments are inside it."""
+"""The wrappers of an environment that Python steps, and the environments inside them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ _REPORTING = ("Monitor", "VecMonitor", "RecordEpisodeStatistics")
 
 
 def layers(env: Any) -> Iterator[Any]:
-    """env, what it is a wrapper of, and so on."""
+    """Yields env, then each environment that the previous one wraps."""
     import gymnasium
 
     yield env
     if isinstance(env, (gymnasium.Wrapper, gymnasium.vector.VectorWrapper)):
         yield from layers(env.env)
-    elif (inner := getattr(env, "venv", None)) is not None:  # stable-baselines3's
+    elif (inner := getattr(env, "venv", None)) is not None:  # a wrapper of stable-baselines3
         yield from layers(inner)
 
 
 def normalizers(env: Any) -> list[Any]:
-    """stable-baselines3's VecNormalize among its layers, from the outside in; none of a name."""
+    """The VecNormalize wrappers among env's layers, from the outside in; [] for a name."""
     return [layer for layer in layers(env) if _is(layer, ("VecNormalize",))]
 
 
 def reports(env: Any) -> bool:
-    """Whether infos["episode"] is known to come: from a Monitor or VecMonitor of stable-baselines3's or a
-    RecordEpisodeStatistics of Gymnasium's. Those in other processes are not all seen from here."""
+    """Whether env contains a Monitor, a VecMonitor or a RecordEpisodeStatistics, which report infos["episode"].
+
+    Wrappers in other processes may be missed.
+    """
     inner = env
     for inner in layers(env):
         if _is(inner, _REPORTING) and getattr(inner, "_stats_key", "episode") == "episode":
@@ -47,13 +49,13 @@ def innermost(env: Any) -> list[Any]:
 
 
 def shared(env: Any, other: Any) -> bool:
-    """Whether a step of the one is a step in the other."""
+    """Whether env and other share an environment, so that a step of one is a step of the other."""
     theirs = {id(each) for each in innermost(other)}
     return any(id(each) in theirs for each in innermost(env))
 
 
 def _members(vector: Any) -> list[Any]:
-    """What a vector in this process is made of; [] of anything else."""
+    """The environments of a vector in this process; [] for anything else."""
     import gymnasium
 
     from .vector import is_sb3
@@ -63,5 +65,5 @@ def _members(vector: Any) -> list[Any]:
 
 
 def _is(env: Any, names: tuple[str, ...]) -> bool:
-    """Whether it is of a class of Gymnasium's or stable-baselines3's of one of these names, or derives from it."""
+    """Whether env is an instance of a Gymnasium or stable-baselines3 class with one of these names."""
     return any(cls.__name__ in names and cls.__module__.partition(".")[0] in _PACKAGES for cls in type(env).__mro__)

@@ -1,4 +1,4 @@
-"""The rows of a Source, written from what a loop of the caller's own observes: see Trainer.begin and observe."""
+"""Writes the arguments of Trainer.begin and Trainer.observe into the rows of a Source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .vector import SAME_STEP, Source
 def write_first(source: Source, obs: object, action_masks: object) -> None:
     """Writes the first observations of a run."""
     if source.masked and action_masks is None:
-        raise SpaceError("action_masks: None, must be there: the model was made with action_masks=True")
+        raise SpaceError("action_masks: None, must be given: the model was made with action_masks=True")
     if not source.masked and action_masks is not None:
         raise SpaceError("action_masks: given, must be None: the model was made without action_masks=True")
     if source.masked:
@@ -29,7 +29,7 @@ def write_step(
     source: Source, obs: object, rewards: object, terminated: object, truncated: object, final_obs: Any,
     action_masks: object, final_action_masks: object,
 ) -> None:  # fmt: skip
-    """Writes what the environments answered to the actions."""
+    """Writes the results of a step."""
     rows, n = source.rows, source.num_envs
     columns = {
         "rewards": _column("rewards", rewards, np.float64),
@@ -51,7 +51,7 @@ def write_step(
 
 
 def _write_last(source: Source, terminated: Array, truncated: Array, final_obs: Any) -> None:
-    """Writes the last observations of the episodes that ended; where an episode terminated there may be none."""
+    """Writes the last observations of the episodes that ended; a terminated episode needs none."""
     n, ended = source.num_envs, np.flatnonzero(terminated | truncated).tolist()
     if final_obs is not None and ended:
         entries = -1 if isinstance(final_obs, Mapping) or np.isscalar(final_obs) else len(final_obs)
@@ -62,9 +62,9 @@ def _write_last(source: Source, terminated: Array, truncated: Array, final_obs: 
         if last is not None and last.dtype != object:
             source.rows.final_obs[i] = source.layout.read(last, (), f"final_obs of environment {i}")
         elif truncated[i] and not terminated[i]:
-            raise SpaceError(f"final_obs: none of environment {i}, must be there: its episode was truncated")
+            raise SpaceError(f"final_obs: None for environment {i}, must be an observation: its episode was truncated")
         else:
-            source.rows.final_obs[i] = 0  # not read
+            source.rows.final_obs[i] = 0  # the library does not read it
 
 
 def _write(source: Source, to: Array, values: object, what: str) -> None:
@@ -84,7 +84,7 @@ def _write_masks(source: Source, to: Array, values: object, what: str) -> None:
 
 
 def _array(name: str, values: object) -> Array:
-    """values as an array, where NumPy can make one of numbers."""
+    """values as an array of numbers; raises SpaceError if NumPy cannot make one."""
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
@@ -95,7 +95,7 @@ def _array(name: str, values: object) -> Array:
 
 
 def _column(name: str, values: object, dtype: type[np.generic]) -> Array:
-    """A number of each environment."""
+    """values as an array of one number for each environment."""
     try:
         array = np.asarray(values)
         if array.dtype.kind in "biufO":
@@ -106,7 +106,7 @@ def _column(name: str, values: object, dtype: type[np.generic]) -> Array:
 
 
 def _described(value: object) -> str:
-    """What was given, short enough for a sentence."""
+    """A short description of a value for a message."""
     if isinstance(value, (list, tuple)):
         return f"a {type(value).__name__} of {len(value)}"
     return f"{value!r:.60}" if isinstance(value, (str, int, float, type(None))) else f"a {type(value).__name__}"

@@ -1,11 +1,9 @@
 """Memory for the results of vector environments.
 
-A Block is a batch of rows in one piece of NumPy's memory, which the library's
-threads write and the user sees: nothing is copied on the way. What a step returns
-are views of a Block. A Pool hands out Blocks that nothing refers to any more, so the
-arrays of one step stay as they are for as long as anything refers to them, and
-steps allocate nothing as soon as old results are dropped. Where it cannot be known
-what refers to them (COUNTED), what a step returns are copies.
+A Block is a batch of rows in one NumPy allocation. The library's threads write it, and a step
+returns views of it without a copy. A Pool reuses only Blocks without references, so the arrays of a
+step never change while the user holds them, and steps allocate nothing once old results are
+dropped. If Python cannot count references reliably (COUNTED is false), steps return copies.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from ..spaces import Array, ObsLayout
 
 
 class Column:
-    """What an environment reports beside its observation: a number, or a row of them."""
+    """A column of infos: a number or a row of numbers for each environment."""
 
     def __init__(self, name: str, dtype: str, len: int) -> None:
         self.name, self.dtype = name, np.dtype(dtype)
@@ -29,7 +27,7 @@ class Column:
 
 
 class Block:
-    """num_rows rows and the paceline_rows that points to them; final: with final_obs and final_infos."""
+    """num_rows rows and the paceline_rows that points to them. final: adds final_obs and final_infos."""
 
     def __init__(self, num_rows: int, layout: ObsLayout, columns: list[Column], final: bool) -> None:
         self._divide(num_rows, layout, columns, final)
@@ -46,7 +44,8 @@ class Block:
             parts += [obs, *infos]
         sizes = [int(np.prod(shape)) * dtype.itemsize for shape, dtype in parts]
         offsets = np.cumsum([0] + [-(-size // 64) * 64 for size in sizes])
-        # Everything refers to root, also views of views: NumPy keeps the array that owns the memory.
+        # Every view refers to root, also a view of a view: NumPy's base is the array that owns the
+        # memory.
         self.root = root = np.zeros(int(offsets[-1]), np.uint8)
         views = [root[o : o + s].view(dtype).reshape(shape) for (shape, dtype), s, o in zip(parts, sizes, offsets.tolist())]
         self.obs, self.rewards, flags, self.env_ids = views[:4]
@@ -68,36 +67,38 @@ class Block:
         return rows
 
     def idle(self) -> bool:
-        """Whether nobody but this object refers to the memory."""
+        """Whether only this object refers to the memory."""
         return sys.getrefcount(self.root) == self._idle
 
-    def keep(self, other: Block, rows: Array) -> None:
-        """Takes some rows of another Block."""
+    def copy_rows(self, other: Block, rows: Array) -> None:
+        """Copies some rows of another Block."""
         mine = [self.obs, self.rewards, self.terminated, self.truncated, self.started, *self.infos]
         its = [other.obs, other.rewards, other.terminated, other.truncated, other.started, *other.infos]
         for to, from_ in zip(mine, its):
             to[rows] = from_[rows]
 
 
-# References cannot be counted where threads run without the interpreter's lock, in an interpreter that can turn it off.
+# A free-threaded build has no reliable reference counts while threads run without the GIL.
 COUNTED = "t" not in sys.abiflags
 _MOST_SPARE = 8
 
 
 class Pool:
-    """Blocks of one kind. Without safe they are handed out again whatever refers to them; with it COUNTED must be true.
-    Threads may share a Pool: a Block is in the list or with the one who popped it."""
+    """Blocks of one kind for reuse. Threads may share a Pool: only the thread that pops a Block has it.
+
+    safe: reuses only Blocks without references, which needs COUNTED. Otherwise it reuses any Block.
+    """
 
     def __init__(self, safe: bool, *kind: Any) -> None:
         self._safe, self._kind = safe, kind
         self._blocks: list[Block] = []
 
     def take(self) -> Block:
-        """A Block that nothing refers to."""
+        """Returns a free or a new Block."""
         for _ in range(len(self._blocks)):
             try:
                 block = self._blocks.pop(0)
-            except IndexError:  # another thread has it
+            except IndexError:  # another thread has popped it
                 break
             if not self._safe or block.idle():
                 return block
@@ -105,6 +106,6 @@ class Pool:
         return Block(*self._kind)
 
     def give(self, block: Block) -> None:
-        """Takes back a Block; there may still be references to its arrays."""
+        """Returns a Block to the Pool; its arrays may still have references."""
         if len(self._blocks) < _MOST_SPARE:
             self._blocks.append(block)

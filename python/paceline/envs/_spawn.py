@@ -1,9 +1,9 @@
-"""A worker's process, in a new interpreter that never imports the caller's main module.
+"""A worker process in a new interpreter that does not import the caller's main module.
 
-multiprocessing's own children run the main module again: a script then needs a guard, and
-standard input, `python -c` and a notebook cannot be run again. Ours begin with multiprocessing's
-command line, search path, arguments, key and resource tracker, and with that import left out.
-What a worker needs of the main module is carried: Job.functions by cloudpickle, and `registered`.
+A child of multiprocessing runs the main module again. A script then needs a guard, and standard
+input, `python -c` or a notebook cannot be run again. The processes here get multiprocessing's
+command line, search path, arguments, key and resource tracker, without that import. Objects of the
+main module are sent to them: Job.functions by cloudpickle, and `registered`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from . import _worker
 from ._worker import Job
 
 _BEGINS = "must call multiprocessing.freeze_support() before anything else"
-_MAIN = ("__main__", "__mp_main__")  # the latter is its name in children of multiprocessing's
+_MAIN = ("__main__", "__mp_main__")  # the latter is the main module's name in children of multiprocessing
 
 
 class Spawned:
-    """What _crew uses of multiprocessing.Process."""
+    """The part of multiprocessing.Process that _crew uses."""
 
     def __init__(self, conn: Connection, job: Job, name: str) -> None:
         if spawn.is_forking(sys.argv):
             raise ConfigError(f"workers: this is the process of a worker, and {_program()} {_BEGINS}")
         if not _program():
-            raise ConfigError("workers: sys.executable is not known; multiprocessing.set_executable names an interpreter for them")
+            raise ConfigError("workers: sys.executable is empty, must be set: multiprocessing.set_executable names an interpreter")
         data = spawn.get_preparation_data(name)
         data = {key: value for key, value in data.items() if not key.startswith("init_main")}
         data["authkey"] = bytes(data["authkey"])
@@ -51,26 +51,26 @@ class Spawned:
         finally:
             os.close(read)
         self.pid, self.kill, self.terminate = self._popen.pid, self._popen.kill, self._popen.terminate
-        # If the process has ended already, the end of its other pipe shows it.
+        # A process that has ended already is detected by the end of its other pipe.
         with contextlib.suppress(BrokenPipeError), open(write, "wb") as pipe:
             pipe.write(start)
 
     @property
     def exitcode(self) -> int | None:
-        """None while it runs; minus the signal that ended it."""
+        """None while the process runs; minus the signal that ended it."""
         return self._popen.poll()
 
     def join(self, timeout: float | None = None) -> None:
-        """Waits for its end, for so many seconds at most."""
+        """Waits for the process's end, for at most timeout seconds."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(timeout)
 
     def close(self) -> None:
-        """Does nothing: it has been waited for."""
+        """Does nothing, because join has released the process."""
 
 
 class _Start(NamedTuple):
-    """What multiprocessing's command line reads behind the preparation, and runs."""
+    """The object that multiprocessing's command line reads after the preparation data and runs."""
 
     fd: int
     job: Job
@@ -82,9 +82,9 @@ class _Start(NamedTuple):
 
 
 def hint() -> str:
-    """Why a process may have ended before it began: what multiprocessing starts is no Python."""
+    """The end of an error message if the program that multiprocessing starts is no Python interpreter, else ""."""
     python = not getattr(sys, "frozen", False) and "python" in os.path.basename(_program())
-    return "" if python else f": {_program()}, which is started as one, is no Python interpreter; if it is a frozen program, it {_BEGINS}"
+    return "" if python else f": {_program()}, which starts worker processes, must be a Python interpreter; a frozen program {_BEGINS}"
 
 
 def _program() -> str:
@@ -92,7 +92,7 @@ def _program() -> str:
 
 
 def pickled(value: Any) -> bytes:
-    """cloudpickle.dumps, by which what the main module defines goes by value, in children of multiprocessing's, too."""
+    """cloudpickle.dumps that pickles the main module's objects by value, in children of multiprocessing as well."""
     main = sys.modules["__main__"]
     if main.__name__ != _MAIN[1] or main.__name__ in cloudpickle.list_registry_pickle_by_value():
         return bytes(cloudpickle.dumps(value))
@@ -104,8 +104,10 @@ def pickled(value: Any) -> bytes:
 
 
 def registered() -> bytes:
-    """What is registered with Gymnasium, for Job.registered: ({id: spec}, {name: object of the main module that specs mean by
-    it}), each pickled alone. What cannot be pickled is left out."""
+    """Gymnasium's registry for Job.registered: ({id: spec}, {name: object of the main module that specs name}).
+
+    Each entry is pickled alone; an entry that cannot be pickled is left out.
+    """
     specs, main = dict(gymnasium.registry), vars(sys.modules["__main__"])
     points = {
         point.partition(":")[2]

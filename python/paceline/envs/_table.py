@@ -1,8 +1,8 @@
-"""The memory that a vector of environments and its worker processes share.
+"""The memory that a vector of environments shares with its worker processes.
 
-Table lays it out: an array of n rows for whatever has a fixed size, row i for
-environment i. What is a dict or a tuple of spaces is a dict or a tuple of arrays
-("a tree"); the functions here read and write rows of such trees.
+A Table has an array of n rows for every value of a fixed size, row i for environment i. A Dict or
+Tuple space has a dict or a tuple of arrays ("a tree"). The functions here read and write rows of
+trees.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary
 
 
 def fixed(space: Any) -> bool:
-    """Whether the space's elements are arrays of one size, so that they have rows in Table."""
+    """Whether all elements of the space have one size, so that Table has rows for them."""
     if isinstance(space, spaces.Dict):
         return all(fixed(part) for part in space.spaces.values())
     if isinstance(space, spaces.Tuple):
@@ -32,14 +32,14 @@ def fixed(space: Any) -> bool:
 
 
 class Table:
-    """The arrays of n environments in one stretch of memory.
+    """The arrays of n environments in one block of memory.
 
-    obs and actions are an array [n, ...], or dicts and tuples of such arrays as
-    the space is one; None where the space is not fixed().
+    obs, actions: an array [n, ...], or a tree of such arrays for a Dict or Tuple space; None if the
+    space is not fixed().
     """
 
     def __init__(self, n: int, observation_space: Any, action_space: Any, memory: mmap.mmap | None = None) -> None:
-        """memory: None to learn the size that is needed."""
+        """memory: the shared memory; None allocates private arrays. size is the number of bytes needed."""
         self._memory, self.size = memory, 0
         self.rewards = self._array((n,), np.float64)
         self.terminated, self.truncated = self._array((n,), np.bool_), self._array((n,), np.bool_)
@@ -56,7 +56,7 @@ class Table:
 
 
 def write(views: Any, value: Any) -> None:
-    """Puts an observation into its row; refuses what np.stack would refuse."""
+    """Writes an observation into its row; raises ValueError for another shape."""
     if isinstance(views, dict):
         for key, view in views.items():
             write(view, value[key])
@@ -70,7 +70,7 @@ def write(views: Any, value: Any) -> None:
 
 
 def each(tree: Any, function: Callable[[Array], Any]) -> Any:
-    """The tree with function's result in place of each array."""
+    """A tree with function(array) in place of each array."""
     if isinstance(tree, dict):
         return {key: each(part, function) for key, part in tree.items()}
     if isinstance(tree, tuple):
@@ -79,7 +79,7 @@ def each(tree: Any, function: Callable[[Array], Any]) -> Any:
 
 
 def matched(name: str, tree: Any, actions: Any, count: int) -> list[tuple[Array, Array]]:
-    """(array, the actions for count rows of it) for each array of the tree; refuses what does not fit."""
+    """(array, actions for count of its rows) for each array of the tree; raises ConfigError if they do not fit."""
     if isinstance(tree, (dict, tuple)):
         keys = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
         fits = isinstance(actions, dict) if isinstance(tree, dict) else isinstance(actions, (tuple, list))

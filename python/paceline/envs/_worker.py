@@ -1,16 +1,15 @@
-"""Stepper, which steps a few environments one after another, and the process of workers.py that is one.
+"""Stepper, which steps environments one after another, and the worker process of workers.py.
 
-Table is memory that both sides see, row i for environment i. A row belongs to
-one side at a time: to the worker from the message that sends environment i off
-until the message that says it is back, to the parent otherwise. So nothing is
-locked, and observations, actions, rewards and flags are written once. Infos,
-and whatever has no fixed size (text, graphs, sequences), go by the pipe.
+Parent and worker share the Table, row i for environment i. One side owns a row at a time: the
+worker owns it from the message that starts environment i until the message that reports it
+finished, the parent owns it at other times. So the rows need no lock, and observations, actions,
+rewards and flags are written once. Infos and values without a fixed size (text, graphs, sequences)
+go through the pipe.
 
-A message to the worker is (verb, environments, payload), the payload pickled on
-its own so that one that cannot be read is the fault of those environments and not
-the end of the process. One of them, "memory", is followed by Table's file
-descriptor. A message from it is (environments that are back, notes,
-observations, failures). The pipe's end is the worker's end.
+A message to the worker is (verb, environments, payload). The payload is pickled separately, so that
+an unreadable one fails its environments and not the process. The message "memory" is followed by
+the Table's file descriptor. A message from the worker is (finished environments, notes,
+observations, failures). The worker ends when the pipe is closed.
 """
 
 from __future__ import annotations
@@ -35,21 +34,22 @@ from ._table import Table
 
 
 class Made(NamedTuple):
-    """What a worker says once it has made its environments."""
+    """A worker's report after it has made its environments."""
 
     metadata: dict[str, Any]
     render_mode: str | None
-    # (environment, observation space, action space) of its first, and of each that differs from it.
+    # (environment, observation space, action space) of the first environment and of those that
+    # differ from it.
     spaces: list[tuple[int, Any, Any]]
 
 
 class Failure(NamedTuple):
-    """An environment that raised: one line, and the traceback."""
+    """The exception of an environment: one line and the traceback."""
 
     environment: int
     text: str
     trace: str
-    cause: BaseException | None = None  # where it was raised in this process
+    cause: BaseException | None = None  # the exception itself if it was raised in this process
 
     @classmethod
     def of(cls, environment: int, err: BaseException) -> Failure:
@@ -58,25 +58,26 @@ class Failure(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What a worker is started with."""
+    """The data that starts a worker."""
 
     functions: bytes
     first: int
     num_envs: int
     autoreset: str
-    # Says after each environment that it is back, not once for all of a message.
+    # Whether the worker reports each finished environment at once, or all of a message together.
     each: bool
-    # Of a new interpreter: see _spawn.registered. b"": it knows everything.
+    # The result of _spawn.registered for a new interpreter; b"" for a forked process.
     registered: bytes = b""
 
 
-# The parents' ends of all pipes. A forked worker holds copies, which would keep pipes open.
+# The parents' ends of all pipes. A forked worker closes its copies, which would keep the pipes
+# open.
 ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 def main(conn: Connection, job: Job) -> None:
-    """The process."""
-    # Ctrl-C goes to every process of a terminal, and it is the parent's to handle.
+    """Runs a worker process."""
+    # A terminal sends Ctrl-C to every process; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     for end in list(ends):
@@ -86,13 +87,13 @@ def main(conn: Connection, job: Job) -> None:
         if worker.make():
             worker.serve()
     except (EOFError, OSError):
-        pass  # the parent has closed the pipe, or is gone
+        pass  # the parent has closed the pipe or has ended
     finally:
         worker.close()
 
 
 class Stepper:
-    """Environments by their numbers, which write into the table what has a row there, and say the rest by note and show."""
+    """Steps environments. Values with a row in the Table are written there; note and show report the others."""
 
     def __init__(self, autoreset: str) -> None:
         self.envs: dict[int, gymnasium.Env[Any, Any]] = {}
@@ -102,15 +103,15 @@ class Stepper:
         }  # fmt: skip
 
     def note(self, i: int, value: Any) -> None:
-        """Says something of environment i: the info of a step, the answer to a call."""
+        """Reports a value of environment i: the info of a step or the result of a call."""
         raise NotImplementedError
 
     def show(self, i: int, obs: Any) -> None:
-        """Says an observation that has no row."""
+        """Reports an observation that has no row."""
         raise NotImplementedError
 
-    def keep(self, obs: Any) -> Any:
-        """An observation that a reset must not change any more."""
+    def copied(self, obs: Any) -> Any:
+        """The observation, copied if a reset could change it."""
         raise NotImplementedError
 
     def add(self, i: int, function: Callable[[], Any]) -> None:
@@ -121,14 +122,14 @@ class Stepper:
         self.envs[i] = env
 
     def describe(self) -> Made:
-        """What the environments are, once all are made."""
+        """Describes the environments after all are made."""
         kinds = [(i, env.observation_space, env.action_space) for i, env in self.envs.items()]
         differing = [kind for kind in kinds[1:] if kind[1:] != kinds[0][1:]]
         first = self.envs[kinds[0][0]]
         return Made(dict(first.metadata or {}), first.render_mode, [kinds[0], *differing])
 
     def use(self, table: Table) -> None:
-        """Steps and resets write there from now on."""
+        """Sets the Table that steps and resets write."""
         self._table = table
         self._views = None
         if table.obs is not None:
@@ -136,7 +137,7 @@ class Stepper:
         self._ended = dict.fromkeys(self.envs, False)
 
     def act(self, verb: str, k: int, i: int, arguments: tuple[Any, ...]) -> None:
-        """Does what a message asks, in environment i, the k-th of the message's."""
+        """Does a message's verb in environment i, the k-th of the message."""
         self._verbs[verb](k, i, *arguments)
 
     def _step(self, k: int, i: int, actions: Any = None) -> None:
@@ -146,13 +147,13 @@ class Stepper:
             self._ended[i] = False
             self._put(i, obs, 0.0, False, False, info)
             return
-        # Copied: an environment may keep its action.
+        # A copy, because an environment may keep a reference to its action.
         action = _table.each(self._table.actions, lambda rows: rows[i].copy()) if actions is None else actions[k]
         obs, reward, terminated, truncated, info = env.step(action)
         ended = self._ended[i] = bool(terminated or truncated)
         if ended and self._autoreset == "same_step":
-            # Kept before the reset, which may write into the same arrays.
-            self.note(i, {"final_obs": self.keep(obs), "final_info": info})
+            # Copied before the reset, which may write into the same arrays.
+            self.note(i, {"final_obs": self.copied(obs), "final_info": info})
             obs, info = env.reset()
         self._put(i, obs, reward, terminated, truncated, info)
 
@@ -184,12 +185,12 @@ class Stepper:
 
 
 class _Worker(Stepper):
-    """The Stepper of a process; what it says is pickled at once."""
+    """The Stepper of a worker process; it pickles its reports at once."""
 
     def __init__(self, conn: Connection, job: Job) -> None:
         super().__init__(job.autoreset)
         self._conn, self._job = conn, job
-        # What the next message will say.
+        # The contents of the next message.
         self._back: list[int] = []
         self._notes: list[tuple[int, bytes]] = []
         self._observations: list[tuple[int, bytes]] = []
@@ -201,11 +202,11 @@ class _Worker(Stepper):
     def show(self, i: int, obs: Any) -> None:
         self._observations.append((i, _pickled(obs)))
 
-    def keep(self, obs: Any) -> Any:
+    def copied(self, obs: Any) -> Any:
         return obs
 
     def make(self) -> bool:
-        """Makes the environments and maps the table; false after a failure, which is reported."""
+        """Makes the environments and maps the table. Returns False after a failure, which is reported."""
         index = self._job.first
         try:
             if self._job.registered:
@@ -240,7 +241,7 @@ class _Worker(Stepper):
             for k, i in enumerate(indices):
                 try:
                     self.act(verb, k, i, arguments)
-                except BaseException as err:  # sys.exit() in an environment is its failure too
+                except BaseException as err:  # sys.exit() in an environment counts as a failure
                     self._failures.append(Failure.of(i, err))
                 self._back.append(i)
                 if self._job.each:
@@ -257,23 +258,24 @@ class _Worker(Stepper):
             try:
                 env.close()
             except Exception:
-                traceback.print_exc()  # nobody listens any more
+                traceback.print_exc()  # the parent no longer reads the pipe
 
 
 def _learn(registered: bytes) -> None:
-    """Takes over _spawn.registered."""
+    """Registers the entries of _spawn.registered with Gymnasium."""
     specs, names = pickle.loads(registered)
     for known, new in ((vars(sys.modules["__main__"]), names), (gymnasium.registry, specs)):
         for name, value in new.items():
             try:
                 known[name] = pickle.loads(value)
             except Exception:
-                continue  # an environment that needs it says so
+                continue  # an environment that needs it fails later with a clear error
 
 
 def _pickled(value: Any) -> bytes:
     try:
         return pickle.dumps(value)
     except Exception:
-        # Slower; takes objects of classes that came with the function, of a script or a notebook.
+        # cloudpickle is slower, but can pickle objects of classes that a script or a notebook
+        # defines.
         return bytes(cloudpickle.dumps(value))

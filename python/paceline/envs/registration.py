@@ -5,24 +5,23 @@
     gymnasium.make_vec("paceline/Pong-v0", num_envs=8, vectorization_mode="vector_entry_point")
     gymnasium.make("paceline/CartPole-v1")
 
-Importing paceline registers them, and imports neither Gymnasium nor the library. Gymnasium has
-no entry points that it would find them by: where it is imported already, they are registered at
-once; else as soon as it is, by an import hook that removes itself then. Without Gymnasium
-nothing happens.
+Importing paceline registers them without importing Gymnasium or loading the library. Gymnasium does
+not look for plugins, so the ids are registered at once if Gymnasium is imported already, and else
+by an import hook, which removes itself, when Gymnasium is imported.
 """
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # typing's, without importing it
+TYPE_CHECKING = False  # type checkers treat this name as typing.TYPE_CHECKING; no import is needed
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
 
-# test_registration.py compares these with the library's.
+# test_registration.py compares these names with the library's.
 CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Catch-v0", "Bricks-v0")
 ATARI = """
     Adventure AirRaid Alien Amidar Assault Asterix Asteroids Atlantis Atlantis2 Backgammon BankHeist BasicMath
@@ -39,7 +38,7 @@ ATARI = """
 
 
 def register() -> None:
-    """Registers all ids, unless it is done."""
+    """Registers all ids, once."""
     from gymnasium.envs.registration import register as add, registry
 
     for name, version in [(name, "") for name in CLASSIC] + [(game, "-v0") for game in ATARI]:
@@ -49,19 +48,19 @@ def register() -> None:
 
 
 def register_with_gymnasium() -> None:
-    """Registers all ids now if Gymnasium is imported, or else as soon as it is."""
-    # The hook comes first, so that an import by another thread is not missed in between.
+    """Registers all ids now if Gymnasium is imported, else when it is imported."""
+    # The hook is installed first: another thread may import Gymnasium before the check.
     if _Hook not in sys.meta_path:
         sys.meta_path.insert(0, _Hook)
     if sys.modules.get(_REGISTRY) is not None:
         _Hook.done()
 
 
-_REGISTRY = "gymnasium.envs.registration"  # the module that has Gymnasium's list; gymnasium always imports it
+_REGISTRY = "gymnasium.envs.registration"  # the module of Gymnasium's registry; gymnasium always imports it
 
 
 class _Hook:
-    """A finder in sys.meta_path: leaves finding Gymnasium's list to the others, and registers the ids once it is loaded."""
+    """A finder in sys.meta_path that registers the ids after the other finders have loaded Gymnasium's registry."""
 
     @classmethod
     def find_spec(cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -80,12 +79,12 @@ class _Hook:
     def done(cls) -> None:
         """Registers the ids and removes the hook."""
         register()
-        # A new list: removing an entry would make imports by other threads skip the one behind it.
+        # A new list: removing an entry would make another thread's import skip the next finder.
         sys.meta_path = [finder for finder in sys.meta_path if finder is not cls]
 
 
 class _Loader:
-    """Loads the module with the loader that was found, which is all that the module sees, and then registers the ids."""
+    """Loads the module with its own loader, the only one that the module sees, and then registers the ids."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -98,11 +97,11 @@ class _Loader:
         assert module.__spec__
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        _Hook.done()  # an import that failed is tried again, with the hook
+        _Hook.done()  # after a failed import the hook stays
 
 
 def spec(name: str) -> Any:
-    """What Gymnasium has for one of the library's names ("atari/pong" too), or None."""
+    """Gymnasium's spec of a built-in environment, such as "Pong" or "atari/pong", or None."""
     from gymnasium.envs.registration import registry
 
     if name.startswith("atari/"):
@@ -111,11 +110,11 @@ def spec(name: str) -> Any:
 
 
 def camel(game: str) -> str:
-    """The name that goes into ids, "SpaceInvaders", of a game's own, "space_invaders"."""
+    """A game's name in ids: "SpaceInvaders" for "space_invaders"."""
     return "".join(word[:1].upper() + word[1:] for word in game.split("_"))
 
 
-# Not the classes themselves: Gymnasium's make has an argument id of its own.
+# Functions instead of the classes, because Gymnasium's make also has an argument named id.
 
 
 def _single(name: str, **keywords: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Env: one environment of the library's as a gymnasium.Env."""
+"""Env: one built-in environment as a gymnasium.Env."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Env", "make"]
 
 
 def make(id: str, *, render_mode: str | None = None, **env_kwargs: Any) -> Env:
-    """A single environment; the keywords are those of make_vec that mean one environment."""
+    """Makes one built-in environment. env_kwargs: the keywords of make_vec for a single environment."""
     return Env(id, render_mode=render_mode, **env_kwargs)
 
 
 class Env(gymnasium.Env[Array, Any]):
-    """A vector of one without its first axis. Arrays that it returns stay as they are."""
+    """A vector of one environment without its first axis. Later calls do not change returned arrays."""
 
     metadata = {"render_modes": ["rgb_array"]}
 
@@ -31,8 +31,11 @@ class Env(gymnasium.Env[Array, Any]):
         self.metadata = {k: v for k, v in self._envs.metadata.items() if k != "autoreset_mode"}
 
     def reset(self, *, seed: int | None = None, options: Infos | None = None) -> tuple[Array, Infos]:
-        """Begins an episode; options are not read. After an episode that ended with a lost life (episodic_life) it goes on
-        with the game, unless a seed is given; otherwise it begins one."""
+        """Begins an episode; options are ignored.
+
+        After a lost life (episodic_life) the game continues, unless a seed is given. Otherwise a
+        game begins.
+        """
         if seed is not None:
             super().reset(seed=seed)
         obs, infos = self._envs.reset(seed=seed, options={"reset_mask": np.ones(1, bool)})
@@ -48,15 +51,15 @@ class Env(gymnasium.Env[Array, Any]):
         return None if images is None else images[0]
 
     def get_action_meanings(self) -> list[str]:
-        """What an Atari game's actions are called, ["NOOP", "FIRE" ...]."""
+        """The names of an Atari game's actions, ["NOOP", "FIRE" ...]; [] for other environments."""
         return list(self._envs.get_action_meanings())
 
     def clone_state(self) -> bytes:
-        """All that the future depends on."""
+        """The complete state, random generators included."""
         return self._envs.clone_state(0)  # type: ignore[no-any-return]
 
     def restore_state(self, state: bytes) -> None:
-        """Goes on from a state of clone_state."""
+        """Continues from a state of clone_state."""
         self._envs.restore_state(state, 0)
 
     def close(self) -> None:
@@ -64,5 +67,5 @@ class Env(gymnasium.Env[Array, Any]):
 
 
 def _first(infos: Infos) -> Infos:
-    """Of each column its only entry, as a number of Python's where it is one."""
+    """The only entry of each column; scalars become Python numbers."""
     return {name: column[0] if column.ndim > 1 else column[:1].tolist()[0] for name, column in infos.items() if name[0] != "_"}

@@ -1,4 +1,4 @@
-"""Vector environments: the library's own, and any that is written in Python.
+"""Vector environments: built-in ones and environments written in Python.
 
     import paceline
 
@@ -6,7 +6,7 @@
     obs, infos = envs.reset(seed=1)
     obs, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
 
-make_vec is the way in; the environments follow Gymnasium's VectorEnv.
+make_vec makes them; they have Gymnasium's VectorEnv interface.
 """
 
 from __future__ import annotations
@@ -37,77 +37,81 @@ def make_vec(
     waits: bool | None = None,
     **env_kwargs: Any,
 ) -> Any:
-    """num_envs environments as a gymnasium.vector.VectorEnv.
+    """Makes num_envs environments as a gymnasium.vector.VectorEnv.
 
-    id: of the library's environments: "CartPole-v1", "Catch-v0", ..., an Atari game ("Pong",
-        "SpaceInvaders" or "atari/space_invaders", whose ROM must be there), also with Gymnasium's
-        prefix ("paceline/Pong-v0"), or what load_env returned. They are stepped by threads.
-        Else the id of an environment of Gymnasium's, or a function that makes one, or a list of
-        num_envs such functions: these are stepped one after another by the caller's process, or
-        by worker processes where workers asks for them; see paceline.workers.
+    id: a built-in environment: "CartPole-v1", "Catch-v0", ..., or an Atari game ("Pong",
+        "SpaceInvaders" or "atari/space_invaders"), whose ROM file must be installed. Gymnasium's
+        prefix is allowed ("paceline/Pong-v0"), and so is a name that load_env returned. The
+        library's threads step these. Other values: the id of a Gymnasium environment, a function
+        that makes one, or a list of num_envs such functions. The caller's process steps these one
+        after another, or worker processes do; see workers and paceline.workers.
     batch_size: environments whose rows recv returns, 0 for all.
-    num_threads: threads that step them, 0 for one per core. Results are the same for any number.
-    thread_affinity_offset: the core that the first of these threads is bound to, -1 for none.
+    num_threads: threads that step the environments, 0 for one per core. It does not change results.
+    thread_affinity_offset: the core to which the first of these threads is bound, -1 for none.
     autoreset_mode: "next_step", "same_step", "disabled" or a member of
-        gymnasium.vector.AutoresetMode: what happens to an environment whose episode has ended.
-        It is in metadata["autoreset_mode"].
-    copy: False for arrays that the next step, recv or reset writes again. By default they stay
-        as they are; neither costs a copy.
-    render_mode: "rgb_array" for render() to return images.
-    workers: worker processes that step environments of Python's, 0 for one per core (one per
-        environment with waits); None: the caller's process steps them. Processes pay where a step
-        takes longer than a message to a process does, tens of microseconds.
-    context: how worker processes begin, "spawn" (None) or "fork".
-    waits: True where steps mostly wait, for a device, a clock or another program, and compute
-        little: each environment then has a thread (up to 1024, whatever num_threads is) of its own,
-        so that all wait at the same time; of Python's, with workers=0, a process. A DQN
-        whose env_kwargs have it, too, computes meanwhile. None: as the environment itself says
-        (in C PACELINE_ENV_WAITS); of Python's False. Results are the same.
+        gymnasium.vector.AutoresetMode: how the next episode begins after one has ended.
+        metadata["autoreset_mode"] has it.
+    copy: True returns arrays that later calls do not change. False returns arrays that the next
+        step, recv or reset overwrites.
+    render_mode: "rgb_array" makes render() return images.
+    workers: worker processes for Python environments, 0 for one per core (one per environment with
+        waits); None: the caller's process steps them. Processes are faster if a step takes longer
+        than a message to a process, tens of microseconds.
+    context: how worker processes start, "spawn" (None) or "fork".
+    waits: True if steps mostly wait for a device, a clock or another program and compute little.
+        Each built-in environment then has a thread of its own (at most 1024, for any num_threads),
+        so that all wait concurrently; Python environments with workers=0 have a process each. A DQN
+        with waits in env_kwargs runs updates during the waits. None: the environment's own
+        declaration (in C PACELINE_ENV_WAITS), False for Python environments. It does not change
+        results.
 
-    Keywords of every environment of the library's:
+    Keywords of every built-in environment:
 
-    decorrelation_steps (0): the first episode after a seed begins behind 0 to so many random
-        steps, so that environments are not in lockstep (Stooke & Abbeel 2018).
+    decorrelation_steps (0): the first episode after a seed begins after a random number of random
+        steps, 0 to decorrelation_steps, so that environments are not in lockstep (Stooke & Abbeel
+        2018).
 
-    Keywords of Atari games. Those of ale_py's AtariVectorEnv have its names and mean the same,
-    with one exception: episodic_life goes on with the game.
+    Keywords of Atari games. Keywords of ale_py's AtariVectorEnv have its names and meanings, except
+    that with episodic_life the next episode continues the game.
 
-    recipe ("ale"): what all the others are by default: "ale" (AtariVectorEnv's), "mnih2015",
-        "machado2018", "sb3" or "stooke_abbeel". Its name, with what was changed of it, and a hash of
-        all values are in infos["recipe"] and infos["recipe_hash"]. "sb3" is what Stable-Baselines3's
-        make_atari_env and VecFrameStack(4) make of a NoFrameskip-v4 game, step for step: FIRE and the
-        game's third action last frameskip frames each before an episode, a lost life is followed by
-        frameskip frames of NOOP. reset() begins a game, where its wrappers would go on with one;
-        rewards and frames of a reset are not in an episode's return and length, where
-        its Monitor, which counts frames, has them.
+    recipe ("ale"): the defaults of all other keywords: "ale" (AtariVectorEnv's), "mnih2015",
+        "machado2018", "sb3" or "stooke_abbeel". infos["recipe"] has its name and the keywords that
+        differ from it; infos["recipe_hash"] is a hash of all values. "sb3" gives the same steps as
+        stable-baselines3's make_atari_env and VecFrameStack(4) on a NoFrameskip-v4 game: before an
+        episode FIRE and the game's third action last frameskip frames each, and frameskip frames of
+        NOOP follow a lost life. Two differences remain. reset() always begins a game, where
+        stable-baselines3's wrappers may continue one. Rewards and frames of a reset are not in an
+        episode's return and length; stable-baselines3's Monitor includes them.
     obs_type ("grayscale"): or "rgb" [stack, height, width, 3], or "ram" [128] ([stack, 128] with
         stack_num above 1). grayscale (True): False is obs_type="rgb".
-    img_height, img_width (84), stack_num (4): of an observation; frames before an episode are 0.
-    frameskip (4): frames that an action lasts. maxpool (True): observe the brighter of the last
-        two frames.
-    noop_max (30), noop_min (0): fewer than noop_max and at least noop_min frames of NOOP, drawn
-        for each episode, come before the first observation. use_fire_reset (True): FIRE is one
-        of them where a game has it.
-    episodic_life (False): a life is an episode. The episode after it goes on with the game, where
-        autoreset begins it or, in "disabled", a reset_mask. reset() begins a game, in every mode.
-    life_loss_info (False): the loss of a life sets terminated, and the episode goes on, without
-        any reset. For learners that cut returns at lives; most wrappers do not expect it.
-    reward_clipping (True): rewards -1, 0 or 1; infos["raw_reward"] has the whole one.
+    img_height, img_width (84), stack_num (4): the size of an observation; frames before an episode
+        are 0.
+    frameskip (4): frames for which an action lasts. maxpool (True): observe the pixelwise maximum
+        of the last two frames.
+    noop_max (30), noop_min (0): the number of NOOP frames before the first observation, drawn for
+        each episode: at least noop_min, fewer than noop_max. use_fire_reset (True): one of these
+        frames is FIRE if the game has it.
+    episodic_life (False): True ends an episode at a lost life. The next episode continues the game
+        if autoreset begins it, or in "disabled" a reset_mask. reset() begins a game, in every mode.
+    life_loss_info (False): True sets terminated at a lost life, and the episode continues without a
+        reset, for learners that cut returns at lives. Most wrappers do not support it.
+    reward_clipping (True): rewards are -1, 0 or 1; infos["raw_reward"] has the unclipped reward.
     max_num_frames_per_episode (108000), also max_episode_frames: frames after which a game is
         truncated; 0: never.
-    repeat_action_probability (0): sticky actions (Machado et al. 2018: 0.25).
-    full_action_space (False): all 18 actions, not those alone that the game distinguishes.
-    continuous (False): actions are (radius 0 to 1, angle -pi to pi, fire 0 to 1);
-        continuous_action_threshold (0.5): where a stick counts as pushed and the button as pressed.
-    mode, difficulty (-1): the game's, -1 for its default.
-    reset ("ale"): how a game begins: ALE's procedure of some 70 frames, or "cached": one of 30
-        stored states (FIRE and 0 to 29 frames of NOOP behind a reset), which takes no time.
-    ending ("stale"): what is seen of an act that the game's end cuts short: "last" frames, or what
-        AtariVectorEnv shows.
-    ram_info (False): the machine's memory as infos["ram"].
+    repeat_action_probability (0): the probability of sticky actions (Machado et al. 2018: 0.25).
+    full_action_space (False): True for all 18 actions, False for those that the game distinguishes.
+    continuous (False): True for actions (radius 0 to 1, angle -pi to pi, fire 0 to 1).
+        continuous_action_threshold (0.5): the value from which the stick counts as pushed and the
+        button as pressed.
+    mode, difficulty (-1): the game's mode and difficulty, -1 for the game's default.
+    reset ("ale"): how a game begins: "ale" is ALE's procedure of about 70 frames; "cached" loads
+        one of 30 stored states (FIRE and 0 to 29 frames of NOOP after a reset), without emulation.
+    ending ("stale"): the observation of an action that the game's end cuts short: "last" has the
+        last frames, "stale" the frames that AtariVectorEnv shows.
+    ram_info (False): True adds the machine's memory as infos["ram"].
 
-    infos of Atari games: lives, raw_reward, game_over (the game itself is over or truncated),
-    frame_number (since the last seed), episode_frame_number (of this game).
+    infos of Atari games: lives, raw_reward, game_over (the game itself has ended or was truncated),
+    frame_number (frames since the last seed), episode_frame_number (frames of this game).
     """
     if not (isinstance(id, (str, list, tuple)) or callable(id)):
         raise ConfigError(f"id: {id!r}, must be the name of an environment, or a function that makes one")
@@ -119,17 +123,14 @@ def make_vec(
         from . import workers as processes
 
         if known := _ids.atari(id) if isinstance(id, str) else None:
-            said = (
-                f"the game's frames as ale-py has them, stepped from Python; the library plays it itself: make_vec({known[0]!r}, num_envs)"
-            )
-            notice(f"{id!r}: {said}")
+            notice(f"{id!r}: Python steps this game with ale-py's frames; make_vec({known[0]!r}, num_envs) is the library's own game")
         rendering = {} if render_mode is None else {"render_mode": render_mode}
         return processes.make(
             id, num_envs, workers=workers, batch_size=batch_size, autoreset_mode=autoreset_mode, context=context, copy=copy,
             waits=bool(waits), **rendering, **env_kwargs,
         )  # fmt: skip
     if workers:
-        raise ConfigError(f"workers: {workers!r}, {id} is stepped by threads of the library: num_threads sets their number")
+        raise ConfigError(f"workers: {workers!r}, must be None for {id}: the library's threads step it, num_threads sets their number")
     if waits is not None:
         env_kwargs["waits"] = waits
     envs = VecEnv(
@@ -143,18 +144,18 @@ def make_vec(
 
 
 def names() -> list[str]:
-    """The names of the library's environments, those of load_env among them."""
+    """The names of all built-in environments and of those that load_env has loaded."""
     return list(_lib.take_json(_lib.lib().paceline_env_names))
 
 
-_LONGEST = 1023  # bytes of a name, as the library has it
+_LONGEST = 1023  # bytes of a name, the library's limit
 
 
 def library_name(id: Any) -> str | None:
-    """What the library calls an environment, or None where it has none of that name."""
+    """The library's name of an environment, or None if it has no such environment."""
     if not isinstance(id, str):
         return None
-    if len(id) > _LONGEST:  # before anybody looks for ids that are like it
+    if len(id) > _LONGEST:  # the search for similar ids would be slow
         raise ConfigError(f"env: longer than {_LONGEST} bytes")
     known = names()
     bare = id.removeprefix("paceline/")
@@ -166,7 +167,9 @@ def library_name(id: Any) -> str | None:
 
 
 def load_env(path: Any) -> str:
-    """Loads environments written in C from a shared library, and returns their name for
-    make_vec, gymnasium.make and DQN. The file exports paceline_env_open; see paceline.h
-    (section 5) and examples/c/env_plugin.c."""
+    """Loads an environment written in C from a shared library; returns its name for make_vec and models.
+
+    The library must export paceline_env_open; see paceline.h (section 5) and
+    examples/c/env_plugin.c.
+    """
     return _lib.take_text(_lib.lib().paceline_env_load, _lib.encode(path)) or ""

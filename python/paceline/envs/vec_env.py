@@ -1,4 +1,4 @@
-"""VecEnv: environments of the library's as a gymnasium.vector.VectorEnv. make_vec makes them."""
+"""VecEnv: built-in environments as a gymnasium.vector.VectorEnv. make_vec makes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gymnasium.vector.utils import batch_space
 
 from .. import _ffi, _lib
 from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
-from .._threads import Turn, alone, busy
+from .._threads import CallLock, busy, exclusive
 from ..config import encode_options
 from ..errors import ConfigError, TimeOutError
 from ..spaces import Array, Infos, ObsLayout
@@ -24,9 +24,9 @@ from ._rows import COUNTED, Block, Column, Pool
 
 _MODES = {"next_step": _ffi.NEXT_STEP, "same_step": _ffi.SAME_STEP, "disabled": _ffi.DISABLED}
 _MOST_ENVS, _MOST_THREADS = 65536, 1024
-_SLICE = 100  # milliseconds that a wait lasts before Python looks for signals
+_SLICE = 100  # milliseconds after which a waiting call returns, so that Python handles signals
 Results = tuple[Array, Array, Array, Array, Infos]
-_sends, _receives, _both = alone("_sending"), alone("_receiving"), alone("_sending", "_receiving")
+_sends, _receives, _both = exclusive("_sending"), exclusive("_receiving"), exclusive("_sending", "_receiving")
 
 
 def _bounds(values: list[float | None], otherwise: float, shape: tuple[int, ...]) -> Array:
@@ -35,15 +35,15 @@ def _bounds(values: list[float | None], otherwise: float, shape: tuple[int, ...]
 
 
 class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
-    """num_envs environments of one kind, stepped by the library's threads in one call.
+    """num_envs environments of one kind, which the library's threads step in one call.
 
-    Arrays that a call returns are never written again by a later one, without having been
-    copied: they are in memory that is used anew when nothing refers to them any more (a
-    free-threaded Python, which cannot know that, gets copies). With copy=False they are valid
-    until the next call that returns some.
+    Later calls do not change returned arrays: their memory is reused only when nothing refers to it
+    any more (a free-threaded Python returns copies instead). With copy=False arrays are valid until
+    the next call that returns some.
 
-    batch_size < num_envs, or by choice: async_reset, send and recv. One thread may send while
-    another one receives; anything else at the same time is refused with a BusyError.
+    With batch_size < num_envs use async_reset, send and recv; other vectors have these methods,
+    too. One thread may send while another thread receives. Any other concurrent call raises
+    BusyError.
     """
 
     def __init__(
@@ -84,25 +84,25 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._final, self._disabled = mode == "same_step", mode == "disabled"
         self._names = [column.name for column in columns]
         self.copy = copy
-        self._kept = copy and COUNTED  # whether a Block that was returned stays as it is
-        self._out: Callable[[Array], Array] = np.ndarray.copy if copy and not COUNTED else np.ndarray.view
+        self._fresh_blocks = copy and COUNTED  # whether every call needs a Block without references
+        self._returned: Callable[[Array], Array] = np.ndarray.copy if copy and not COUNTED else np.ndarray.view
         kind = (layout, columns, self._final)
-        self._pool = Pool(self._kept, self.num_envs, *kind)
-        self._batches = self._pool if self.batch_size == self.num_envs else Pool(self._kept, self.batch_size, *kind)
-        self._now: Block = self._pool.take()  # of the latest step or reset
-        # In which the library writes, and which therefore must live as long as the handle.
+        self._pool = Pool(self._fresh_blocks, self.num_envs, *kind)
+        self._batches = self._pool if self.batch_size == self.num_envs else Pool(self._fresh_blocks, self.batch_size, *kind)
+        self._latest: Block = self._pool.take()  # the rows of the latest step or reset
+        # The library writes into these Blocks, so they must live as long as the handle.
         self._offered: list[Block] = []
-        self._handle.keeps = self._offered
+        self._handle.references = self._offered
         _lib.close_at_exit(self)
         self._received: Block | None = None
-        self._to_send = np.arange(self.num_envs, dtype=np.int32)
-        self._everybody = {n: _constant(np.ones(n, np.bool_)) for n in {self.num_envs, self.batch_size}}
+        self._next_ids = np.arange(self.num_envs, dtype=np.int32)
+        self._full_masks = {n: _constant(np.ones(n, np.bool_)) for n in {self.num_envs, self.batch_size}}
         texts = {"recipe": self.recipe, "recipe_hash": self.recipe_hash} if self.recipe else {}
-        self._recipes = {n: {name: _constant(np.full(n, text, dtype=object)) for name, text in texts.items()} for n in self._everybody}
+        self._recipes = {n: {name: _constant(np.full(n, text, dtype=object)) for name, text in texts.items()} for n in self._full_masks}
         self._seeded = np.zeros(self.num_envs, bool)
         self._seed_of = np.zeros(self.num_envs, np.uint64)
         self._step, self._recv = lib.paceline_vec_step, lib.paceline_vec_recv
-        self._sending, self._receiving = Turn(), Turn()
+        self._sending, self._receiving = CallLock(), CallLock()
 
     def _set_spaces(self, layout: ObsLayout, action: _ffi.Spec, described: Infos) -> None:
         self.single_observation_space: spaces.Space[Array] = layout.space(
@@ -120,53 +120,53 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @functools.cached_property
     def observation_space(self) -> spaces.Space[Array]:  # type: ignore[override]
-        """The batched space. Made when it is asked for: it takes four times the memory of the rows."""
+        """The batched space, made at first use because it takes four times the memory of the rows."""
         return batch_space(self.single_observation_space, self.num_envs)
 
     def get_action_meanings(self) -> list[str]:
-        """What an Atari game's actions are called, ["NOOP", "FIRE" ...]; of other environments' there is nothing."""
+        """The names of an Atari game's actions, ["NOOP", "FIRE" ...]; [] for other environments."""
         return list(self._action_names)
 
     # ------------------------------------------------------------- episodes
 
     @_both
     def reset(self, *, seed: int | Sequence[int | None] | Array | None = None, options: Infos | None = None) -> tuple[Array, Infos]:
-        """Begins an episode everywhere, or where options["reset_mask"] (bool [num_envs]) is true.
+        """Begins an episode in every environment, or where options["reset_mask"] (bool [num_envs]) is true.
 
-        The episode begins a game, in every autoreset mode. Only the episode after one that ended
-        with a lost life (episodic_life) goes on with its game: in "next_step" and "same_step" it
-        begins by itself, in "disabled" by a reset_mask that names it, without a seed.
+        A reset begins a new game, in every autoreset mode. There is one exception: in "disabled",
+        after an episode that ended with a lost life (episodic_life), a reset_mask without a seed
+        continues the game.
 
-        seed: s, for s, s+1, ... in the environments' order, or one for each. An environment
-        without a seed goes on along its random numbers, which begin anywhere unless it was
-        ever seeded.
+        seed: an int s for s, s+1, ... in the environments' order, or one seed for each. An
+            environment without a seed continues its random numbers; if it was never seeded, it gets
+            a random seed.
 
-        Returns (obs, infos) of all environments; rows that the mask leaves out are as they
-        were. Results that are under way (send) are waited for and forgotten.
+        Returns (obs, infos) of all environments. Rows outside the mask are unchanged. The call
+        waits for steps under way (send) and drops their results.
         """
         self._check_open()
         chosen, groups = self._to_reset(seed, options)
         self.drain()
-        block = self._pool.take() if self._kept else self._now
-        if block is not self._now and not chosen.all():
-            block.keep(self._now, ~chosen)
-        if not options and groups[-1][1] is None:  # some go on without a seed
+        block = self._pool.take() if self._fresh_blocks else self._latest
+        if block is not self._latest and not chosen.all():
+            block.copy_rows(self._latest, ~chosen)
+        if not options and groups[-1][1] is None:  # the last group has no seeds
             self._begin(block)
             groups.pop()
         for rows, seeds in groups:
             mask = rows.ctypes.data_as(POINTER(c_uint8))
             _lib.lib().paceline_vec_reset(self._handle.value, _numbers(seeds), mask, block.pointer)
-        self._turn(block)
-        self._to_send = np.arange(self.num_envs, dtype=np.int32)
-        infos = self._infos(block, self._everybody[self.num_envs])
-        return self._out(block.obs), infos if chosen.all() else _masked(infos, chosen)
+        self._set_latest(block)
+        self._next_ids = np.arange(self.num_envs, dtype=np.int32)
+        infos = self._infos(block, self._full_masks[self.num_envs])
+        return self._returned(block.obs), infos if chosen.all() else _masked(infos, chosen)
 
     def _begin(self, block: Block) -> None:
-        """Begins a game everywhere, which a mask in "disabled" would not."""
+        """Begins a game in every environment; in "disabled" a mask would continue games after lost lives."""
         _lib.lib().paceline_vec_reset(self._handle.value, None, None, block.pointer)
 
     def _to_reset(self, seed: Any, options: Infos | None) -> tuple[Array, list[tuple[Array, Array | None]]]:
-        """(The environments to reset, these in groups that get one of the seeds, or go on without)."""
+        """(mask of the environments to reset, [(mask, seeds)]: a group with seeds and a group without, seeds None)."""
         chosen = reset_mask(options, self.num_envs)
         seeds, given = seed_numbers(seed, self.num_envs)
         first = seed if np.ndim(seed) == 0 else None
@@ -175,7 +175,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             first = secrets.randbits(31)
             seeds[never], given[never] = seed_numbers(first, self.num_envs)[0][never], True
         if first is not None:
-            super().reset(seed=int(first))  # that of the vector's own np_random
+            super().reset(seed=int(first))  # seeds the vector's np_random
         given &= chosen
         self._seeded |= given
         self._seed_of[given] = seeds[given]
@@ -184,71 +184,70 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The latest seed of each environment; -1 of one that was never reset."""
+        """The latest seed of each environment; -1 before its first reset."""
         return tuple(int(seed) if seeded else -1 for seed, seeded in zip(self._seed_of, self._seeded))
 
     def step(self, actions: object, env_id: Any = None) -> Results:
-        """Takes one action in every environment; with batch_size < num_envs send(actions,
-        env_id), then recv().
+        """Takes one action in every environment; with batch_size < num_envs it is send(actions, env_id) and recv().
 
-        Returns (obs, rewards float64 [num_envs], terminated, truncated, infos). Nothing moves
-        if an action is out of range. In "same_step", infos has what Gymnasium says: final_obs
-        (objects, None where no episode ended) and final_info, under the masks _final_obs and
-        _final_info.
+        Returns (obs, rewards float64 [num_envs], terminated, truncated, infos). If an action is out
+        of range, no environment steps. In "same_step", infos has Gymnasium's final_obs (objects,
+        None where no episode ended) and final_info, with the masks _final_obs and _final_info.
         """
         self._check_open()
         if self.batch_size < self.num_envs or env_id is not None:
             self.send(actions, env_id)
             return self.recv()
-        # As _sends has it, at half its cost. Beside a recv the library refuses a step.
+        # Inlined _sends, at half the cost. The library refuses a step that is concurrent with a
+        # recv.
         if not self._sending.acquire(False):
             raise busy()
         try:
-            self._take(actions, self.num_envs)
-            block = self._pool.take() if self._kept else self._now
+            self._write_actions(actions, self.num_envs)
+            block = self._pool.take() if self._fresh_blocks else self._latest
             self._step(self._handle.value, self._actions_at, block.pointer)
-            self._turn(block)
+            self._set_latest(block)
             return self._results(block)
         finally:
             self._sending.release()
 
-    def _take(self, actions: object, n: int) -> None:
-        """Puts n actions where the library reads them."""
+    def _write_actions(self, actions: object, n: int) -> None:
+        """Checks n actions and copies them into the buffer that the library reads."""
         given, taken = np.asarray(actions), self._actions if n == self.num_envs else self._actions[:n]
         own, discrete = taken.dtype, taken.dtype.kind == "i"
         if given.shape != taken.shape or (given.dtype is not own and given.dtype.kind not in ("iu" if discrete else "fiu")):
             what = "whole numbers" if discrete else "numbers"
             raise ConfigError(f"actions: {given.dtype} of shape {given.shape}, must be {what} of shape {taken.shape}")
         taken[...] = given
-        if given.dtype is not own and discrete and (taken != given).any():  # more than 32 bits
+        if given.dtype is not own and discrete and (taken != given).any():  # a value does not fit into 32 bits
             i = int(np.flatnonzero(taken != given)[0])
             raise ConfigError(f"environment {i}: action: {given[i]}, must be 0 to {self.single_action_space.n - 1}")  # type: ignore[attr-defined]
 
-    def _turn(self, block: Block) -> None:
-        """Makes a Block the latest one."""
-        if block is not self._now:
-            self._pool.give(self._now)
-            self._now = block
+    def _set_latest(self, block: Block) -> None:
+        """Makes a Block the latest one and returns the previous one to the pool."""
+        if block is not self._latest:
+            self._pool.give(self._latest)
+            self._latest = block
 
     def _results(self, block: Block) -> Results:
-        infos = self._infos(block, self._everybody[len(block.rewards)])
+        infos = self._infos(block, self._full_masks[len(block.rewards)])
         if self._final and b"\x01" in block.started.tobytes():
             ended = (block.terminated | block.truncated) & block.started
             if ended.any():
                 self._final_infos(block, ended, infos)
-        out = self._out
+        out = self._returned
         return out(block.obs), out(block.rewards), out(block.terminated), out(block.truncated), infos
 
     def _infos(self, block: Block, mask: Array) -> Infos:
         infos: Infos = {}
         for name, column in zip(self._names, block.infos):
-            infos[name], infos["_" + name] = self._out(column), mask
+            infos[name], infos["_" + name] = self._returned(column), mask
         for name, column in self._recipes[len(block.rewards)].items():
             infos[name], infos["_" + name] = column, mask
         return infos
 
     def _final_infos(self, block: Block, ended: Array, infos: Infos) -> None:
-        last, rows = np.full(len(ended), None, dtype=object), self._out(block.final_obs)
+        last, rows = np.full(len(ended), None, dtype=object), self._returned(block.final_obs)
         for i in np.flatnonzero(ended):
             last[i] = rows[i]
         final = dict(zip(self._names, block.final_infos)) | self._recipes[len(ended)]
@@ -258,13 +257,15 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @property
     def is_async(self) -> bool:
-        """Whether batches are some of the environments."""
+        """Whether a batch has fewer than all environments."""
         return self.batch_size < self.num_envs
 
     @_sends
     def async_reset(self, *, seed: Any = None, options: Infos | None = None) -> None:
-        """reset whose results come by recv. What is under way of the environments that it
-        resets must have been received."""
+        """Starts a reset whose results recv returns.
+
+        Earlier results of the environments that it resets must have been received.
+        """
         self._check_open()
         _, groups = self._to_reset(seed, options)
         if not options and groups[-1][1] is None and self._disabled:
@@ -279,27 +280,28 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @_sends
     def send(self, actions: object, env_id: Any = None) -> None:
-        """Hands out actions and does not wait.
+        """Starts a step of some environments and does not wait.
 
-        env_id: the environments that they are for; None: those of the last recv, or after a
-        reset all. Nothing moves unless all of them are in order.
+        env_id: the environments of the actions; None: those of the last recv, or all after a reset.
+            If an action or an environment is refused, no environment steps.
         """
         self._check_open()
-        ids = self._to_send if env_id is None else np.ascontiguousarray(env_id, np.int32)
+        ids = self._next_ids if env_id is None else np.ascontiguousarray(env_id, np.int32)
         if ids.ndim != 1 or len(ids) > self.num_envs or (env_id is not None and not np.array_equal(ids, env_id)):
             raise ConfigError(f"env_id: {env_id!r}, must be up to {self.num_envs} numbers of environments")
-        self._take(actions, len(ids))
+        self._write_actions(actions, len(ids))
         self._offer()
         _lib.lib().paceline_vec_send(self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids), self._actions_at)
 
     @_receives
     def recv(self) -> Results:
-        """Waits for the first batch_size environments that are done, and returns their rows.
+        """Waits until batch_size environments have finished and returns their rows.
 
-        infos["env_id"] says whose they are; if batch_size is num_envs they are in order. An
-        environment that failed is an error with its number, at once; the others' rows come
-        with the next recv, and it must be reset. If fewer than batch_size are under way a
-        recv would never end: a ConfigError.
+        infos["env_id"] has the environment of each row; with batch_size == num_envs rows are in
+        order. If an environment fails, recv raises an error with its index at once; the next recv
+        returns the other environments' rows, and the failed one must be reset. If fewer than
+        batch_size environments are under way, recv raises ConfigError, because it would never
+        return.
         """
         self._check_open()
         while True:
@@ -307,21 +309,21 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
                 self._recv(self._handle.value, _SLICE)
                 break
             except TimeOutError:
-                continue  # signals have had their turn
+                continue  # Python has handled signals
         block = self._offered.pop(0)
         if self.batch_size == self.num_envs:
-            self._turn(block)
+            self._set_latest(block)
         else:
             if self._received is not None:
                 self._batches.give(self._received)
             self._received = block
-        self._to_send = block.env_ids.copy()
+        self._next_ids = block.env_ids.copy()
         results = self._results(block)
-        results[4]["env_id"], results[4]["_env_id"] = self._out(block.env_ids), self._everybody[self.batch_size]
+        results[4]["env_id"], results[4]["_env_id"] = self._returned(block.env_ids), self._full_masks[self.batch_size]
         return results
 
     def _offer(self) -> None:
-        """Gives the library rows for all that may be under way."""
+        """Gives the library Blocks for all environments that may be under way."""
         while len(self._offered) < -(-self.num_envs // self.batch_size):
             block = self._batches.take()
             _lib.lib().paceline_vec_offer(self._handle.value, block.pointer)
@@ -329,7 +331,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @_both
     def drain(self) -> None:
-        """Waits for what is under way and forgets its results."""
+        """Waits for the steps under way and drops their results."""
         self._check_open()
         if self._offered:
             _lib.lib().paceline_vec_drain(self._handle.value)
@@ -338,8 +340,10 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @_both
     def clone_state(self, env_id: int | None = None) -> bytes | list[bytes]:
-        """All that the future of environment env_id depends on, its random numbers too; of all
-        environments a list. The rows that were returned are the caller's to keep."""
+        """The complete state of environment env_id, random generators included; a list for all environments.
+
+        The state does not include the rows that were returned.
+        """
         self._check_open()
         ids = range(self.num_envs) if env_id is None else [whole("env_id", env_id, 0, self.num_envs - 1)]
         states = [_lib.take_bytes(_lib.lib().paceline_vec_save, self._handle.value, i) for i in ids]
@@ -347,8 +351,10 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @_both
     def restore_state(self, state: bytes | Sequence[bytes], env_id: int | None = None) -> None:
-        """Puts environment env_id, or all of them, where clone_state found one of the same
-        kind, of this vector or another one."""
+        """Sets the state of environment env_id, or of all, from clone_state of this or another vector.
+
+        The environments must be of the same kind.
+        """
         self._check_open()
         if env_id is not None:
             pairs: Any = [(whole("env_id", env_id, 0, self.num_envs - 1), state)]
@@ -373,7 +379,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @_both
     def image(self, i: int) -> Array:
-        """An image of environment i, uint8 [height, width, 3], whatever render_mode is."""
+        """An image of environment i, uint8 [height, width, 3], for any render_mode."""
         self._check_open()
         size, height, width = c_size_t(), c_uint32(), c_uint32()
         sizes = ctypes.byref(size), ctypes.byref(height), ctypes.byref(width)
@@ -390,8 +396,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             _lib.refuse_closed("environments")
 
     def close_extras(self, **kwargs: object) -> None:
-        """Waits for what is under way and frees the environments. Closing twice is fine; a
-        closed one refuses to step."""
+        """Waits for the steps under way and frees the environments. A second call does nothing."""
         self._handle.close()
 
     _exit = close_extras
@@ -406,7 +411,7 @@ def _numbers(seeds: Array | None) -> Any:
 
 
 def _masked(infos: Infos, mask: Array) -> Infos:
-    """As Gymnasium has it where some environments have nothing to report: 0 or None."""
+    """Copies of infos with 0 or None outside the mask, as in Gymnasium."""
     few: Infos = {}
     for name in [name for name in infos if not name.startswith("_")]:
         few[name], few["_" + name] = infos[name].copy(), mask.copy()

@@ -1,22 +1,22 @@
-"""Environments stepped from Python, one or a vector of them, as the rows that a trainer reads.
+"""Environments that Python steps, one or a vector of them, as the rows that a trainer reads.
 
-Whatever the environment's autoreset mode, after a step the rows hold what
-section 7 of paceline.h asks for.
+After a step the rows are as section 7 of paceline.h defines, for every autoreset mode of the
+environment:
 
-    NEXT_STEP   passed on as it is ("next_step"): obs holds the last
-                observation, the step after that begins the next episode.
-    SAME_STEP   "same_step": obs holds the next episode's first observation,
-                final_obs the last one, taken from infos["final_obs"].
-    DISABLED,   "same_step" as well: the adapter itself resets what ended,
-    one Env     by options={"reset_mask": ...} or reset().
-    SB3's       "same_step" as well; terminal_observation is the last one.
-    VecEnv
-    none        whatever the caller's own loop observes: a trainer made with spaces alone.
+    NEXT_STEP   mode "next_step": obs holds the last observation, and the following step begins the next
+                episode.
+    SAME_STEP   mode "same_step": obs holds the next episode's first observation, final_obs the last one,
+                taken from infos["final_obs"].
+    DISABLED,   mode "same_step": the adapter resets environments whose episode ended, by
+    one Env     options={"reset_mask": ...} or reset().
+    VecEnv of   mode "same_step": final_obs is terminal_observation.
+    SB3
+    none        the caller's own loop passes the rows: a trainer made with spaces alone.
 
-Where masks are read, all observations come with masks: those of the next observations in
-infos["action_mask"] of every reset and step, those beside final_obs where they are given
-(in infos["final_info"] of SAME_STEP). A trainer reads masks where its setting action_masks
-says so, an evaluation where the policy learnt with masks and the first reset has one.
+If masks are read, every observation has a mask. infos["action_mask"] of every reset and step has
+the masks of obs; infos["final_info"] of SAME_STEP may have those of final_obs. A trainer reads
+masks if its setting action_masks is true. An evaluation reads masks if the policy learnt with masks
+and the first reset has one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 SAME_STEP, NEXT_STEP = "same_step", "next_step"
-OF_LAST_STEPS = {"final_obs", "_final_obs", "final_info", "_final_info"}  # infos of episodes' last steps
+OF_LAST_STEPS = {"final_obs", "_final_obs", "final_info", "_final_info"}  # keys of infos about the last step of episodes
 
 
 class Rows(Block):
@@ -52,58 +52,58 @@ class Rows(Block):
         self.action_masks, self.final_action_masks = np.ones((2, n, actions), np.uint8)
 
     def use_masks(self) -> None:
-        """Hands the masks to the library, which must have asked for them."""
+        """Gives the masks to the library; its setting action_masks must be true."""
         self.struct.action_masks, self.struct.final_action_masks = self.action_masks.ctypes.data, self.final_action_masks.ctypes.data
 
     @property
     def ended(self) -> Array:
-        """bool [n]: whose episode ended in this step."""
+        """bool [n]: the environments whose episode ended in this step."""
         ended: Array = self.terminated | self.truncated
         return ended
 
 
 class Source:
-    """Environments on the Python side, and the rows that they fill. See adapt()."""
+    """Environments that Python steps, and the rows that they fill. See adapt()."""
 
     autoreset = SAME_STEP
-    prefix = ""  # of the names of the spaces that one environment has
+    prefix = ""  # the prefix of the attributes with one environment's spaces
 
     def __init__(self, env: Any, num_envs: int) -> None:
         self.env, self.num_envs = env, num_envs
         self._spaces = self.spaces()
         self.layout, self.actions = ObsLayout.of_space(self._spaces[0]), ActionLayout.of_space(self._spaces[1])
         self.rows = Rows(num_envs, self.layout, self.actions.n)
-        self.masked: bool | None = False  # whether action masks are read; None: where the first reset has them
-        self.unread_said = False  # that there are masks which are not read
-        self.last_unknown_said = False  # that an episode ended without its last observation
-        self.needs_reset = True  # no episode is in progress
-        self.infos: Any = {}  # what the latest step returned
-        self.recent: Recent | None = None  # what was reported while learning; None: nothing is
+        self.masked: bool | None = False  # whether action masks are read; None: decided by the first reset
+        self.unread_warned = False  # whether the warning about unread masks was given
+        self.missing_last_warned = False  # whether the warning about a missing last observation was given
+        self.needs_reset = True  # whether the next learn must begin with a reset
+        self.infos: Any = {}  # the infos of the latest step
+        self.recent: Recent | None = None  # the episodes that a Monitor reported during learning; None without a Monitor
 
     def spaces(self) -> tuple[Any, Any]:
-        """The environment's spaces as they are now."""
+        """The environment's current spaces."""
         return getattr(self.env, f"{self.prefix}observation_space"), getattr(self.env, f"{self.prefix}action_space")
 
     def check(self) -> None:
-        """Refuses an environment whose spaces are no longer those it began with."""
+        """Raises SpaceError if the environment's spaces have changed."""
         for name, was, now in zip(("observation", "action"), self._spaces, self.spaces()):
             if was is not now and was != now:
-                raise SpaceError(f"{name} space: the environment now says {now}, it said {was} when the model was made")
+                raise SpaceError(f"{name} space: {now}, must be {was}, the environment's space when the model was made")
 
     def reset(self, seed: int | None = None) -> None:
         """Begins an episode in every environment and writes rows.obs."""
         raise NotImplementedError
 
     def step(self) -> None:
-        """Takes rows.actions and writes everything else."""
+        """Takes a step with rows.actions and writes the other rows."""
         raise NotImplementedError
 
     def each_info(self) -> list[Infos]:
-        """The latest step's infos, one dict for each environment; of an episode's end those of its last step."""
+        """The latest step's infos, one dict for each environment; at the end of an episode those of its last step."""
         raise NotImplementedError
 
     def reported(self) -> list[Episode]:
-        """The episodes that ended in the latest step, where infos["episode"] has them."""
+        """The episodes that ended in the latest step, if infos["episode"] has them."""
         if not self.rows.ended.any():
             return []
         each = zip(self.each_info(), self.rows.ended)
@@ -117,21 +117,23 @@ class Source:
         return [value for info, ended in each if ended and (value := success(info)) is not None]
 
     def _without_last(self, missing: Array, obs: Array, what: str) -> None:
-        """Treats ends without a last observation, those of the rows in missing, as terminations, and says so once.
-        obs: what the rows hold in its place."""
+        """Treats episode ends without a last observation as terminations and warns once.
+
+        missing: bool [n], the rows of such ends. obs: the observations to use instead.
+        """
         if not missing.any():
             return
-        if not self.last_unknown_said:
-            self.last_unknown_said = True
+        if not self.missing_last_warned:
+            self.missing_last_warned = True
             notice(
-                f"environment {int(np.flatnonzero(missing)[0])}: its episode ended, but {what}: the end is learnt from as a "
-                "termination, as looking past a time limit needs the last observation"
+                f"environment {int(np.flatnonzero(missing)[0])}: its episode ended, but {what}: the end counts as a "
+                "termination, because a time limit needs the last observation"
             )
         self.rows.final_obs[missing] = obs[missing]
         self.rows.terminated[missing], self.rows.truncated[missing] = True, False
 
     def _write(self, to: Array, observation: object, what: str) -> None:
-        """Puts one environment's observation into its row."""
+        """Writes one environment's observation into its row."""
         to[...] = self.layout.read(observation, (), what)
 
     def _rows(self, observations: object) -> Array:
@@ -145,27 +147,24 @@ class Source:
         return column
 
     def _write_mask(self, to: Array, given: object, what: str) -> None:
-        """Puts one environment's action mask into its row."""
+        """Writes one environment's action mask into its row."""
         mask = np.asarray(given)
         if mask.shape != to.shape or mask.dtype.kind not in "biuf":
             raise SpaceError(f"{what}: infos['action_mask'] is {mask.dtype} of shape {mask.shape}, must be {to.shape} of 0 and 1")
         to[...] = mask != 0
 
     def _reads_masks(self, infos: Any) -> bool:
-        """Whether masks are read; infos: of a reset or a step."""
+        """Whether masks are read. infos: the infos of a reset or a step."""
         there = "action_mask" in infos
         if self.masked is None:
             self.masked = there
-        if there and not self.masked and not self.unread_said:
-            self.unread_said = True
-            notice(
-                "infos['action_mask'] is not read: the model learns as if every action were allowed; action_masks=True "
-                "makes it keep to masks"
-            )
+        if there and not self.masked and not self.unread_warned:
+            self.unread_warned = True
+            notice("infos['action_mask']: not read, every action counts as allowed; make the model with action_masks=True to obey masks")
         return self.masked
 
     def _mask(self, i: int, info: Any) -> None:
-        """Reads the mask of environment i's observation, where masks are read."""
+        """Reads the mask of environment i's observation if masks are read."""
         if not self._reads_masks(info):
             return
         if "action_mask" not in info:
@@ -217,10 +216,10 @@ class VectorSource(Source):
         if getattr(env, "is_async", False) or 0 < getattr(env, "batch_size", 0) < env.num_envs:  # EnvPool's, and workers'
             raise ConfigError(
                 f"env: {label(env)} returns some of its {env.num_envs} environments at a time, must return all (without a batch_size); "
-                "by its name the library steps it itself"
+                "the library steps a built-in environment given by its name"
             )
         super().__init__(env, int(env.num_envs))
-        # Gymnasium 1.0 has the one mode, and does not name it.
+        # Gymnasium 1.0 has only the mode "next_step" and no metadata for it.
         self.mode = autoreset_name((env.metadata or {}).get("autoreset_mode", NEXT_STEP), "metadata['autoreset_mode']")
         self.autoreset = NEXT_STEP if self.mode == NEXT_STEP else SAME_STEP
         self._action_dtype = np.dtype(getattr(env.action_space, "dtype", None) or np.int64)
@@ -235,7 +234,7 @@ class VectorSource(Source):
 
     def step(self) -> None:
         rows = self.rows
-        # A copy: an asynchronous environment may read it later.
+        # astype copies: an asynchronous environment may read the actions later.
         actions = rows.actions.astype(self._action_dtype) + self._action_dtype.type(self.actions.start)
         obs, rewards, terminated, truncated, infos = self.env.step(actions)
         self.infos = _infos.as_columns(infos, self.num_envs)
@@ -249,7 +248,7 @@ class VectorSource(Source):
         if self.autoreset == SAME_STEP and done.any():
             if self.mode == "disabled":
                 rows.final_obs[done] = obs[done]
-                # Only the rows under the mask of what comes back are new.
+                # Only the rows under the mask are new.
                 first, infos = self.env.reset(options={"reset_mask": done})
                 rows.obs[~done] = obs[~done]
                 rows.obs[done] = self._rows(first)[done]
@@ -265,14 +264,15 @@ class VectorSource(Source):
         if self.rows.ended.any():
             for i, info in enumerate(_infos.split(self.infos.get("final_info"), self.num_envs)):
                 if self.rows.ended[i] and info:
-                    # A RecordEpisodeStatistics around the vector writes beside final_info, not into it.
+                    # A RecordEpisodeStatistics around the vector writes "episode" outside of
+                    # final_info.
                     each[i] = {name: each[i][name] for name in ("episode",) if name in each[i]} | info
         return each
 
     def _final(self, done: Array, obs: Array) -> None:
-        """Writes the last observations of what ended; obs: what comes after them."""
+        """Writes the last observations of episodes that ended. obs: the first observations after them."""
         final = self.infos.get("final_obs")
-        # Some vector environments leave the mask out; all rows that ended have one.
+        # Some vector environments omit the mask; then every row that ended has a last observation.
         mask = np.asarray(self.infos.get("_final_obs", done), dtype=bool)
         missing = done if final is None else done & ~mask
         self._without_last(missing, obs, "infos['final_obs'] has no row for it")
@@ -280,8 +280,8 @@ class VectorSource(Source):
             self._write(self.rows.final_obs[i], final[i], f"environment {i} (final_obs)")
 
     def _step_masks(self, done: Array) -> None:
-        """Reads the masks of a step, but those of what the adapter resets itself."""
-        rows, cut = self.rows, done & ~self.rows.terminated  # nothing is done after a termination
+        """Reads the masks of a step, except those of environments that the adapter resets."""
+        rows, cut = self.rows, done & ~self.rows.terminated  # no action follows a termination, so it needs no mask
         if self.autoreset == NEXT_STEP:
             rows.action_masks[rows.terminated] = 1
             return self._masks(rows.action_masks, self.infos, ~rows.terminated)
@@ -292,7 +292,7 @@ class VectorSource(Source):
             self._masks(rows.final_action_masks, final, cut)
 
     def _masks(self, to: Array, infos: Any, rows: Array) -> None:
-        """Puts the action masks of some rows there."""
+        """Writes the action masks of some rows."""
         given = infos.get("action_mask")
         missing = rows & ~np.asarray(infos.get("_action_mask", rows), dtype=bool) if given is not None else rows
         if missing.any():
@@ -305,11 +305,11 @@ class VectorSource(Source):
 
 
 class SB3Source(Source):
-    """A VecEnv of stable-baselines3's, whose reset_infos are those of the latest resets."""
+    """A VecEnv of stable-baselines3, whose reset_infos has the infos of the latest resets."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env, int(env.num_envs))
-        # Its wrappers have reset_infos of their own, which stay empty.
+        # Only the innermost VecEnv fills reset_infos; those of wrappers stay empty.
         self._base = env
         while (inner := vars(self._base).get("venv")) is not None:
             self._base = inner
@@ -344,7 +344,7 @@ class SB3Source(Source):
             self._mask(i, self._reset_info(i) if done[i] else self.infos[i])
 
     def _reset_info(self, i: int) -> Infos:
-        """What environment i said at its latest reset, where the VecEnv keeps that."""
+        """The infos of environment i's latest reset; {} if the VecEnv does not keep them."""
         infos = getattr(self._base, "reset_infos", ())
         return _infos.of_one(infos[i]) if i < len(infos) else {}
 
@@ -353,7 +353,7 @@ class SB3Source(Source):
 
 
 class SpacesSource(Source):
-    """No environment, only its spaces: the caller's own loop acts and observes, or set_env comes before learn."""
+    """Spaces without an environment, for the caller's own loop (begin, act, observe), or until set_env."""
 
     def __init__(self, observation_space: Any, action_space: Any, num_envs: int, autoreset: str = SAME_STEP) -> None:
         self._both = observation_space, action_space
@@ -364,38 +364,42 @@ class SpacesSource(Source):
         return self._both
 
     def reset(self, seed: int | None = None) -> None:
-        raise ConfigError("env: None, must be an environment for learn, see set_env; begin, act and observe are for a loop of your own")
+        raise ConfigError("env: None, must be an environment for learn: call set_env, or use begin, act and observe in a loop of your own")
 
 
 def _no_mask(i: int) -> SpaceError:
-    return SpaceError(f"environment {i}: infos has no 'action_mask', must have one after every reset and step where masks are read")
+    return SpaceError(f"environment {i}: infos has no 'action_mask', must have one after every reset and step")
 
 
 def is_sb3(env: Any) -> bool:
-    """Whether it is a VecEnv of stable-baselines3's, which is not imported for that."""
+    """Whether env is a VecEnv of stable-baselines3; does not import that package."""
     return all(hasattr(env, name) for name in ("step_async", "step_wait", "num_envs", "env_is_wrapped"))
 
 
 def built_in(env: Any) -> tuple[str | None, int | None, Infos]:
-    """(name, number, keywords) of environments that the library steps itself: of a name, or of what
-    make_vec or paceline.sb3.VecEnv made."""
+    """(name, number, keywords) of built-in environments: a name, or a vector of make_vec or paceline.sb3.VecEnv.
+
+    The name is None for other environments.
+    """
     if isinstance(env, str):
         return env, None, {}
     from .vec_env import VecEnv
 
-    if is_sb3(env) and isinstance(vars(env).get("envs"), VecEnv):  # not of one that it is wrapped around
+    if is_sb3(env) and isinstance(vars(env).get("envs"), VecEnv):  # vars: a wrapper would forward the attribute
         env = env.envs
     return (env.id, env.num_envs, env.env_kwargs) if isinstance(env, VecEnv) else (None, None, {})
 
 
 def label(env: Any) -> str:
-    """A short name of an environment: its own, a Gymnasium id, or its class."""
+    """A short name of an environment: its name, its Gymnasium id or its class."""
     return env if isinstance(env, str) else built_in(env)[0] or getattr(getattr(env, "spec", None), "id", None) or type(env).__name__
 
 
 def adapt(env: Any, num_envs: int | None = None) -> Source:
-    """Wraps a gymnasium.Env, a gymnasium.vector.VectorEnv, a VecEnv of stable-baselines3's, or a pair of spaces
-    (of num_envs environments); refuses everything else."""
+    """Wraps a gymnasium.Env, a gymnasium.vector.VectorEnv, a VecEnv of stable-baselines3 or a pair of spaces.
+
+    num_envs: the number of environments for a pair of spaces. Raises ConfigError for anything else.
+    """
     import gymnasium
 
     if isinstance(env, gymnasium.vector.VectorEnv):
@@ -408,6 +412,6 @@ def adapt(env: Any, num_envs: int | None = None) -> Source:
         return SpacesSource(*env, num_envs or 1)
     raise ConfigError(
         f"env: {type(env).__module__}.{type(env).__qualname__}, must be the name of a built-in environment, a gymnasium.Env, "
-        "a gymnasium.vector.VectorEnv (gymnasium.make_vec makes one), a VecEnv of stable-baselines3's or a pair "
+        "a gymnasium.vector.VectorEnv (gymnasium.make_vec makes one), a VecEnv of stable-baselines3 or a pair "
         "(observation_space, action_space)"
     )

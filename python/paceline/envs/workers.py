@@ -1,4 +1,4 @@
-"""Environments written in Python, stepped in processes of their own or in this one.
+"""Environments written in Python, stepped in worker processes or in the caller's process.
 
     from paceline import workers
 
@@ -7,43 +7,42 @@
     obs, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
     envs.close()
 
-make_vec steps such environments in the caller's process, and make_vec(..., workers=2) as above. Processes
-pay where a step takes longer than a message to a process and its answer do: tens of microseconds.
-Steps of Gymnasium's classic control and toy text take less. Steps of physics engines, renderers, emulators
-and simulators take more; for them a process for each free core is fastest. Where steps wait for a
-device or another program (waits=True), a process for each environment is.
+make_vec steps such environments in the caller's process; make_vec(..., workers=2) is the same as
+workers.make above. Processes are faster if a step takes longer than a message to a process and its
+answer, tens of microseconds. Gymnasium's classic control and toy text take less. Physics engines,
+renderers, emulators and simulators take more; for them one process for each free core is fastest.
+If steps wait for a device or another program (waits=True), one process for each environment is
+fastest.
 
-A process steps several environments and is woken once for all of them. Each
-observation is written once, into memory that the processes share; only infos that
-are not empty are pickled. A process never imports the script that starts it, which needs no
-"if __name__ == '__main__'" and may come from standard input, `python -c` or a notebook. Functions and
-classes of the script are carried by cloudpickle, with what they refer to; so is what it has registered with
-Gymnasium. Modules are imported, along the same sys.path.
+A process steps several environments and is woken once for all of them. Each observation is written
+once, into memory that the processes share; only infos that are not empty are pickled. A process
+does not import the script that starts it. So the script needs no "if __name__ == '__main__'", and
+it may come from standard input, `python -c` or a notebook. Functions and classes of the script are
+sent by cloudpickle with the objects that they refer to, and so are the environments that the script
+has registered with Gymnasium. Modules are imported with the same sys.path.
 
-With batch_size below num_envs nothing waits for the slowest environment:
+With batch_size below num_envs no call waits for the slowest environment:
 
     envs = workers.make(make_env, num_envs=16, batch_size=4)
     envs.async_reset(seed=1)
     while training:
-        obs, rewards, terminated, truncated, infos = envs.recv()    # the first 4 that are back
+        obs, rewards, terminated, truncated, infos = envs.recv()    # the first 4 that have finished
         envs.send(policy(obs), infos["env_id"])
 
-When environments fail. An exception in an environment comes out of the call that
-waits for it (step, recv, reset, or the constructor) as a CallbackError, "environment
-3: ValueError: ...", with
+Failures. If an environment raises an exception, the call that waits for it (step, recv, reset or
+the constructor) raises a CallbackError, "environment 3: ValueError: ...", with
 
-    err.index, err.indices   the first that failed, and all that failed in this call
+    err.index, err.indices   the first environment that failed, and all that failed in this call
     err.traceback            the traceback in the worker, also shown with the error
-    err.results              what the call would have returned: the others' steps are
-                             not lost (rows of those that failed: reward 0, no flag,
-                             an observation that means nothing)
-    err.__cause__            the exception itself, where no process was in between
+    err.results              the call's result with the other environments' rows; the rows of those that
+                             failed have reward 0, no flag and an undefined observation
+    err.__cause__            the exception itself if the environment is in the caller's process
 
-Those environments raise the same error at every step until they are reset, by options["reset_mask"] or all
-together; the others go on. A process that dies (os._exit, a segmentation fault,
-out of memory) fails all its environments in that way; the reset of one of them
-starts a new process, which makes its environments again. An interrupt (Ctrl-C) may
-leave environments "under way"; a reset brings them back.
+A failed environment raises the same error at every step until it is reset, by options["reset_mask"]
+or a reset of all; the other environments continue. If a process dies (os._exit, a segmentation
+fault, out of memory), all its environments fail in this way; the reset of one of them starts a new
+process, which makes its environments again. After an interrupt (Ctrl-C) environments may stay under
+way; a reset waits for them.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ import numpy as np
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
-from .._threads import Turn, alone
+from .._threads import CallLock, exclusive
 from ..errors import ConfigError, ForkError, HandleError
 from ..spaces import Array, Infos
 from . import _crew, _table
@@ -73,8 +72,8 @@ __all__ = ["WorkerVecEnv", "make"]
 Results = tuple[Any, Array, Array, Array, Infos]
 _CONTEXTS = ("spawn", "fork")
 _MOST_ENVS, _MOST_WORKERS = 65536, 1024
-_MANY = {"waits": "one for each environment", "context": "one for each core"}  # what workers=0 is
-# What the parent knows of an environment.
+_MANY = {"waits": "one for each environment", "context": "one for each core"}  # the meaning of workers=0
+# The states of an environment.
 _NEW, _READY, _ENDED, _AWAY = range(4)
 _REFUSED = {
     _NEW: "it has no episode yet, must be reset first",
@@ -95,24 +94,24 @@ def make(
     waits: bool = False,
     **env_kwargs: Any,
 ) -> WorkerVecEnv:
-    """num_envs environments in worker processes, as a gymnasium.vector.VectorEnv.
+    """Makes num_envs environments in worker processes, as a gymnasium.vector.VectorEnv.
 
-    fn_or_id: a function (or class) that makes an environment, a list of num_envs
-        such functions, or the id of an environment registered with Gymnasium.
-        Functions are sent by cloudpickle: a lambda or a local one will do.
-    workers: processes, 0 for one per core (one per environment with waits); never more than
-        num_envs. A process steps its environments one after the other. None: none, the caller's
-        process steps them all, in step and send.
-    waits: steps mostly wait (for a device, a clock, another program) and compute little, so that
-        more processes than cores are worth their memory. No thread of the library waits for them:
-        while a model's environments are stepped here, its updates have all cores.
+    fn_or_id: a function (or class) that makes an environment, a list of num_envs such functions, or
+        the id of an environment registered with Gymnasium. cloudpickle sends the functions, so
+        lambdas and local functions are allowed.
+    workers: the number of processes, at most num_envs; 0 for one per core (one per environment with
+        waits). A process steps its environments one after another. None: no process, the caller's
+        process steps all environments in step and send.
+    waits: True if steps mostly wait (for a device, a clock, another program) and compute little, so
+        that more processes than cores help. The library's threads do not wait for such steps, so a
+        model's updates have all cores during them.
     batch_size: environments that recv returns at once, 0 for all.
     autoreset_mode: "next_step", "same_step", "disabled" or a member of
         gymnasium.vector.AutoresetMode.
-    context: how processes begin: "spawn" (None), in a new interpreter, or "fork", as a copy of this
+    context: how processes start: "spawn" (None), in a new interpreter, or "fork", as a copy of this
         process.
-    copy: False for observations that are views of the shared memory, valid until the
-        next step, recv or reset. (Batches of some of the environments are always copies.)
+    copy: False returns observations that are views of the shared memory, valid until the next step,
+        recv or reset. Batches of fewer than all environments are always copies.
     env_kwargs: keyword arguments of the function, or of gymnasium.make.
     """
     num_envs = whole("num_envs", num_envs, 1, _MOST_ENVS)
@@ -126,7 +125,7 @@ def make(
     else:
         functions = list(fn_or_id) if isinstance(fn_or_id, (list, tuple)) else [fn_or_id] * num_envs
         if not all(map(callable, functions)):
-            raise ConfigError(f"env: {fn_or_id!r}, must be a function, a list of functions or an id of Gymnasium's")
+            raise ConfigError(f"env: {fn_or_id!r}, must be a function, a list of functions or a Gymnasium id")
         if len(functions) != num_envs:
             raise ConfigError(f"env: {len(functions)} functions, must be {num_envs}, one for each environment")
         if env_kwargs:
@@ -136,7 +135,7 @@ def make(
     if workers is None:
         for name, value in (("waits", waits), ("context", context)):
             if value:
-                raise ConfigError(f"{name}: {value!r}, is for worker processes: workers=N (0: {_MANY[name]}) must be given with it")
+                raise ConfigError(f"{name}: {value!r}, must be given with workers=N (0: {_MANY[name]}): it is for worker processes")
         return WorkerVecEnv(Local(functions, mode), 0, batch_size, mode, copy, spec)
     default = _MOST_WORKERS if waits else len(os.sched_getaffinity(0))
     processes = min(whole("workers", workers, 0, _MOST_WORKERS) or default, num_envs)
@@ -147,14 +146,14 @@ def make(
 
 
 def spec_of(id: str) -> Any:
-    """What Gymnasium's registry has under an id."""
+    """Gymnasium's spec of an id; raises ConfigError if it is not registered."""
     if id.startswith("ALE/"):
         try:
             import ale_py
 
             gymnasium.register_envs(ale_py)
         except ImportError:
-            pass  # Gymnasium's error names what is missing
+            pass  # Gymnasium's error below names the missing module
     try:
         return gymnasium.spec(id)
     except gymnasium.error.Error as err:
@@ -162,18 +161,20 @@ def spec_of(id: str) -> Any:
 
 
 class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
-    """Environments in worker processes, or in this one. make makes them; the module says what happens when they fail.
+    """Environments in worker processes or in the caller's process; make makes it. See the module for failures.
 
-    One thread at a time may use it, others get a BusyError; of worker processes in the process that made it.
+    One thread may use it at a time; another thread gets a BusyError. With worker processes only the
+    process that made it may use it.
     """
 
     def __init__(self, crew: Crew, workers: int, batch_size: int, autoreset: str, copy: bool, spec: Any = None) -> None:
         self.num_envs, self.batch_size, self.workers, self.copy, self.spec = crew.num_envs, batch_size, workers, copy, spec
         self._order = list(range(self.num_envs))
         self._pid = os.getpid()
-        self._using = Turn()
+        self._using = CallLock()
         self._crew = crew
-        # multiprocessing calls this before it waits for processes at exit, and when the object is garbage.
+        # multiprocessing calls this at exit, before it waits for processes, and when the object is
+        # collected.
         self._finalizer = util.Finalize(self, crew.stop, exitpriority=10)
         self._table = crew.table
         self.single_observation_space, self.single_action_space = crew.observation_space, crew.action_space
@@ -186,24 +187,25 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self._last = self._order
         self._asking = False
         self._everyone = [crew.message(worker, worker.indices, "step") for worker in crew.workers]
-        # Observations that have no rows: those of spaces without a fixed size.
+        # Observations of spaces without a fixed size, which have no rows in the Table.
         self._objects: list[Any] = [None] * self.num_envs
-        # Gymnasium builds infos for num_envs environments; a batch is a vector of fewer.
+        # Gymnasium builds infos for num_envs environments; a smaller batch needs a vector of its
+        # size.
         self._batch: Any = gymnasium.vector.VectorEnv()
         self._batch.num_envs = batch_size
 
     # ---------------------------------------------------------------- resets
 
-    @alone("_using")
+    @exclusive("_using")
     def reset(self, *, seed: int | Sequence[int | None] | Array | None = None, options: Infos | None = None) -> tuple[Any, Infos]:
-        """Begins an episode everywhere, or where options["reset_mask"] (bool [num_envs]) is true.
+        """Begins an episode in every environment, or where options["reset_mask"] (bool [num_envs]) is true.
 
-        seed: s, for s, s+1, ... in the environments' order, or one for each.
-        options: what else there is goes to each environment's reset.
+        seed: an int s for s, s+1, ... in the environments' order, or one seed for each.
+        options: other entries go to each environment's reset.
 
-        Waits for those of them that are under way and forgets their results; others
-        stay under way. Returns (obs, infos) of all num_envs environments; rows that the
-        mask leaves out are as they were, and those of environments under way mean nothing.
+        The call waits for the environments to reset that are under way and drops their results;
+        other environments stay under way. Returns (obs, infos) of all num_envs environments. Rows
+        outside the mask are unchanged; rows of environments under way are undefined.
         """
         indices = self._begin(seed, options)
         crew = self._crew
@@ -216,9 +218,9 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             raise _crew.error(failed.values(), results)
         return results
 
-    @alone("_using")
+    @exclusive("_using")
     def async_reset(self, seed: int | Sequence[int | None] | Array | None = None, options: Infos | None = None) -> None:
-        """Sends the environments off to begin an episode, as reset does; recv returns what they begin with."""
+        """Starts a reset; recv returns the first observations."""
         self._begin(seed, options)
 
     def _begin(self, seed: int | Sequence[int | None] | Array | None, options: Infos | None) -> list[int]:
@@ -244,7 +246,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         return indices
 
     def _mask(self, options: Infos | None) -> tuple[Array, Infos | None]:
-        """(The environments to reset, the options for each)."""
+        """(mask of the environments to reset, the options of their resets)."""
         if options is not None and not isinstance(options, dict):
             raise ConfigError(f"options: {type(options).__name__}, must be a dict")
         if options is None or "reset_mask" not in options:
@@ -252,14 +254,14 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         rest = dict(options)
         mask = reset_mask({"reset_mask": rest.pop("reset_mask")}, self.num_envs)
         if self._table.obs is None and any(not mask[i] and self._objects[i] is None for i in self._order):
-            raise ConfigError("options['reset_mask']: some environment has no episode yet, the first reset must be of all")
+            raise ConfigError("options['reset_mask']: some environment has no episode yet, the first reset must be of all environments")
         return mask, rest
 
     # ----------------------------------------------------------------- steps
 
-    @alone("_using")
+    @exclusive("_using")
     def step(self, actions: Any, env_id: object = None) -> Results:
-        """send, then recv. Where that is all environments, infos are Gymnasium's: without env_id."""
+        """Does send and recv. If the batch is all environments, infos have no env_id, as in Gymnasium."""
         self._check_open()
         indices = self._indices(env_id)
         coming = self._crew.expected + len(indices)
@@ -268,24 +270,25 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self._send(indices, actions)
         return self._receive(self.batch_size < self.num_envs)
 
-    @alone("_using")
+    @exclusive("_using")
     def send(self, actions: Any, env_id: object = None) -> None:
-        """Sends environments off with one action each.
+        """Starts a step of some environments.
 
-        env_id: their numbers, in the order of actions; None for those of the last
-        recv, or all after a reset of all. Nothing moves if one of them is under way,
-        or must be reset first.
+        env_id: the environments in the order of actions; None: those of the last recv, or all after
+            a reset of all. If one of them is under way or must be reset first, no environment
+            steps.
         """
         self._check_open()
         self._send(self._indices(env_id), actions)
 
-    @alone("_using")
+    @exclusive("_using")
     def recv(self) -> Results:
-        """The first batch_size environments that are back.
+        """Waits until batch_size environments have finished and returns their rows.
 
-        Returns (obs, rewards float64, terminated, truncated, infos), rows in the order in
-        which they came back (all of them: in the order of their numbers). infos["env_id"]
-        int32 [batch_size] says whose they are. After a reset: reward 0, no flag.
+        Returns (obs, rewards float64, terminated, truncated, infos). Rows are in the order of
+        completion; with batch_size == num_envs they are in the environments' order.
+        infos["env_id"], int32 [batch_size], has the environment of each row. Rows of a reset have
+        reward 0 and no flag.
         """
         self._check_open()
         expected = self._crew.expected
@@ -298,7 +301,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             return self._last
         given = np.asarray(env_id)
         if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
-            raise ConfigError(f"env_id: {given.dtype} of shape {given.shape}, must be a row of whole numbers, at least one")
+            raise ConfigError(f"env_id: {given.dtype} of shape {given.shape}, must be a row of at least one whole number")
         indices: list[int] = given.tolist()
         for i in indices:
             if not 0 <= i < self.num_envs:
@@ -348,7 +351,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
     def _receive(self, named: bool) -> Results:
         crew, table, count = self._crew, self._table, self.batch_size
         while len(crew.done) < count:
-            crew.take_in()
+            crew.receive()
         indices = [crew.done.popleft() for _ in range(count)]
         if count == self.num_envs:
             indices = self._order
@@ -364,10 +367,10 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         return results
 
     def _settle(self, vector: Any, indices: list[int]) -> tuple[Infos, dict[int, Failure]]:
-        """(infos, failures) of environments that are back, after which they may be sent off again.
+        """(infos, failures) of finished environments, which may then step again.
 
-        vector: the one whose infos they are. What the environments may do is said last:
-        an exception in here (Ctrl-C) leaves them to be reset.
+        vector: the vector that builds the infos. The environments' states are set last, so that
+        they must be reset if an exception (Ctrl-C) interrupts this method.
         """
         crew, table = self._crew, self._table
         infos: Infos = {}
@@ -395,21 +398,21 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             return _table.each(self._table.obs, lambda rows: rows[indices])
         return _table.each(self._table.obs, np.copy) if self.copy else _table.each(self._table.obs, lambda rows: rows)
 
-    # ------------------------------------------------- the environments' own
+    # ----------------------------------------------- single environments
 
     @property
     def envs(self) -> list[Any]:
-        """The environments themselves, where this process steps them; none of other processes'."""
+        """The environment objects if the caller's process steps them; [] with worker processes."""
         return self._crew.envs if isinstance(self._crew, Local) else []
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Each environment's method of that name called, or its attribute; none may be under way."""
+        """Calls a method of each environment, or returns its attribute; no environment may be under way."""
         if name in ("reset", "step", "close"):
             raise ConfigError(f"name: {name!r}, must not be reset, step or close: the vector has its own")
         return self._ask("call", name, args, kwargs)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """call without arguments."""
+        """The attribute of each environment."""
         return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
@@ -421,7 +424,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self._ask("set_attr", name, list(values))
 
     def render(self) -> tuple[Any, ...]:
-        """Each environment's frame."""
+        """The rendered frame of each environment."""
         return self.call("render")
 
     @property
@@ -434,7 +437,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         """Copies of the environments' generators, as in Gymnasium's vectors."""
         return self.get_attr("np_random")
 
-    @alone("_using")
+    @exclusive("_using")
     def _ask(self, verb: str, *payload: Any) -> tuple[Any, ...]:
         self._check_open()
         crew = self._crew
@@ -462,17 +465,17 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         if self.closed:
             raise HandleError("environments: closed")
         if self.workers and os.getpid() != self._pid:
-            raise ForkError("environments: made by the process that forked this one, must be used there")
-        if self._asking:  # an interrupted call, of which nothing must be left
+            raise ForkError("environments: made by the parent process, must be used there")
+        if self._asking:  # a call was interrupted: its remaining answers must be dropped
             self._crew.wait(self._order)
             self._crew.forget(self._order)
             self._asking = False
 
     def close_extras(self, *, timeout: float = 5.0) -> None:
-        """Closes the environments. Ends the processes; one that is still busy after timeout seconds is terminated."""
+        """Closes the environments and ends the processes; terminates those still busy after timeout seconds."""
         self._crew.stop(timeout)
         self._finalizer.cancel()
-        del self._table, self._crew  # and with them the memory, once no view of it is left
+        del self._table, self._crew  # the memory is freed when no view of it is left
 
     def __repr__(self) -> str:
         name = f"{self.spec.id}, " if self.spec is not None else ""
