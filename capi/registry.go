@@ -102,9 +102,9 @@ func (t *table[T]) remove(id uint64) (v T, ok bool) {
 	return o.value, true
 }
 
-// use calls f with the object of id. A panic in f, also one that core has recovered from,
-// becomes an error of this call and of every later use of the object, unless an environment
-// panicked (see package fault).
+// use calls f with the object of id. A panic in f becomes an error of this call and of every later
+// use of the object. This includes panics that core has recovered from, except those of
+// environments (see package fault).
 func (t *table[T]) use(id uint64, f func(T) error) error {
 	t.mu.RLock()
 	o := t.live[id]

@@ -1,8 +1,8 @@
 /*
  * Macros of the shim_*.c files. These files have one function for each of include/paceline.h;
- * those that cannot fail are in info.c and thread.c. Each function has three parts: ENTER
- * refuses calls that Go would not survive (in a forked child, on a coroutine's stack); C checks
- * the arguments as far as it can; GO calls the function of export_*.go in the library's
+ * functions that cannot fail are in info.c and thread.c. Each function has three parts. ENTER
+ * refuses calls that Go would not survive: in a forked child, on a coroutine's stack. C checks
+ * the arguments as far as it can. GO calls the function of export_*.go in the library's
  * floating-point mode and stores its error for this thread.
  */
 #ifndef PACELINE_SHIM_H

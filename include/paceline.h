@@ -54,9 +54,9 @@
  *   thread has its own error text.
  * Coroutines.  The library may be called on any stack, with one exception. A function of yours
  *   that the library calls (an environment's step, a release) may call the library on the
- *   thread's own stack only: on the stack of a coroutine or fiber a call gives PACELINE_EFAIL,
- *   and a *_free without a status does nothing. Your function must return on the thread and the
- *   stack on which the library called it.
+ *   thread's own stack only. On the stack of a coroutine or fiber such a call gives
+ *   PACELINE_EFAIL, and a *_free without a status does nothing. Your function must return on the
+ *   thread and the stack on which the library called it.
  * Fork.  A child of fork() lacks the library's threads and cannot use the library: every call
  *   that returns a status gives PACELINE_EFORKED, and *_free frees nothing. Load the library
  *   after fork(), or start children with exec.
@@ -74,13 +74,13 @@
  *   Loading installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGURG and, unless it is ignored,
  *   SIGPIPE. These handlers pass on signals that are not the library's. All other handlers and
  *   their flags stay as they are. A handler of yours may run on a thread that is inside the
- *   library, on a small stack: install the handler with SA_ONSTACK and let it use at most 16 KB of
- *   stack, or give the thread a larger alternate stack (sigaltstack) before its first call. A
- *   thread without an alternate stack gets one of 32 KB in its first call. Your signal masks stay
- *   as they are. The library's own threads accept SIGCHLD, SIGPROF and SIGURG, whatever you block.
- *   A blocked SIGCHLD that you read with signalfd or sigwait may be lost: wait for children with a
- *   pidfd or in a handler. On a processor with AMX the first network in bf16 asks Linux for AMX
- *   tiles; from then on sigaltstack refuses stacks of less than about 11 KB. If a thread already
+ *   library, on a small stack. Install the handler with SA_ONSTACK and let it use at most 16 KB of
+ *   stack. If it needs more, give the thread a larger alternate stack (sigaltstack) before its
+ *   first call. A thread without an alternate stack gets one of 32 KB in its first call. Your
+ *   signal masks stay as they are. The library's own threads accept SIGCHLD, SIGPROF and SIGURG,
+ *   also if you block them. A blocked SIGCHLD that you read with signalfd or sigwait may be lost:
+ *   wait for children with a pidfd or in a handler. On a processor with AMX the first network in
+ *   bf16 asks Linux for AMX tiles; from then on sigaltstack refuses stacks of less than about 11 KB. If a thread already
  *   has such a stack, the library uses no tiles (as with PACELINE_ISA=avx512bf16). A file that
  *   exceeds the process's limit of file sizes (ulimit -f) gives PACELINE_EIO; the program gets no
  *   SIGXFSZ.
@@ -98,11 +98,11 @@
  *   in the block that is laid out when a program starts.
  * Environment variables.  The library reads the variables that the process started with; later
  *   changes have no effect. PACELINE_ISA: the vector instructions to use (go, generic, avx2,
- *   avx512, avx512bf16, amx; or portable, as the setting isa); a name that this machine cannot run
+ *   avx512, avx512bf16, amx; or portable, as the setting isa). A name that this machine cannot run
  *   is an error when a trainer is made. PACELINE_ROMS_DIR and ALE_ROMS_DIR: see section 11.
- *   PACELINE_CUDA_EAGER: 1 launches kernels on a GPU one by one instead of as graphs and waits for
- *   each, so that an error names the kernel (several times slower); 0 is the default; any other
- *   value is an error when a GPU is opened. GOMAXPROCS, GODEBUG, GOGC and GOMEMLIMIT: Go's runtime
+ *   PACELINE_CUDA_EAGER: 1 launches the kernels of a GPU one by one instead of as graphs and waits
+ *   for each. It is several times slower, but an error names the kernel. 0 is the default; any
+ *   other value is an error when a GPU is opened. GOMAXPROCS, GODEBUG, GOGC and GOMEMLIMIT: Go's runtime
  *   reads them, and ends the process if one of them is invalid.
  * Growth.  A struct that may grow begins with struct_size. Set struct_size to sizeof the struct,
  *   and every field that you do not use to zero. The library reads and writes at most struct_size
@@ -225,9 +225,9 @@ PACELINE_API int paceline_config_get(char **out, const paceline_config *cfg, con
  * paper) and "fastdqn" (those of the paper's fast DQN). Sets "env" and "env_options", too. */
 PACELINE_API int paceline_config_preset(paceline_config *cfg, const char *preset, const char *env);
 
-/* Writes the presets of the method, a JSON array of objects: name, doc (one sentence), envs (an
- * array of the environments that it exists for; null: any), steps (the intended length of a run;
- * 0: any). */
+/* Writes the presets of the method, a JSON array of objects: name, doc, envs, steps. doc is one
+ * sentence. envs is an array of the environments that the preset exists for; null: any. steps is
+ * the intended length of a run; 0: any. */
 PACELINE_API int paceline_config_presets(char **out, const paceline_config *cfg);
 
 /* One setting's description. All strings: static text. */
@@ -251,8 +251,8 @@ enum paceline_kind { PACELINE_BOX = 1, PACELINE_DISCRETE = 2 };
 enum paceline_dtype { PACELINE_UINT8 = 1, PACELINE_FLOAT32 = 2, PACELINE_INT32 = 3 };
 
 /* An observation or an action. Trainers take as an observation a PACELINE_BOX of uint8 [channels,
- * height, width] (an image, or a stack of frames, oldest first) or of float32 [n]; if the network
- * is an MLP, either dtype in any shape. Trainers take as an action PACELINE_DISCRETE: one int32 of
+ * height, width] (an image, or a stack of frames, oldest first) or of float32 [n]. With an MLP they
+ * take either dtype in any shape. Trainers take as an action PACELINE_DISCRETE: one int32 of
  * 0 to n-1. Any other spec is refused when a trainer is made. Vector environments (section 9) also
  * have colour images, uint8 [frames, height, width, 3], and actions that are a PACELINE_BOX of
  * float32 [n]. */
@@ -306,10 +306,9 @@ enum paceline_end { PACELINE_TERMINATED = 1, PACELINE_TRUNCATED = 2 };
 /* Properties of all environments of a table; bits. PACELINE_ENV_WAITS: reset and step mostly wait
  * (for a device, a clock, another program), asleep or blocked, and compute little, such as those
  * of a robot or of a simulator in another process. The library then steps each environment on a
- * thread of its own (up to 1024), which does not count as one of num_threads: all environments
- * wait at the same time, and updates and forward passes continue meanwhile. The flag changes the
- * speed and never the results. Do not set it if steps compute: more threads would share the same
- * cores. */
+ * thread of its own (up to 1024), which does not count as one of num_threads. All environments wait
+ * at the same time, and updates and forward passes continue meanwhile. The flag changes the speed
+ * and never the results. Do not set it if steps compute: more threads would share the same cores. */
 enum paceline_env_flags { PACELINE_ENV_WAITS = 1 };
 
 /*
@@ -359,10 +358,9 @@ typedef struct paceline_env_table {
   /* Optional: takes one step in each of n environments (at most num_envs) in one call, for
    * simulators that step many at once. actions: [n][one action]. obs[k], rewards[k] (0 going in) and
    * ended[k] (0 going in) are of envs[k], as in step. A number other than 0 means that all n
-   * failed. Where the library steps environments together (training in lockstep,
-   * paceline_vec_step) it calls step_many once a round, or once for each of the two groups of
-   * the setting "groups", concurrently; resets and single steps use reset and step. Refused with
-   * PACELINE_ENV_WAITS. */
+ * failed. Training in lockstep and paceline_vec_step call step_many once a round. With the setting
+ * "groups" they call it once for each of the two groups, concurrently. Resets and single steps use
+ * reset and step. Refused with PACELINE_ENV_WAITS. */
   int (*step_many)(void *user, uint32_t n, void *const *envs, const void *actions, void *const *obs, float *rewards,
                    uint8_t *ended);
 } paceline_env_table;
@@ -425,10 +423,10 @@ PACELINE_API PACELINE_MUST_USE int paceline_trainer_config(paceline_config **out
 /* Writes the specs of the environments. */
 PACELINE_API int paceline_trainer_spec(paceline_spec *obs, paceline_spec *action, const paceline_trainer *t);
 
-/* Writes a JSON object: method, env (the environment's name), recipe and recipe_hash (see section
- * 9; "" if there is none), sets (an array of the sets of parameters: name, size (in floats),
- * writable (whether set_parameters takes it)), infos (the columns of infos as in
- * paceline_vec_describe; none for environments that you step). */
+/* Writes a JSON object: method, env, recipe, recipe_hash, sets, infos. env is the environment's
+ * name. recipe and recipe_hash are "" if there is no recipe (section 9). sets is an array of the
+ * sets of parameters: name, size (in floats), writable (whether set_parameters takes it). infos are
+ * the columns of infos as in paceline_vec_describe; none for environments that you step. */
 PACELINE_API int paceline_trainer_describe(char **out, const paceline_trainer *t);
 
 enum paceline_begin_flags {
@@ -447,8 +445,8 @@ enum paceline_begin_flags {
  * A program that learns in slices begins each slice with the slice's steps: rates rise again at
  * every slice, as in Stable-Baselines3. A program that continues an interrupted run, also from a
  * checkpoint, begins the remaining steps (total_timesteps less num_timesteps, of paceline_stats)
- * or nothing: the end and the bits are those of a run that never stopped. Steps after the end of
- * the run are allowed; schedules keep their last values. If a rate is 0 in every update of a run,
+ * or nothing. The end and the bits are then those of a run that never stopped. Steps after the end
+ * of the run are allowed; schedules keep their last values. If a rate is 0 in every update of a run,
  * paceline_trainer_notice says so once. */
 PACELINE_API int paceline_trainer_begin(paceline_trainer *t, int64_t total_timesteps, uint32_t flags);
 
@@ -479,10 +477,10 @@ typedef struct paceline_stats {
 PACELINE_API int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, int64_t max_steps, int64_t max_ms);
 
 /* Writes the results of the latest round, for programs that look at every round
- * (paceline_trainer_run with max_steps 1). rows.obs is needed. The others are written if they are
- * not NULL: rewards, terminated, truncated, started, action_masks, infos (the columns that
- * paceline_trainer_describe lists); final_obs, final_infos and final_action_masks, in rows whose
- * episode ended; actions, int32 [num_envs]. Refused for environments that you step. */
+ * (paceline_trainer_run with max_steps 1). rows.obs is needed. Other arrays are written if they are
+ * not NULL. infos are the columns that paceline_trainer_describe lists. final_obs, final_infos and
+ * final_action_masks are written in rows whose episode ended. actions: int32 [num_envs]. Refused for
+ * environments that you step. */
 PACELINE_API int paceline_trainer_rows(const paceline_rows *rows, void *actions, paceline_trainer *t);
 
 /* Writes the returns and lengths of the latest episodes that ended, oldest first. *n: the entries
@@ -556,8 +554,8 @@ PACELINE_API int paceline_trainer_set_parameters(paceline_trainer *t, const char
 
 /* Writes the SHA-256 digest, in hexadecimal, of a set of parameters or of "replay": the experience
  * that can be sampled, of methods with a replay memory. The same seed and settings give the same
- * digests for any num_threads, with one precision on one PACELINE_ISA or, with the setting device,
- * on one model of GPU; with the setting isa "portable", on every processor. */
+ * digests for any num_threads, with one precision on one PACELINE_ISA or on one model of GPU. With
+ * the setting isa "portable" the digests are the same on every processor. */
 PACELINE_API int paceline_trainer_hash(char **out, paceline_trainer *t, const char *part);
 
 enum paceline_save_flags {
@@ -595,9 +593,9 @@ typedef struct paceline_transitions {
 } paceline_transitions;
 
 /* Settles, then copies to->num_rows transitions of the replay memory (method "dqn") to the arrays
- * of to. numbers: which ones, each from 0 to the metric "replay_size" less 1, counted by
- * environment and within one by age, oldest first. Changes nothing and draws no random number:
- * draw the numbers of a minibatch yourself. */
+ * of to. numbers: 0 to the metric "replay_size" less 1. Transitions are numbered by environment, and
+ * within an environment by age, oldest first. Changes nothing and draws no random number: draw the
+ * numbers of a minibatch yourself. */
 PACELINE_API int paceline_trainer_read_transitions(const paceline_transitions *to, paceline_trainer *t,
                                                    const int64_t *numbers);
 
@@ -628,9 +626,9 @@ PACELINE_API int paceline_trainer_free(paceline_trainer *t);
  *     }
  *
  * The library learns on threads of its own meanwhile. The arrays may be overwritten or replaced
- * between calls, but act must get the observations that the observe before it got (after a begin
- * that resets the environments: the first ones of the new episodes). The run ends at
- * total_timesteps of paceline_stats: begin another one there (flags 0) to learn on.
+ * between calls, but act must get the observations that the previous observe got. After a begin that
+ * resets the environments act gets the first observations of the new episodes. The run ends at
+ * total_timesteps of paceline_stats: begin another one there (flags 0) to continue learning.
  *
  * num_rows is num_envs, and row i is always environment i. act needs obs. observe needs obs,
  * rewards, terminated, truncated and, if "autoreset" is same_step, final_obs. With the setting
@@ -669,10 +667,10 @@ PACELINE_API PACELINE_MUST_USE int paceline_policy_from_trainer(paceline_policy 
 PACELINE_API PACELINE_MUST_USE int paceline_policy_from_bytes(paceline_policy **out, const void *bytes, size_t size);
 PACELINE_API int paceline_policy_spec(paceline_spec *obs, paceline_spec *action, const paceline_policy *p);
 
-/* Writes a JSON object: env (the environment's name, or ""), outputs (an array of {name, len}: the
- * network computes len floats for an observation under each name, such as "q" (action values),
- * "logits", "value"), state_bytes (bytes of policy state per row: 0 for every policy so far),
- * host_data (the setting of that name). */
+/* Writes a JSON object: env, outputs, state_bytes, host_data. env is the environment's name, or "".
+ * outputs is an array of {name, len}: the network computes len floats for an observation under each
+ * name, such as "q" (action values), "logits", "value". state_bytes is 0. host_data is the setting
+ * of that name. */
 PACELINE_API int paceline_policy_describe(char **out, const paceline_policy *p);
 
 /* How a policy acts. If all is zero except struct_size: greedily. */
@@ -758,24 +756,29 @@ typedef struct paceline_vec_options {
 } paceline_vec_options;
 
 /* Makes environments of the name env (see paceline_env_names). Two names in env_options are for all
- * environments: "decorrelation_steps": n starts each environment's first episode after a seed only
- * after 0 to n random steps; "waits": true or false overrides whether steps wait (see
- * PACELINE_ENV_WAITS; num_threads does not limit their threads). The others are the environment's
- * own. Atari games have "recipe" ("ale", "mnih2015", "machado2018", "sb3", "stooke_abbeel") and, to
- * change single values of the recipe: obs_type ("grayscale", "rgb", "ram"), img_height, img_width,
- * stack_num, frameskip, maxpool, noop_min, noop_max, use_fire_reset, episodic_life, life_loss_info,
- * reward_clipping, max_num_frames_per_episode, repeat_action_probability, full_action_space,
- * continuous, continuous_action_threshold, mode, difficulty, reset ("ale", "cached"), ending
- * ("last", "stale"), ram_info. The documentation of paceline.make_vec explains each one. */
+ * environments. "decorrelation_steps": n begins each environment's first episode after a seed with
+ * 0 to n random steps. "waits": true or false overrides whether steps wait (see PACELINE_ENV_WAITS);
+ * num_threads does not limit the threads of such environments. The others are the environment's own.
+ * Atari games have "recipe": "ale", "mnih2015", "machado2018", "sb3" or "stooke_abbeel". Further
+ * names change single values of the recipe:
+ * - images: obs_type ("grayscale", "rgb", "ram"), img_height, img_width, stack_num, maxpool;
+ * - steps: frameskip, repeat_action_probability, full_action_space, continuous,
+ *   continuous_action_threshold, reward_clipping, ram_info;
+ * - episodes: noop_min, noop_max, use_fire_reset, episodic_life, life_loss_info,
+ *   max_num_frames_per_episode, mode, difficulty, reset ("ale", "cached"), ending ("last", "stale").
+ * The documentation of paceline.make_vec explains each one. */
 PACELINE_API PACELINE_MUST_USE int paceline_vec_new(paceline_vec **out, const char *env,
                                                     const paceline_vec_options *options);
 PACELINE_API int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, const paceline_vec *v);
 
-/* Writes a JSON object: env (the environment's name), recipe and recipe_hash ("" if there is none),
- * infos (an array of {name, dtype, len}: the columns of paceline_rows.infos; len 0 is one number),
- * obs_low, obs_high, action_low, action_high (bounds: one entry for all components, or one for
- * each; null: unbounded), action_masks (whether there are any), action_names (such as "FIRE"; empty
- * if actions have no names), max_steps (0: none), threshold, render_fps (0: not known). */
+/* Writes a JSON object.
+ * env is the environment's name. recipe and recipe_hash are "" if there is no recipe.
+ * infos is an array of {name, dtype, len}: the columns of paceline_rows.infos; len 0 is one number.
+ * obs_low, obs_high, action_low and action_high are bounds: one entry for all components, or one
+ * for each; null: unbounded.
+ * action_masks says whether there are masks. action_names are names such as "FIRE"; empty if
+ * actions have no names.
+ * max_steps (0: none), threshold and render_fps (0: not known) are numbers. */
 PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
 
 /* The functions below write rows (section 4). obs is needed and, in PACELINE_SAME_STEP, final_obs;
@@ -786,9 +789,9 @@ PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
 /* Starts episodes in the environments whose mask byte is not 0 (at least one; mask NULL: in all)
  * and writes their rows; the other environments and rows stay as they are. seeds: NULL continues
  * each environment's random stream; or num_envs seeds, of which those of the masked environments
- * are used. With episodic_life an episode that this function starts begins a new game, with one
- * exception: in PACELINE_DISABLED a reset by mask and without seeds continues the game after an
- * episode that ended with a lost life. In the other modes the automatic reset continues it. */
+ * are used. With episodic_life the function begins new games, with one exception: in
+ * PACELINE_DISABLED a reset by mask and without seeds continues the game after a lost life. In the
+ * other modes the automatic reset continues the game. */
 PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask,
                                     const paceline_rows *rows);
 
@@ -859,8 +862,8 @@ PACELINE_API int paceline_vec_free(paceline_vec *v);
  * With "step_ms": [..] the environments' steps cost that many milliseconds more, once waiting and
  * once computing, and the report has the limits that follow from measured parts.
  * "update": {"device", "batch", "act": [rows..], "precisions": [..], "threads": [..], "trials",
- * "row"}: milliseconds of one minibatch update, of an update in an uninterrupted series of "row"
- * updates, and of acting, on "cpu" or "cuda"; also the CPU's peak.
+ * "row"}: times on "cpu" or "cuda", and the CPU's peak. The times, in milliseconds, are of one
+ * minibatch update, of an update in an uninterrupted series of "row" updates, and of acting.
  * "forward": {"rows": [..], "trials"}: microseconds of small forward passes on one thread.
  * "alternate": {"env", "num_envs", "rounds", "trials", "wait_ms", "precision"}: steps/s of two
  * groups of environments that alternate between acting and stepping on two cores, of their parts,
@@ -875,14 +878,15 @@ PACELINE_API int paceline_bench(char **out, const char *name, const char *option
 typedef struct paceline_console paceline_console;
 
 /* Inserts a cartridge, turns the console on and starts an episode.
- * rom: a file, whose MD5 names its game; or NULL: the file of game is searched for in the folder of
- * PACELINE_ROMS_DIR, then in that of ALE_ROMS_DIR, then in those of paceline_rom_folder.
- * game: NULL, or an id such as "space_invaders"; the file must then have this game's bytes.
- * other_md5: 1 also takes other bytes, with the rules of game, or of the game that the file is
- * named after, as ale-py does; 0 refuses them.
- * seed: of sticky actions and stored starts. repeat_action_probability, 0 to 1: how likely an
- * action is ignored for a frame. frame_skip: frames of an action, 1 to 1048576. The three act
- * already in the first reset, which plays through the menus of some games. */
+ * rom: a file, whose MD5 names its game. NULL searches the file of game in the folder of
+ * PACELINE_ROMS_DIR, then in the folder of ALE_ROMS_DIR, then in those of paceline_rom_folder.
+ * game: NULL, or an id such as "space_invaders". The file must then have this game's bytes.
+ * other_md5: 0 refuses other bytes. 1 takes them with the rules of game or, as ale-py, of the game
+ * that the file is named after.
+ * seed: the seed of sticky actions and stored starts.
+ * repeat_action_probability: the probability that an action is ignored for a frame, 0 to 1.
+ * frame_skip: frames of an action, 1 to 1048576.
+ * The last three act already in the first reset, which plays through the menus of some games. */
 PACELINE_API PACELINE_MUST_USE int paceline_console_new(paceline_console **out, const char *rom, const char *game,
                                                         int other_md5, uint32_t seed, double repeat_action_probability,
                                                         uint32_t frame_skip);
@@ -893,12 +897,15 @@ PACELINE_API int paceline_rom_folder(const char *path);
 /* Writes the id of the game whose MD5 the file has; "" if no playable game has it. */
 PACELINE_API int paceline_rom_identify(char **out, const char *path);
 
-/* Changes a setting, given as text, from the next call on: "frame_skip" (frames of an action, 1 to
- * 1048576), "repeat_action_probability" (0 to 1), "max_num_frames_per_episode" (0: no limit),
- * "reward_min" and "reward_max" (clamp an action's reward if the first is less than the second),
- * "reset" ("ale": exactly as ALE; "cached": at one of 30 stored states), "color_averaging" ("true":
- * blend each frame with the one before; "false"), "difficulty" (one of the game's); and, from the
- * next reset on, "mode". */
+/* Changes a setting, given as text, from the next call on:
+ * "frame_skip": frames of an action, 1 to 1048576.
+ * "repeat_action_probability": 0 to 1.
+ * "max_num_frames_per_episode": 0: no limit.
+ * "reward_min", "reward_max": clamp an action's reward if the first is less than the second.
+ * "reset": "ale", exactly as ALE; "cached", at one of 30 stored states.
+ * "color_averaging": "true" blends each frame with the one before; "false".
+ * "difficulty": one of the game's.
+ * "mode": one of the game's, from the next reset on. */
 PACELINE_API int paceline_console_set(paceline_console *c, const char *name, const char *value);
 
 /* Starts an episode as the setting "reset" says. With "ale" RAM keeps its contents. */

@@ -73,7 +73,7 @@ int main(void) {
   OK(paceline_trainer_new(&a2c, on_policy));
   float four[N][4] = {{0}};
   out.obs = in.obs = out.next_obs = in.next_obs = four;
-  FAILS(paceline_trainer_read_transitions(&out, a2c, numbers), PACELINE_EINVAL, "a2c gives its experience up");
+  FAILS(paceline_trainer_read_transitions(&out, a2c, numbers), PACELINE_EINVAL, "a2c is an on-policy method");
   paceline_trainer_free(a2c);
   paceline_config_free(on_policy);
   paceline_trainer_free(t);

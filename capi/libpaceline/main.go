@@ -1,9 +1,9 @@
 // Command libpaceline is the shared library, built with -buildmode=c-shared: the C
 // interface (package capi) with the methods and environments that it knows by name.
 //
-// This package has no C code of its own. If a package main has C code, go build compiles the
-// C code of all packages that it imports directly at every build, changed or not, to generate
-// a header that this project does not use.
+// This package has no C code of its own. If a package main has C code, every go build compiles the
+// C code of all packages that it imports directly, to generate a header. This project does not use
+// that header.
 package main
 
 import (

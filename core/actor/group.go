@@ -10,15 +10,15 @@
 //     time taken and nothing else.
 //   - A row that only resets its environment (autoreset next_step), or that waits for a reset
 //     (Disabled), is no step: the Group draws no random number for it and adds nothing to the sink.
-//   - With two groups of rows, one steps while the actions of the other are computed (Stooke and
-//     Abbeel 2018, section 4.1). A row's outputs do not depend on its batch, so the results are
-//     those of one group. A step is recorded in its round.
+//   - With Config.Groups 2 the rows are two halves: one half steps while the actions of the other
+//     are computed (Stooke and Abbeel 2018, section 4.1). A row's outputs do not depend on its
+//     batch, so the results are those of one half. A step is recorded in its round.
 //   - Where the host steps the environments (no Source), all of the host's rows are checked before
 //     any of them is recorded.
 //   - Where the steps of the Source wait (env.Spec.Waits), each row has a thread. The thread holds
 //     a core of Cores while it computes, and none during the step.
 //   - Where environments step together in one call (vec.Batched), a round is one call, or one for
-//     each of two groups.
+//     each half.
 //   - A failed environment is marked, and the next Repair resets it. A step that ended an episode
 //     is recorded even if the reset after it failed.
 package actor
@@ -47,8 +47,8 @@ type Config struct {
 	Disabled bool
 	// NextStep says that the host's environments reset in NextStep.
 	NextStep bool
-	// Groups is 1 or 2. With 2 the Source's environments are stepped in two groups by turns, which
-	// changes the time taken and nothing else, unless an environment fails.
+	// Groups is 1 or 2. With 2 the Source's environments step in two halves by turns, which changes
+	// the time taken and nothing else, unless an environment fails.
 	Groups int
 	Sink   experience.Sink
 	// Columns is how many numbers the chooser records with a step.
@@ -58,7 +58,7 @@ type Config struct {
 	Joint nn.Network
 	Alone []nn.Network
 	// Cores is the budget of which the caller of every method holds a core. It is used where the
-	// Source's steps wait, and with two groups.
+	// Source's steps wait, and with two halves.
 	Cores *threads.Budget
 	// Acting holds the parameters whose outputs choose. No goroutine writes them while a method of
 	// the Group runs.
@@ -115,7 +115,7 @@ func New(c Config) (*Group, error) {
 	return g, nil
 }
 
-// Close ends the threads of two groups, after the steps in progress.
+// Close ends the threads of the halves, after the steps in progress.
 func (g *Group) Close() {
 	for _, h := range g.halves {
 		if h.pool != nil {
@@ -167,7 +167,7 @@ func (g *Group) Reset() error {
 }
 
 // Repair cuts the episodes of environments that failed and begins new ones. Episodes of other
-// environments go on.
+// environments continue.
 func (g *Group) Repair() error {
 	if !slices.Contains(g.broken, true) {
 		return nil

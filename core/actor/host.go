@@ -48,8 +48,8 @@ func (g *Group) startEpisodes(step int64) error {
 }
 
 // Observe records the rows that the host's step wrote: all of them, or, if one is refused, none. If
-// accept is not nil, it may refuse each row whose step leads to a next observation. made is how many
-// rows were steps; step is for errors.
+// accept is not nil, it may refuse each row whose step leads to a next observation. made is how
+// many rows were steps; step is for errors.
 func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []byte) error) (made int64, err error) {
 	g.rows = rows
 	if err := g.startEpisodes(step); err != nil {

@@ -60,10 +60,10 @@ func (g *Group) Exploration() checkpoint.Part {
 }
 
 // Environments holds the state of the Source's environments. It must be the last part that is read,
-// after the sink's: reading it restores the environments at once, and restores their former state if
-// the file is refused afterwards. If a file does not have the part, or its sink is not in the middle
-// of an environment's episode, new episodes begin. saving says that the part is to be written, which
-// some environments do not support.
+// after the sink's: reading it restores the environments at once, and restores their former state
+// if the file is refused afterwards. If a file does not have the part, or its sink is not in the
+// middle of an environment's episode, new episodes begin. saving says that the part is to be
+// written, which some environments do not support.
 func (g *Group) Environments(saving bool) checkpoint.Part {
 	undo := func() {}
 	p := checkpoint.Part{Name: "environments.json", Version: 1, Optional: true}

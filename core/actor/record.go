@@ -126,9 +126,9 @@ func (g *Group) copyFinal(i int) {
 	}
 }
 
-// score finds the rewards that an episode's return adds up. Environments that clip rewards, or end
-// an episode with a life, report the unclipped reward and the game's end as infos; the return is
-// then that of a whole game, as papers report it.
+// score finds the rewards of an episode's return. Environments that clip rewards, or end an episode
+// with a life, report the unclipped reward and the game's end as infos. The return is then that of
+// a whole game, as in papers.
 type score struct{ raw, over int } // columns of the infos plus 1; 0: there are none
 
 func scoreOf(infos []env.InfoSpec) score {

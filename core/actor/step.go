@@ -18,7 +18,7 @@ type stepping struct {
 	failed  []error     // of each row in this round
 	late    []bool      // rows whose step was taken and not recorded
 
-	halves    []*half       // the two groups of rows; empty for one group
+	halves    []*half       // empty if Config.Groups is 1
 	inRound   bool          // the first half has begun the next round
 	firstHalf int64         // the first half's steps in this round
 	busy      time.Duration // how long the halves' pools had computed, up to the latest round
@@ -53,9 +53,8 @@ func (g *Group) prepareSteps() error {
 // Round chooses an action for every environment of the Source, all by Joint, and takes a step in
 // each; t is the number of the first step. Rows that failed or wait for their reset take none.
 //
-// With two groups, more promises that another Round follows, at once and by the same Acting, no
-// matter what the caller learns meanwhile. The first group may then begin its share of the next
-// round before this one is over (InRound).
+// With two halves, more promises that another Round follows at once with the same Acting. The first
+// half may then begin its steps of the next round before this round is over (InRound).
 func (g *Group) Round(t int64, c policy.Chooser, more bool) (Ran, error) {
 	if len(g.halves) > 0 {
 		return g.alternate(t, c, more)
@@ -135,9 +134,9 @@ func (g *Group) stepped(i int, at int64, err error) error {
 	return err
 }
 
-// ---- two groups of rows
+// ---- two halves
 
-// half is one of the two groups: rows first to end-1.
+// half is rows first to end-1.
 type half struct {
 	g          *Group
 	first, end int
@@ -153,7 +152,7 @@ type half struct {
 	called bool
 }
 
-// makeHalves makes the two groups. Where steps wait, each row has a thread.
+// makeHalves makes the two halves. Where steps wait, each row has a thread.
 func (g *Group) makeHalves() error {
 	middle := (g.Envs + 1) / 2
 	g.halves = []*half{{g: g, end: middle}, {g: g, first: middle, end: g.Envs}}
@@ -203,7 +202,7 @@ func (h *half) stepBatch() {
 // round.
 func (h *half) finish() error { return h.g.recordLate(h.first, h.end, h.pool.Wait()) }
 
-// alternate is Round with two groups. If the first group has begun the round, it goes on from there.
+// alternate is Round with two halves. The first half may have begun the round.
 func (g *Group) alternate(t int64, c policy.Chooser, more bool) (ran Ran, err error) {
 	began := time.Now()
 	first, second := g.halves[0], g.halves[1]
@@ -271,8 +270,8 @@ func (l *loop) roundEnd(k, rows int64) int64 {
 }
 
 // admit reports whether step k belongs to the loop. When over returns true, the loop ends with the
-// furthest round that has begun, or with its first round: all rows take their steps up to there, so
-// that the result does not depend on which thread was faster.
+// furthest round that has begun, or with its first round. All rows take their steps up to that end,
+// so the result does not depend on the speed of threads.
 func (l *loop) admit(k, rows int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -446,10 +446,10 @@ func (e *Env) Render() (rgb []byte, width, height int, err error) {
 
 var infos = []env.InfoSpec{
 	{Name: "lives", DType: env.Int32},
-	{Name: "raw_reward", DType: env.Int32},
-	{Name: "game_over", DType: env.Bool},
-	{Name: "frame_number", DType: env.Int32},
-	{Name: "episode_frame_number", DType: env.Int32},
+	{Name: "raw_reward", DType: env.Int32},           // of the last act, before clipping
+	{Name: "game_over", DType: env.Bool},             // the game, not only a life, is over or truncated
+	{Name: "frame_number", DType: env.Int32},         // since the seed
+	{Name: "episode_frame_number", DType: env.Int32}, // since the start of the game
 	{Name: "ram", DType: env.Uint8, Len: 128},
 }
 
@@ -461,9 +461,7 @@ func (e *Env) Infos() []env.InfoSpec {
 	return infos[:len(infos)-1]
 }
 
-// Inform writes the lives left, the last act's reward before clipping, whether the game (not only a
-// life) is over or truncated, the frames since the seed and since the start of the game, and the
-// RAM.
+// Inform writes the columns of Infos for row i.
 func (e *Env) Inform(columns [][]byte, i int) {
 	c := e.console
 	put := func(k, v int) { binary.NativeEndian.PutUint32(columns[k][4*i:], uint32(int32(v))) }

@@ -93,8 +93,8 @@ var recipes = map[string]Recipe{
 		NoopMin: 0, NoopMax: 30, FireReset: true, ClipRewards: true, MaxFrames: 108_000, Threshold: 0.5,
 		Mode: -1, Difficulty: -1, Reset: "ale", Ending: "stale",
 	},
-	// Mnih et al. 2015, as in DeepMind's code for training: a life is an episode, each episode
-	// starts with 2 to 31 frames of NOOP, and luma is computed after the maximum of the colours.
+	// Mnih et al. 2015, as in DeepMind's code for training. A life is an episode, and each episode
+	// starts with 2 to 31 frames of NOOP. Luma is computed after the maximum of the colours.
 	"mnih2015": {
 		ObsType: "grayscale", Pixels: "luma", Height: 84, Width: 84, Stack: 4, FrameSkip: 4, MaxPool: true,
 		NoopMin: 2, NoopMax: 32, FirstPooled: true, EpisodicLife: true, ClipRewards: true, Threshold: 0.5,

@@ -49,8 +49,8 @@ import (
 //     UpdateOne on one core. The update rate is linear between 0, 1 and c cores. T is the shortest
 //     time in which W G / F updates finish.
 //
-// The limits leave out what threads cost one another through caches and wake-ups, cores that idle
-// at the end of a layer, the recording of steps, and the waits at the end of a window.
+// The limits leave out four costs: caches and wake-ups that threads share, idle cores at the end of
+// a layer, the recording of steps, and the waits at the end of a window.
 type Parts struct {
 	Update    float64 `json:"update_ms"`     // a minibatch update on all cores: sampling, gradient, optimiser
 	UpdateOne float64 `json:"update_one_ms"` // an update on one core

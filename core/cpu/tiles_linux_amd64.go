@@ -28,8 +28,9 @@ func hasTiles() bool {
 
 // AllowTiles asks Linux, once, for permission to use AMX's tiles in this process, and reports
 // whether Linux gave it. With the permission, a signal needs 11 KB of stack on a thread that has
-// used tiles: Linux refuses the permission if a thread of the host has a smaller alternative signal
-// stack, and refuses such stacks later. So the kernels ask only before the first product.
+// used tiles. Linux refuses the permission if a thread of the host has a smaller alternative signal
+// stack; with the permission it refuses such stacks. So the kernels ask only before the first
+// product.
 var AllowTiles = sync.OnceValue(func() bool {
 	_, _, err := unix.RawSyscall(unix.SYS_ARCH_PRCTL, requestPermission, tileData, 0)
 	return err == 0

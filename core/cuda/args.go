@@ -93,9 +93,9 @@ type WeightGradientSumArgs struct {
 
 // ElementsArgs are the arguments of most kernels of elementwise.cu.
 type ElementsArgs struct {
-	N            int64
-	X, Y, To     uint64
-	Keep, Factor float32
+	N             int64
+	X, Y, To      uint64
+	Decay, Factor float32
 }
 
 // SelectArgs are the arguments of select.
@@ -181,9 +181,9 @@ type SumSquaresArgs struct {
 
 // OptimizerArgs are the arguments of rmsprop, adam, radam and adagrad.
 type OptimizerArgs struct {
-	N, Centered, EpsInside           int32
-	Keep1, Rest1, Keep2, Rest2, Eps  float32
-	Step, Grad, Theta, First, Second uint64
+	N, Centered, EpsInside                int32
+	Decay1, Weight1, Decay2, Weight2, Eps float32
+	Step, Grad, Theta, First, Second      uint64
 }
 
 // NormArgs are the arguments of norm_*.

@@ -43,7 +43,7 @@ func TestDevicesAreDescribed(t *testing.T) {
 		}
 	}
 	d := openDevice(t)
-	if free, total, err := d.Free(); err != nil || free < 1 || free > total || total > d.Info().Bytes {
+	if free, total, err := d.MemInfo(); err != nil || free < 1 || free > total || total > d.Info().Bytes {
 		t.Errorf("%d of %d bytes are free, %v", free, total, err)
 	}
 	if d.Lost() {
@@ -370,7 +370,7 @@ func TestGoroutinesUseAndClose(t *testing.T) {
 			func() error { m, err := d.Alloc(100); freeUnless(err, m); return err },
 			func() error { p, err := d.Pinned(100); freeUnless(err, p); return err },
 			func() error { _, err := d.Function("weight_gradient_sum"); return err },
-			func() error { _, _, err := d.Free(); return err },
+			func() error { _, _, err := d.MemInfo(); return err },
 			func() error { more, err := d.Stream(High); closeUnless(err, more); return err },
 			func() error { more, err := d.Event(false); closeUnless(err, more); return err },
 		}

@@ -29,7 +29,7 @@ func Open(index int) (*Device, error) { return nil, ErrNotBuilt }
 func (d *Device) Info() Info                              { return Info{} }
 func (d *Device) Lost() bool                              { return false }
 func (d *Device) Eager() bool                             { return false }
-func (d *Device) Free() (free, total int64, err error)    { return 0, 0, ErrNotBuilt }
+func (d *Device) MemInfo() (free, total int64, err error) { return 0, 0, ErrNotBuilt }
 func (d *Device) Alloc(bytes int64) (*Memory, error)      { return nil, ErrNotBuilt }
 func (d *Device) Pinned(bytes int64) (*Pinned, error)     { return nil, ErrNotBuilt }
 func (d *Device) Register(memory []byte) (*Pinned, error) { return nil, ErrNotBuilt }

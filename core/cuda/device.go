@@ -206,8 +206,8 @@ func (d *Device) Eager() bool { return d.eager }
 
 func (d *Device) String() string { return fmt.Sprintf("cuda:%d (%s)", d.info.Index, d.info.Name) }
 
-// Free returns the free and the total bytes of the GPU's memory, which all processes share.
-func (d *Device) Free() (free, total int64, err error) {
+// MemInfo returns the free and the total bytes of the GPU's memory, which all processes share.
+func (d *Device) MemInfo() (free, total int64, err error) {
 	if err := d.use(); err != nil {
 		return 0, 0, err
 	}

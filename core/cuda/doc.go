@@ -36,6 +36,6 @@
 //   - Launch, Replay, Record, Wait, Upload, Download, Copy and Zero do not allocate.
 //   - In a child of fork() the slots return CUDA_ERROR_NOT_INITIALIZED again.
 //   - Error messages name the device. Memory that cannot be allocated gives a *fault.Memory. An
-//     error that wraps ErrLost means that this process has lost the contents of the GPU's memory:
-//     every later call on the Device returns the same error and does not call the driver.
+//     error that wraps ErrLost means that this process has lost the contents of the GPU's memory.
+//     Every later call on the Device returns the same error and does not call the driver.
 package cuda

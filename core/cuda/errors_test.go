@@ -167,7 +167,7 @@ func callsAfterLoss(d *Device) error {
 // everyCall reaches every driver function that core/cuda calls.
 func everyCall(d *Device) (err error) {
 	try := func(e error) { err = errors.Join(err, e) }
-	_, _, e := d.Free()
+	_, _, e := d.MemInfo()
 	try(e)
 	f, e := d.Function("weight_gradient_sum")
 	if e != nil {

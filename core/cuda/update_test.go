@@ -43,7 +43,7 @@ func TestElementwise(t *testing.T) {
 		run("add", ElementsArgs{X: atX, Y: atY})
 		copy(want, x)
 		kernel.Average(nil, want, y, .25)
-		run("average", ElementsArgs{X: atX, Y: atY, Keep: .75, Factor: .25})
+		run("average", ElementsArgs{X: atX, Y: atY, Decay: .75, Factor: .25})
 		for i := range want {
 			if want[i] = 0; x[i] > 0 {
 				want[i] = y[i]
@@ -74,15 +74,15 @@ const (
 func optimizers() []optimizer {
 	rms := func(name string, centered, inside bool) optimizer {
 		flag := map[bool]int32{true: 1}
-		args := OptimizerArgs{Keep2: float32(decay), Eps: eps, Centered: flag[centered], EpsInside: flag[inside]}
+		args := OptimizerArgs{Decay2: float32(decay), Eps: eps, Centered: flag[centered], EpsInside: flag[inside]}
 		rest := 1 - float64(decay)
-		args.Rest2 = float32(rest)
+		args.Weight2 = float32(rest)
 		return optimizer{name, RulePlain, args, func(theta, grad []float32, by float32, first, second []float32, lr float32, _ int64) {
 			kernel.RMSProp(nil, theta, grad, by, first, second, lr, decay, eps, centered, inside)
 		}}
 	}
 	b1, b2 := float64(beta1), float64(beta2)
-	moments := OptimizerArgs{Keep1: float32(b1), Rest1: float32(1 - b1), Keep2: float32(b2), Rest2: float32(1 - b2), Eps: 1e-8}
+	moments := OptimizerArgs{Decay1: float32(b1), Weight1: float32(1 - b1), Decay2: float32(b2), Weight2: float32(1 - b2), Eps: 1e-8}
 	return []optimizer{
 		rms("rmsprop", false, false), rms("rmsprop", true, true), rms("rmsprop", true, false), rms("rmsprop", false, true),
 		{"adam", RuleAdam, moments, func(theta, grad []float32, by float32, first, second []float32, lr float32, step int64) {

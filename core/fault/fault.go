@@ -4,9 +4,9 @@
 //
 // # Misuse
 //
-// One rule holds in every package. A fault from outside the library is an error: arguments of the
-// host, the order and the number of its calls, the results of an environment, the content of a
-// file, missing memory. A fault that only a bug of this library can cause is a panic. Its text
+// One rule holds in every package. A fault from outside the library is an error. Its cause may be
+// the host's arguments and the order of its calls, the results of an environment, the content of a
+// file, or missing memory. A fault that only a bug of this library can cause is a panic. Its text
 // begins with the name of the package: "threads: Do on a pool that is closed". A function that
 // cannot tell the two apart returns an error.
 //

@@ -1,8 +1,8 @@
 /*
  * Convolution by Winograd's minimal filtering.
  *
- * A kernel is r strides wide, r = 2 or 3, so an image is a grid of cells of stride x stride pixels,
- * over which the kernel moves in steps of one cell: an r x r convolution whose channels are the
+ * A kernel is r strides wide, r = 2 or 3. An image is a grid of cells of stride x stride pixels, and
+ * the kernel moves over it in steps of one cell. This is an r x r convolution whose channels are the
  * `deep` = stride * stride * in_c floats of a cell. A tile of 4 x 4 cells gives m x m outputs,
  * m = 5 - r. Along one side, with inputs d, taps g and outputs y,
  *

@@ -85,7 +85,7 @@ static TARGET void dense_pack(float *packed, const float *w, ptrdiff_t rows, ptr
 }
 
 /*
- * Blocking of several rows: ROWS rows of x stay in the L2 cache for all outputs; the weights of 8
+ * Blocking of several rows. ROWS rows of x stay in the L2 cache for all outputs. The weights of 8
  * outputs over SPAN inputs stay in the L1 cache for all of these rows.
  */
 enum { ROWS = 32 * PER_UNIT, SPAN = 448 * PER_UNIT };

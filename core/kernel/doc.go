@@ -1,6 +1,6 @@
-// Package kernel holds the numeric inner loops of the networks on float32 slices: convolution and
-// dense layers with bias and ReLU, layer normalisation, tanh, each forward and backward; the
-// losses; the optimisers.
+// Package kernel holds the numeric inner loops of the networks on float32 slices. Convolution,
+// dense layers with bias and ReLU, layer normalisation and tanh are computed forward and backward.
+// The losses and the optimisers are here, too.
 //
 // Layouts. Every array is row-major. Images are [n, height, width, channel], or
 // [n, channel, height, width] where a Conv says planar. Convolution weights are
@@ -33,8 +33,8 @@
 //   - Row i of a forward pass or of an input gradient depends on row i of the input alone. A state
 //     gets the same Q-values alone and in a batch of any size.
 //   - The C paths set the floating-point mode (round to nearest, denormals flushed to zero) on
-//     entry and restore the caller's on return, because a thread inherits its mode from the program
-//     that hosts the library. The "go" path computes in the mode of its thread.
+//     entry and restore the caller's mode on return. The caller's mode is that of the host program.
+//     The "go" path computes in the mode of its thread.
 //   - Layer normalisation, the optimisers, SumSquares, Average, Exp, Log, Tanh and the losses give
 //     the same bits on all paths, denormals aside. The exponentials and logarithms are written
 //     here, because those of C libraries differ from version to version.
@@ -47,20 +47,21 @@
 // # For contributors
 //
 // Files. kernel.go and layers.go are the Go side: they check arguments and call the path's table.
-// The C side is one set of loops on a vocabulary of vector operations: loops.h (the frame), gemm.h
+// The C side is one set of loops that use macros for vector operations. loops.h includes gemm.h
 // (tiles of a matrix product), conv.h with conv_forward.h and conv_backward.h (Winograd), dense.h,
-// norm.h, update.h (the optimisers, one pass each), losses.h (exponentials and the losses). A
-// path's file (avx512.c, avx2.c, generic.c) defines the vocabulary and includes the loops.
-// X_rounded.c and avx512_bf16.c include the path's file again for bfloat16 products; amx.c does so
-// with loops of its own for the layers. entry.c holds the functions that cgo calls: it cuts a call
-// into parts, which the threads of a team (team.c) share.
+// norm.h, update.h (the optimisers) and losses.h (exponentials and the losses). The file of a path
+// (avx512.c, avx2.c, generic.c) defines the macros and includes the loops. X_rounded.c and
+// avx512_bf16.c include the path's file again for bfloat16 products; amx.c does so with loops of
+// its own for the layers. entry.c holds the functions that cgo calls: it cuts a call into parts,
+// which the threads of a team (team.c) share.
 //
 // Blocking. A convolution whose kernel is r strides wide is an r x r convolution over cells of
 // stride x stride pixels. Winograd's filtering with 4 x 4 points computes it with 16 matrix
 // products over tiles of cells, with 1.7 to 2.3 times fewer multiplications. The points are
 // computed in four groups, row by row, so that the operands of a group (64 to 400 KB) stay in the
-// L2 cache. A forward pass works on about 54 tiles at a time; a backward pass on 64 for the input
-// gradients and on about 200 for the weight gradients, whose sums run over the tiles. In a product
+// L2 cache. A forward pass works on about 54 tiles at a time. A backward pass works on 64 tiles for
+// the input gradients and on about 200 for the weight gradients, which are sums over tiles. In a
+// product
 // the tile of C stays in registers for the whole of k: 14x32 floats are 28 of AVX-512's 32
 // registers. An element of C is a single chain of sums in the order of k, which makes rows
 // independent.
@@ -71,11 +72,11 @@
 // [k/16][rows][16], which tiles read at constant offsets from one pointer. In weight gradients,
 // where k counts tiles or rows, both operands are written as columns of a tile, [k][NR]. The
 // backward pass of a dense layer copies x and w into that form, because NR columns otherwise lie
-// pages apart. The forward pass of a dense layer reads the weights in place: 8 outputs over 448
-// inputs at a time, which stay in the L1 cache for 32 rows, while it prefetches the next weights.
-// Accumulators are stored and loaded between two such spans, which changes no bit. A pair of
-// bfloat16 operands takes the place of one float, so the same loops, with half the k, serve both
-// precisions.
+// pages apart. The forward pass of a dense layer reads the weights in place. It computes 8 outputs
+// over 448 inputs at a time; their weights stay in the L1 cache for 32 rows, and the next weights
+// are prefetched. Accumulators are stored and loaded between two such spans, which changes no bit.
+// A pair of bfloat16 operands takes the place of one float, so the same loops, with half the k,
+// serve both precisions.
 //
 // A new path: copy avx2.c; define its vectors and, for its registers, MR and NR (MR * 2
 // accumulators, 2 columns of B, one broadcast); list it in kernel.h, isa_*.go and core/cpu.
@@ -108,7 +109,7 @@
 //     350.)
 //
 // Estimated and not tried on avx512bf16: direct convolutions, which need no transforms (amx has
-// them). At 85 % of the peak their products alone would take 1.07, 0.87 and 0.59 ms for the three
-// layers of the Nature CNN and 32 images, where Winograd's whole forward passes take 0.85, 0.48 and
-// 0.46.
+// them). The estimate is for the three layers of the Nature CNN and 32 images. At 85 % of the peak
+// the products alone would take 1.07, 0.87 and 0.59 ms. Winograd's whole forward passes take 0.85,
+// 0.48 and 0.46 ms.
 package kernel

@@ -7,8 +7,8 @@
  *	panels	m rows, 16 k at a time: [k/16][m][16], for an A whose rows are contiguous
  *	columns	A[k*lda + r], for an A whose columns are contiguous
  *
- * An element of C is one chain of multiply-adds in the order of k, for every m and every place of
- * the element: so the result of a row does not depend on the other rows.
+ * Every element of C is one chain of multiply-adds in the order of k, for every m. The result of a row
+ * therefore does not depend on the other rows.
  */
 
 enum { CHUNK = 16 }; /* contiguous k in a row of a panel */

@@ -64,8 +64,8 @@ var (
 	portable *table // nil in a build without C
 )
 
-// withPortable appends the path "portable" to the C paths: the layers of generic, which is the last
-// of them, and the other functions, whose bits are the same on all paths, of the best path here.
+// withPortable appends the path "portable" to the C paths. It has the layers of generic, which is
+// the last C path, and the other functions of the best path, whose bits are the same on all paths.
 func withPortable(native []*table) []*table {
 	if len(native) == 0 {
 		return native

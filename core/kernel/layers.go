@@ -103,8 +103,8 @@ func ConvBackwardU8(t *Team, dw, db []float32, x []uint8, scale float32, y, dy [
 }
 
 // Flop returns the floating-point operations of one pass (forward, or one of the two gradients) on
-// an image: of the direct convolution, and of the products on the path in use, without Winograd's
-// sums before and after them.
+// an image. direct are those of the direct convolution. done are those of the products on the path
+// in use, without Winograd's sums before and after the products.
 func (c *Conv) Flop() (direct, done float64) {
 	s := c.cells()
 	if layersOf(c.Precision, c.Portable).direct {

@@ -1,9 +1,9 @@
 /*
  * A team: a caller and its helpers, threads that sleep until there is a job.
  *
- * Helpers are not goroutines: Go's scheduler hands off a goroutine that computes in C for longer
- * than some 20 microseconds and wakes threads to search for other work, on the cores of the threads
- * that compute.
+ * Helpers are not goroutines. If a goroutine computes in C for longer than some 20 microseconds, Go's
+ * scheduler wakes threads to search for other work. These threads would run on the cores of the
+ * threads that compute.
  *
  * `state` is one word: the number of helpers in the job (ACTIVE), the number of free slots in the
  * job (SLOTS), and whether the team is closed (CLOSED). A helper joins a job by taking a slot. A

@@ -26,8 +26,8 @@ type Team struct {
 }
 
 // NewTeam starts a team of n threads, 1 to threads.Max. The owner must Close it. With a budget, the
-// caller of a function holds a core of the budget, and the call gets a helper for each further core
-// that is free when the call begins, until the call ends.
+// caller of a function holds a core of the budget. The call gets a helper for each further core
+// that is free at its beginning. These cores are released when the call ends.
 func NewTeam(n int, budget *threads.Budget) (*Team, error) {
 	if n < 1 || n > threads.Max {
 		return nil, fmt.Errorf("threads: %d, must be 1 to %d", n, threads.Max)

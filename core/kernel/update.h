@@ -13,24 +13,24 @@ static TARGET void map_add(float *x, const float *y, ptrdiff_t n) {
 }
 
 static TARGET void average(float *x, const float *y, ptrdiff_t n, double weight) {
-  const vec vkeep = v_set1((float)(1 - weight)), vweight = v_set1((float)weight);
+  const vec vdecay = v_set1((float)(1 - weight)), vweight = v_set1((float)weight);
   for (ptrdiff_t i = 0; i < n; i += VW) {
     ptrdiff_t count = min(VW, n - i);
-    put(x + i, v_add(v_mul(vkeep, get(x + i, count)), v_mul(vweight, get(y + i, count))), count);
+    put(x + i, v_add(v_mul(vdecay, get(x + i, count)), v_mul(vweight, get(y + i, count))), count);
   }
 }
 
 static TARGET void rmsprop(float *theta, const float *grad, float factor, float *avg, float *sq, ptrdiff_t n, float lr,
                            double decay, float eps, int centered, int eps_inside) {
-  const vec vfactor = v_set1(factor), vlr = v_set1(lr), keep = v_set1((float)decay), rest = v_set1((float)(1 - decay)),
-            veps = v_set1(eps);
+  const vec vfactor = v_set1(factor), vlr = v_set1(lr), veps = v_set1(eps);
+  const vec vdecay = v_set1((float)decay), vweight = v_set1((float)(1 - decay));
   for (ptrdiff_t i = 0; i < n; i += VW) {
     ptrdiff_t count = min(VW, n - i);
     vec g = v_mul(vfactor, get(grad + i, count));
-    vec v = v_add(v_mul(keep, get(sq + i, count)), v_mul(v_mul(rest, g), g));
+    vec v = v_add(v_mul(vdecay, get(sq + i, count)), v_mul(v_mul(vweight, g), g));
     put(sq + i, v, count);
     if (centered) {
-      vec mean = v_add(v_mul(keep, get(avg + i, count)), v_mul(rest, g));
+      vec mean = v_add(v_mul(vdecay, get(avg + i, count)), v_mul(vweight, g));
       put(avg + i, mean, count);
       v = v_relu(v_sub(v, v_mul(mean, mean)));
     }
@@ -51,14 +51,14 @@ static TARGET void adam(float *theta, const float *grad, float factor, float *m,
                         double beta1, double beta2, float eps, int64_t step) {
   const float size = (float)(lr / (1 - power(beta1, step)));
   const float root = (float)sqrt(1 - power(beta2, step));
-  const vec keep1 = v_set1((float)beta1), rest1 = v_set1((float)(1 - beta1));
-  const vec keep2 = v_set1((float)beta2), rest2 = v_set1((float)(1 - beta2));
+  const vec decay1 = v_set1((float)beta1), weight1 = v_set1((float)(1 - beta1));
+  const vec decay2 = v_set1((float)beta2), weight2 = v_set1((float)(1 - beta2));
   const vec vfactor = v_set1(factor), veps = v_set1(eps), vsize = v_set1(size), vroot = v_set1(root);
   for (ptrdiff_t i = 0; i < n; i += VW) {
     ptrdiff_t count = min(VW, n - i);
     vec g = v_mul(vfactor, get(grad + i, count));
-    vec first = v_add(v_mul(keep1, get(m + i, count)), v_mul(rest1, g));
-    vec second = v_add(v_mul(keep2, get(v + i, count)), v_mul(v_mul(rest2, g), g));
+    vec first = v_add(v_mul(decay1, get(m + i, count)), v_mul(weight1, g));
+    vec second = v_add(v_mul(decay2, get(v + i, count)), v_mul(v_mul(weight2, g), g));
     put(m + i, first, count);
     put(v + i, second, count);
     vec under = v_add(v_div(v_sqrt(second), vroot), veps);
@@ -69,14 +69,14 @@ static TARGET void adam(float *theta, const float *grad, float factor, float *m,
 /* size and rectified come from rectifiedStep in kernel.go. */
 static TARGET void radam(float *theta, const float *grad, float factor, float *m, float *v, ptrdiff_t n, float size,
                          double beta1, double beta2, float eps, int rectified) {
-  const vec keep1 = v_set1((float)beta1), rest1 = v_set1((float)(1 - beta1));
-  const vec keep2 = v_set1((float)beta2), rest2 = v_set1((float)(1 - beta2));
+  const vec decay1 = v_set1((float)beta1), weight1 = v_set1((float)(1 - beta1));
+  const vec decay2 = v_set1((float)beta2), weight2 = v_set1((float)(1 - beta2));
   const vec vfactor = v_set1(factor), veps = v_set1(eps), vsize = v_set1(size);
   for (ptrdiff_t i = 0; i < n; i += VW) {
     ptrdiff_t count = min(VW, n - i);
     vec g = v_mul(vfactor, get(grad + i, count));
-    vec first = v_add(v_mul(keep1, get(m + i, count)), v_mul(rest1, g));
-    vec second = v_add(v_mul(keep2, get(v + i, count)), v_mul(v_mul(rest2, g), g));
+    vec first = v_add(v_mul(decay1, get(m + i, count)), v_mul(weight1, g));
+    vec second = v_add(v_mul(decay2, get(v + i, count)), v_mul(v_mul(weight2, g), g));
     put(m + i, first, count);
     put(v + i, second, count);
     vec step = v_mul(vsize, first);

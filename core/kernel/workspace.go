@@ -90,9 +90,9 @@ func (c *Conv) amxPerThread() int {
 	)
 }
 
-// Workspace returns the floats of scratch that any call with team t on up to n rows needs, on every
-// path: of the threads, of the parameters in the order of a row's numbers, and of a backward pass's
-// sums of blocks of rows.
+// Workspace returns the floats of scratch for any call with team t on up to n rows, on every path.
+// Each thread has a part. The other parts are the parameters in the order of a row's numbers, and
+// the sums of a backward pass over blocks of rows.
 func (c *Norm) Workspace(n int, t *Team) int {
 	return t.Threads()*c.perThread() + 2*c.ParamLen()*(1+normBlocks(n))
 }

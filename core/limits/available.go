@@ -98,10 +98,10 @@ const (
 	perThread = (8 + 64) << 20
 )
 
-// addressSpace returns what the limits on the mappings of the process leave, plus idle bytes, which
-// Go reuses, minus the mappings of Go's runtime and the C library: headroom and the memory of the
-// threads that Go may still start. The threads count for at most a quarter, because most processes
-// never start them. If there is no limit, the name is "".
+// addressSpace returns how many more bytes the process may map, and the name of the limit; "" if
+// there is none. It adds idle bytes, which Go reuses. It subtracts what Go's runtime and the C
+// library may still map: headroom, and the memory of threads that Go may still start. These threads
+// count for at most a quarter, because most processes never start them.
 func addressSpace(s system, idle int64) (int64, string) {
 	least, name := int64(math.MaxInt64), ""
 	threads, _ := field(s.files, "proc/self/status", "Threads:")

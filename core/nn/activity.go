@@ -1,23 +1,25 @@
 package nn
 
-// Activity is which hidden units of a network were above 0, over any number of
-// minibatches, and whether its outputs depended on the observations.
+// Activity records, over any number of minibatches, which hidden units of a network were above 0
+// and whether the outputs depended on the observations.
 type Activity struct {
-	// Layers are the hidden layers with rectifiers, in the order of the layout. One
-	// with a tanh has no units that are 0 all the time.
+	// Layers are the hidden layers with rectifiers, in the order of the layout. Layers with a tanh
+	// are left out: their units are never 0 on all observations.
 	Layers []UnitActivity
-	// Flat says that in the latest minibatch every output was the same for all rows, to
-	// within a millionth of the largest output of its head.
+	// Flat says that in the latest minibatch every output was the same for all rows, to within a
+	// millionth of the largest output of its head.
 	Flat bool
 }
 
-// UnitActivity is that of one layer. A channel of a convolution is one unit.
+// UnitActivity records the units of one layer. A channel of a convolution is one unit.
 type UnitActivity struct {
-	Name  string // "features_extractor.cnn.4", as in the names of its parameters (of the convolution's, not of the normalisation's behind it)
-	Alive []bool // by unit: it was above 0 somewhere
+	// Name is the prefix of the layer's parameters, "features_extractor.cnn.4". For a layer with a
+	// normalisation it is the layer's own prefix.
+	Name  string
+	Alive []bool // Alive[i]: unit i was above 0 in some row
 }
 
-// Dead returns how many units were 0 all the time.
+// Dead returns the number of units that were 0 in all rows.
 func (u *UnitActivity) Dead() (n int) {
 	for _, alive := range u.Alive {
 		if !alive {
@@ -27,7 +29,7 @@ func (u *UnitActivity) Dead() (n int) {
 	return n
 }
 
-// NewActivity returns that of no minibatch. s is a network that Layout accepts.
+// NewActivity returns an empty record. Layout must accept s.
 func (s Spec) NewActivity() *Activity {
 	a := &Activity{}
 	layers, _ := s.Layers()
@@ -43,7 +45,6 @@ func (s Spec) NewActivity() *Activity {
 	return a
 }
 
-// Reset forgets what was seen.
 func (a *Activity) Reset() {
 	for _, l := range a.Layers {
 		clear(l.Alive)

@@ -2,15 +2,15 @@ package nn
 
 import "fmt"
 
-// ActorCritic is the loss of advantage actor-critic, on a head "pi" of logits and a
-// head "v" of one value: over rows i of weight w_i, with H the entropy of pi(.|s_i),
+// ActorCritic is the loss of advantage actor-critic, on a head "pi" of logits and a head "v" of one
+// value. Row i has weight w_i, and H_i is the entropy of pi(.|s_i):
 //
 //	sum of w_i (-advantage_i log pi(a_i|s_i) - EntropyCoef H_i + ValueCoef (v_i - return_i)²)
 //
-// divided by the sum of w_i. With all weights 1 and ValueCoef vf_coef it is that of
-// Stable-Baselines3's A2C; Mnih et al. 2016 have a half of the squared error, Stooke
-// & Abbeel a quarter. A row of weight 0 counts for nothing, whatever it holds. Actions
-// that Batch.Masks forbids have no probability.
+// divided by the sum of w_i. With all weights 1 and ValueCoef vf_coef it is the loss of
+// Stable-Baselines3's A2C. Mnih et al. 2016 halve the squared error, Stooke & Abbeel take a quarter
+// of it. A row of weight 0 does not change the loss, whatever its numbers are. Actions that
+// Batch.Masks forbids have probability 0.
 type ActorCritic struct {
 	EntropyCoef float64 // 0 or above
 	ValueCoef   float64 // 0 or above
@@ -19,46 +19,46 @@ type ActorCritic struct {
 // Columns returns "advantage", "return" and "weight".
 func (l ActorCritic) Columns() []Column {
 	return []Column{
-		{"advantage", "how much better the action was than the value said"},
-		{"return", "what the value should be"},
-		{"weight", "what the row counts: 0 for a row that is no step"},
+		{"advantage", "return minus the value of the state"},
+		{"return", "target of the value"},
+		{"weight", "weight of the row; 0: the row is no step"},
 	}
 }
 
-// Parts returns "policy", "value" and "entropy": the weighted means of
-// -advantage log pi, of the squared error without its coefficient, and of H.
+// Parts returns "policy", "value" and "entropy": the weighted means of -advantage log pi, of the
+// squared error without its coefficient, and of H.
 func (l ActorCritic) Parts() []string { return []string{"policy", "value", "entropy"} }
 
 func (l ActorCritic) Check(s *Spec) error { return checkActorCritic(s, l.EntropyCoef, l.ValueCoef) }
 
-// PPO is the clipped loss of Schulman et al. 2017, on the heads of ActorCritic: that loss
-// with, in place of -advantage_i log pi(a_i|s_i),
+// PPO is the clipped loss of Schulman et al. 2017, on the heads of ActorCritic. It is that loss
+// with
 //
-//	-min(ratio_i advantage_i, clamp(ratio_i, 1-range_i, 1+range_i) advantage_i)
+//	-min(ratio_i advantage_i, clamp(ratio_i, 1-clip_range_i, 1+clip_range_i) advantage_i)
 //
-// where ratio_i is pi(a_i|s_i) by that of the policy that acted, and with a squared error
-// that may be clipped, too: of the value kept within value_range_i of what it was then
-// (Stable-Baselines3's), or the larger of that one and the value's own (Largest; OpenAI
-// Baselines' and CleanRL's).
+// in place of -advantage_i log pi(a_i|s_i), where ratio_i is pi(a_i|s_i) divided by the probability
+// of a_i when it was taken. The squared error is that of the value clamped to clip_range_vf_i
+// around old_value_i, as in Stable-Baselines3. With Largest it is the larger of this error and the
+// unclamped one, as in OpenAI Baselines and CleanRL.
 type PPO struct {
 	EntropyCoef float64 // 0 or above
 	ValueCoef   float64 // 0 or above
 	Largest     bool
 }
 
-// Columns returns those of ActorCritic and "log_prob", "clip_range", "old_value" and
+// Columns returns the columns of ActorCritic, then "log_prob", "clip_range", "old_value" and
 // "clip_range_vf".
 func (l PPO) Columns() []Column {
 	return append(ActorCritic{}.Columns(),
 		Column{"log_prob", "logarithm of the action's probability when it was taken"},
-		Column{"clip_range", "how far from 1 the ratio of the probabilities counts"},
-		Column{"old_value", "the state's value then"},
-		Column{"clip_range_vf", "how far from it the value counts; +Inf: anywhere"})
+		Column{"clip_range", "largest distance of the ratio from 1"},
+		Column{"old_value", "value of the state when the action was taken"},
+		Column{"clip_range_vf", "largest distance of the value from old_value; +Inf: no limit"})
 }
 
-// Parts returns those of ActorCritic, the first of the clipped ratios, and
-// "approx_kl" and "clip_fraction": the weighted means of (ratio - 1) - log ratio and of
-// how many ratios are out of their range, neither of which is part of the loss.
+// Parts returns the parts of ActorCritic, with the clipped policy loss, then "approx_kl" and
+// "clip_fraction". approx_kl is the weighted mean of (ratio - 1) - log ratio, clip_fraction the
+// weighted share of ratios outside their range. Neither is part of the loss.
 func (l PPO) Parts() []string {
 	return append(ActorCritic{}.Parts(), "approx_kl", "clip_fraction")
 }

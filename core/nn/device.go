@@ -9,69 +9,60 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// Device is what computes: memory for parameters, and the graphs that run on them.
-// nn/devices opens one by name. Everything made by a device is used with parameters of the
-// same device.
+// Device computes networks. nn/devices opens a device by its name.
 type Device interface {
-	// Name says what computes: "cpu", or "cuda:0", a space and in brackets the GPU's name.
+	// Name returns "cpu", or a GPU as "cuda:0 (NVIDIA H100)".
 	Name() string
-	// Another returns a device like this one for another goroutine: of n threads of a budget,
-	// where it is the CPU. Each is closed by itself.
+	// Another returns a device of the same kind for another goroutine. On the CPU it has n threads
+	// of a budget. The caller closes each device.
 	Another(n int, budget *threads.Budget) (Device, error)
 	// Network returns a network for up to rows rows a call, 1 to MaxRows.
 	Network(s Spec, rows int) (Network, error)
 	// Learner returns a learner for batches of exactly rows rows, 1 to MaxRows.
 	Learner(s Spec, rows int, loss Loss) (Learner, error)
-	// Optimizer returns an optimiser for parameters of size floats, before its first
-	// step.
+	// Optimizer returns an optimiser for parameters of size floats, before its first step.
 	Optimizer(c OptimizerConfig, size int) (Optimizer, error)
-	// Stepper returns what does whole updates.
 	Stepper(c StepperConfig) (Stepper, error)
-	// QStepper returns what does whole updates of Q-learning. The loss is a TD that is not
-	// Weighted.
+	// QStepper returns a QStepper. Its loss is a TD that is not Weighted.
 	QStepper(c StepperConfig, double bool) (QStepper, error)
-	// Backup returns what keeps copies of sets and of an optimiser of this device in host
-	// memory.
+	// Backup returns a Backup of sets and an optimiser of this device.
 	Backup(sets []*Params, o Optimizer) (Backup, error)
-	// Average moves to towards from, element by element: to = (1-weight)*to +
-	// weight*from. Updates becomes from's. As CopyFrom, it panics where they have not
-	// the same size.
+	// Average computes to = (1-weight)*to + weight*from, element by element. It also copies Updates.
+	// It panics if the sizes differ.
 	Average(to, from *Params, weight float64)
-	// Bytes returns the memory that so much of a network takes, to within a few
-	// kilobytes.
+	// Bytes returns the memory of n, to within a few kilobytes.
 	Bytes(s Spec, n Needs) (int64, error)
-	// Busy returns how long cores of a budget have worked for callers, beside the callers'
-	// own, added over them. It may be called at any time.
+	// Busy returns the time that helpers have computed for callers, added over the helpers. It may
+	// be called at any time.
 	Busy() time.Duration
-	// Lost returns the error, which wraps fault.ErrDeviceLost, that has ended the device; nil:
-	// none has.
+	// Lost returns the error that ended the device, which wraps fault.ErrDeviceLost, or nil.
 	Lost() error
-	// Close frees the device. There must be no call in progress, and none after on
-	// anything that it made; calling Close again does nothing.
+	// Close frees the device. No call may be in progress, and no call on an object of the device may
+	// follow. A second Close does nothing.
 	Close()
 }
 
 // Needs is what Device.Bytes adds up.
 type Needs struct {
-	Sets        int             // parameter sets, and gradients that a caller holds
+	Sets        int             // parameter sets, and gradients in memory of the caller
 	NetworkRows []int           // of each Network
 	LearnerRows []int           // of each Learner
 	Optimizer   OptimizerConfig // Name "": none
 }
 
-// Network computes the outputs of the heads. It holds buffers and a graph but no
-// parameters: those come with each call. One goroutine at a time; many Networks may
-// read the same Params at once while nobody writes them.
+// Network computes the outputs of the heads. It has buffers and a graph; each call passes the
+// parameters. One goroutine at a time may call it. Several Networks may read the same Params at the
+// same time if no goroutine writes them.
 type Network interface {
-	// Forward returns the outputs for rows observations, 1 to the network's rows.
-	// obs holds rows*Obs.Bytes() bytes, and stays the caller's; float32
-	// observations must be aligned to 4 bytes. p may be another set, of an equal
-	// layout, in each call. The result is valid until the next call. A row's outputs
-	// depend on its observation and p alone, bit for bit. Forward does not allocate.
+	// Forward returns the outputs for `rows` observations, 1 to the network's rows. obs, of
+	// rows*Obs.Bytes() bytes, is only read; float32 observations must be aligned to 4 bytes. Each
+	// call may pass another set of an equal layout. The result is valid until the next call. The
+	// outputs of a row depend on its observation and p alone, bit for bit. Forward does not
+	// allocate.
 	Forward(p *Params, obs []byte, rows int) (Outputs, error)
 }
 
-// Outputs are those of a network's heads for some rows, in memory of what computed them.
+// Outputs are the outputs of a network's heads, in memory of the Network or Learner.
 type Outputs struct {
 	Rows   int
 	Values [][]float32 // Values[h] is [Rows, Out] of Spec.Heads[h]
@@ -97,175 +88,173 @@ func Argmax(values []float32, mask []byte) int32 {
 // Batch is a minibatch of n rows, in the caller's memory.
 type Batch struct {
 	Obs []byte // n*Obs.Bytes(); float32 aligned to 4 bytes
-	// Rows, [n], stand for Obs, which is nil then: the observation of row i is row Rows[i] of
-	// those that Keep was given, or zeros where Rows[i] is -1. nil: there are Obs.
+	// Rows, [n], take the place of Obs, which is nil then: the observation of row i is row Rows[i]
+	// of the latest SetObs, or zeros where Rows[i] is -1. nil: the batch has Obs.
 	Rows    []int32
 	Actions []int32     // [n]
 	Columns [][]float32 // [n] each, in the order of Loss.Columns
-	// Masks are [n, actions] of a loss on a policy: 0 where an action may not be taken.
-	// nil: all may. Other losses have none.
+	// Masks are [n, actions] for losses with a head "pi": 0 where an action is not allowed. nil: all
+	// actions are allowed.
 	Masks []byte
 }
 
-// Report is what an update reports of itself. It is the caller's, and its memory is
-// used again by the next call that fills it in.
+// Report is the result of an update. The next call that gets the same Report overwrites it, Parts
+// included.
 type Report struct {
 	Loss  float64
-	Parts []float64 // what the loss is made of, in the order of Loss.Parts
-	// Norm is the gradient's Euclidean norm before it was clipped; 0 where no norm
-	// was computed.
+	Parts []float64 // in the order of Loss.Parts
+	// Norm is the Euclidean norm of the gradient before clipping; 0 if it was not computed.
 	Norm float64
 }
 
-// Learner computes the loss of a batch and its gradient. It holds buffers and a
-// graph but no parameters. One goroutine at a time.
+// Learner computes the loss of a batch and its gradient. It has buffers and a graph; each call
+// passes the parameters. One goroutine at a time may call it.
 type Learner interface {
-	// Gradient fills in r with the loss of b at p, and overwrites grad, which has
-	// p's layout, with the loss's gradient. p and b are only read and stay the
-	// caller's. A loss or gradient that is not finite is no error: the caller looks
-	// at r. Gradient does not allocate, but for r.Parts in a Report's first use.
+	// Gradient fills in r with the loss of b at p, and overwrites grad, which has p's layout, with
+	// the gradient of the loss. p and b are only read. A loss or gradient that is not finite is no
+	// error: the caller checks r. Gradient does not allocate, except r.Parts at the first use of a
+	// Report.
 	Gradient(p *Params, b Batch, grad []float32, r *Report) error
-	// Keep brings rows of observations to where the Learner computes, for batches that name
-	// them by their numbers (Batch.Rows), in the place of those of the Keep before. They stay
-	// the caller's, who changes none of them before the last such batch, or the next Keep or
-	// Refresh. Float32 observations must be aligned to 4 bytes. Only a Keep of more rows than
-	// ever before allocates.
-	Keep(obs []byte) error
-	// Refresh brings some of these rows there again, as the caller has changed them: so many
-	// from row first on, and behind the last row of all from row 0 on. It does not allocate.
+	// SetObs sets the observations that Batch.Rows refers to. A GPU uploads them once; the CPU reads
+	// the caller's memory. The caller does not change obs before the last batch that refers to it,
+	// or before the next SetObs or Refresh. Float32 observations must be aligned to 4 bytes. Only
+	// more rows than ever before allocate memory.
+	SetObs(obs []byte) error
+	// Refresh uploads `rows` rows of SetObs again, from `first` on, wrapping to row 0, because the
+	// caller has changed them. It does not allocate.
 	Refresh(first, rows int) error
-	// Outputs returns the heads' outputs at p for the observations of b, of which it reads Obs
-	// or Rows and nothing else, with the bits that Gradient has of them. The result is valid
-	// until the next call. Outputs does not allocate.
+	// Outputs returns the outputs of the heads at p for the observations of b, with the same bits as
+	// in Gradient. It reads only Obs or Rows of b. The result is valid until the next call. Outputs
+	// does not allocate.
 	Outputs(p *Params, b Batch) (Outputs, error)
-	// Look adds to a, which the network's Spec has made, what the latest Gradient (or
-	// Outputs) found of hidden units and outputs. It does not allocate.
+	// Look adds the hidden units and outputs of the latest Gradient or Outputs to a, which
+	// Spec.NewActivity made. It does not allocate.
 	Look(a *Activity)
-	// Layout is that of the parameters.
 	Layout() *Layout
 }
 
-// Optimizer steps parameters along a gradient. Steps are element by element, so
-// they do not depend on the layout. One goroutine at a time.
+// Optimizer changes parameters along a gradient, element by element. One goroutine at a time may
+// call it.
 type Optimizer interface {
-	// Apply changes p by one step with learning rate lr along factor*grad, rounded to
-	// float32, and counts it: here, in p.Updates and in p.Writes. p and grad have the
-	// size the optimiser was made for; grad is left as it was. It does not allocate.
+	// Apply takes one step with learning rate lr along factor*grad, rounded to float32. It counts
+	// the step in Step, p.Updates and p.Writes. p and grad have the size of the optimiser; grad is
+	// only read. Apply does not allocate.
 	Apply(p *Params, grad []float32, factor float32, lr float64) error
-	// ClipGradNorm returns the Euclidean norm of grad and the factor that brings it to
-	// at most max (above 0), as PyTorch's clip_grad_norm_ does: max/(norm + 1e-6) where
-	// that is below 1, else 1. A norm that is not finite would make the step NaN, as
-	// there; the caller looks at the norm. It does not allocate.
+	// ClipGradNorm returns the Euclidean norm of grad and the factor that scales it to at most max
+	// (above 0), as PyTorch's clip_grad_norm_: max/(norm + 1e-6) if that is below 1, else 1. A norm
+	// that is not finite would make the step NaN, as in PyTorch: the caller checks the norm. It does
+	// not allocate.
 	ClipGradNorm(grad []float32, max float64) (norm float64, factor float32)
-	// Step returns how many steps were applied.
+	// Step returns the number of steps taken.
 	Step() int64
-	// SetStep overwrites that number; it must be at least 0.
+	// SetStep overwrites that number, which must be at least 0.
 	SetStep(step int64)
-	// State returns the optimiser's arrays, each as long as the parameters, in place
-	// and always in the same order: with Step, all that a checkpoint must hold.
+	// State returns the optimiser's arrays in place, each as long as the parameters, in an order
+	// that never changes. Step and State are all that a checkpoint needs.
 	State() []Tensor
 }
 
-// StepperConfig says what a Stepper does.
+// StepperConfig is the configuration of a Stepper or QStepper.
 type StepperConfig struct {
 	Net       Spec
 	Rows      int // of a minibatch, 1 to MaxRows
 	Loss      Loss
 	Optimizer OptimizerConfig
-	// MaxGradNorm is what the norm of a gradient is scaled down to where it is above; 0: never.
+	// MaxGradNorm is the norm to which larger gradients are scaled down; 0: gradients are not
+	// clipped.
 	MaxGradNorm float64
-	// Window is how many minibatches a StackStepper should have memory for; 0: as it likes.
+	// Window is the number of minibatches for which a StackStepper allocates memory; 0: a default.
 	Window int
 }
 
-// Stepper does whole updates, each of a gradient, which it keeps, and a step along it. A
-// device may do one in a single launch. Learner and Optimizer stay apart beside it for
-// whoever puts something between them (a sum over several learners). One goroutine at a
-// time.
+// Stepper does updates: it computes a gradient, stores it, and takes a step along it. A caller that
+// needs something between the two, such as a sum over several learners, uses a Learner and an
+// Optimizer instead. One goroutine at a time may call it.
 type Stepper interface {
-	// Learn computes the loss of b at p and its gradient. p and b are only read and stay
-	// the caller's. r gets Loss and Parts.
+	// Learn computes the loss of b at p and its gradient, and sets r.Loss and r.Parts. p and b are
+	// only read.
 	Learn(p *Params, b Batch, r *Report) error
-	// Step changes p by one step with learning rate lr along the gradient of the latest
-	// Learn, which filled in r, and fills in r.Norm. Where loss or norm is not finite, p
-	// and the optimiser stay as they are, and the error is a *NotFinite.
+	// Step takes one step of p with learning rate lr along the gradient of the latest Learn, which
+	// filled in r, and sets r.Norm. If loss or norm is not finite, p and the optimiser do not
+	// change, and the error is a *NotFinite.
 	Step(p *Params, lr float64, r *Report) error
 	// Update is Learn and Step. On a GPU it is one launch.
 	Update(p *Params, b Batch, lr float64, r *Report) error
-	// Keep is that of Learner: a method with several minibatches to a rollout keeps the
-	// rollout's observations once, which on a GPU are uploaded by that, and by nothing else.
-	Keep(obs []byte) error
+	// SetObs is that of Learner. With several minibatches for each rollout, a GPU uploads the
+	// observations of a rollout only once.
+	SetObs(obs []byte) error
 	// Refresh is that of Learner.
 	Refresh(first, rows int) error
 	// Outputs is that of Learner. On a GPU it is one launch.
 	Outputs(p *Params, b Batch) (Outputs, error)
 	// Look is that of Learner.
 	Look(a *Activity)
-	// Optimizer is what a checkpoint holds of the Stepper.
+	// Optimizer has the state that a checkpoint holds.
 	Optimizer() Optimizer
 }
 
-// QStepper does whole updates of Q-learning with a target network. One goroutine at a time.
+// QStepper does updates of Q-learning with a target network. One goroutine at a time may call it.
 type QStepper interface {
-	// Update changes theta by one step along the gradient of the loss of t, whose targets
-	// are r + discount max_a Q(s', a; target), over the a that s' allows; or, for double
-	// Q-learning, r + discount Q(s', argmax_a Q(s', a; theta); target). r gets Loss and
-	// Norm. Where one of them is not finite, theta and the optimiser stay as they are, and
-	// the error is a *NotFinite.
+	// Update takes one step of theta along the gradient of the loss of t, and sets r.Loss and
+	// r.Norm. A target is r + discount max_a Q(s', a; target) over the actions that s' allows, or in
+	// double Q-learning r + discount Q(s', argmax_a Q(s', a; theta); target). If loss or norm is not
+	// finite, theta and the optimiser do not change, and the error is a *NotFinite.
 	Update(theta, target *Params, t *experience.Transitions, lr float64, r *Report) error
 	// Look is that of Learner.
 	Look(a *Activity)
-	// Optimizer is what a checkpoint holds of the QStepper.
+	// Optimizer has the state that a checkpoint holds.
 	Optimizer() Optimizer
 }
 
-// StackStepper is a QStepper that holds frames of observations, as a GPU does in its own
-// memory, and does many updates of minibatches of them without the host in between. They have
-// the bits of as many calls of Update. One goroutine at a time.
+// StackStepper is a QStepper with a copy of the replay memory's frames in GPU memory. It does many
+// updates without the host in between, with the bits of as many calls of Update. One goroutine at a
+// time may call it.
 type StackStepper interface {
 	QStepper
-	// Free returns how many bytes there are for frames.
-	Free() (int64, error)
-	// Resize makes memory for so many slots of frames of width bytes, and drops what it held.
+	// FreeBytes returns how much GPU memory is free for frames.
+	FreeBytes() (int64, error)
+	// Resize allocates memory for a number of slots, each for a frame of width bytes, and discards
+	// the frames.
 	Resize(slots, width int) error
-	// Put copies frames to the slots from slot on. Frames in memory that was registered stay as they are
-	// until the next Finish.
+	// Put copies frames to the slots from `slot` on. The caller does not change frames in registered
+	// memory before the next Finish.
 	Put(slot int, frames []byte) error
-	// Register prepares memory of whole pages, outside Go's heap, for a Put that need not wait. The caller
-	// calls release, with no updates in progress, before the memory moves or is unmapped.
+	// Register page-locks memory of whole pages outside Go's heap, so that Put does not wait for the
+	// copy. The caller calls release, with no updates in progress, before the memory moves or is
+	// unmapped.
 	Register(memory []byte) (release func(), err error)
-	// Minibatches are memory for minibatches, of Stacks: StepperConfig.Window, or fewer where these are large.
+	// Minibatches are memory for minibatches of Stacks: StepperConfig.Window of them, or fewer if
+	// they are large.
 	Minibatches() []experience.Transitions
-	// Upload copies n of the Minibatches, from number first on, to where updates gather them.
-	// It may be called between Start and Finish, for others than those of Start.
+	// Upload copies n Minibatches, from number first on, to GPU memory. Between Start and Finish it
+	// may copy minibatches other than those of Start.
 	Upload(first, n int) error
-	// Uploaded waits until every Upload is over: until then the caller leaves these minibatches alone.
+	// Uploaded waits until every Upload is done. The caller does not change uploaded minibatches
+	// before.
 	Uploaded() error
-	// Start begins one update for each learning rate, of the Minibatches from number first on as
-	// they were at Upload; masked says that they have masks. The caller leaves these, theta and
-	// target alone until Finish.
+	// Start begins one update for each learning rate, with the Minibatches from number first on as
+	// they were uploaded. masked says that these have masks. The caller does not touch these
+	// minibatches, theta and target before Finish.
 	Start(theta, target *Params, first int, rates []float64, masked bool) error
-	// Finish waits for the updates, and returns what each reports, Parts but no more. Where a
-	// loss or norm is not finite, that update and those behind it changed nothing: the reports
-	// are of those before it and of itself, and the error is a *NotFinite. The reports are in
-	// memory that is used again.
+	// Finish waits for the updates and returns their reports, without Parts, in memory that the next
+	// Finish overwrites. If a loss or norm is not finite, that update and the later ones change
+	// nothing. Then the last report is that of the failed update, and the error is a *NotFinite.
 	Finish() ([]Report, error)
-	// OwnTransitions is memory for a minibatch that Update takes without copying it.
+	// OwnTransitions is memory for a minibatch that Update reads without a copy.
 	OwnTransitions() *experience.Transitions
 }
 
-// Backup keeps copies in host memory of what a device changes in its own, for the case that the
-// device is lost. That of a device that computes in host memory does nothing. One goroutine at a
-// time.
+// Backup keeps copies in host memory of what a device changes in its own memory, for the case that
+// the device is lost. A device that computes in host memory has a Backup that does nothing. One
+// goroutine at a time may call it.
 type Backup interface {
-	// Make begins a copy of the sets and the optimiser as they are; they may change once Make
-	// returns.
+	// Make begins a copy of the sets and the optimiser. They may change when Make has returned.
 	Make() error
-	// Poll notes whether the copy that Make began last is complete: a lost device no longer says.
+	// Poll notes whether the latest copy is complete. After a loss the device no longer tells.
 	Poll()
-	// Restore overwrites sets and optimiser, in host memory, with the newest complete copy. It
-	// reports whether there is one, and whether it is the one that Make began last. It is called
-	// after the device was lost.
+	// Restore overwrites sets and optimiser, in host memory, with the newest complete copy. ok says
+	// whether there is one, last whether it is the one that Make began last. The caller calls it
+	// after the loss.
 	Restore() (ok, last bool)
 }
 
@@ -281,7 +270,7 @@ func (e *NotFinite) Error() string {
 }
 func (e *NotFinite) Unwrap() error { return fault.ErrNotFinite }
 
-// CheckRows checks the number of rows that a Network or a Learner is made for.
+// CheckRows checks the rows of a new Network or Learner.
 func CheckRows(rows int) error {
 	if rows < 1 || rows > MaxRows {
 		return fmt.Errorf("rows: %d, must be 1 to %d", rows, MaxRows)

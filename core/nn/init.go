@@ -6,22 +6,20 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// InitialParams returns fresh parameters in host memory. Numbers are drawn in layout
-// order, so one stream gives the same parameters everywhere. Init says which:
+// InitialParams returns initial parameters in host memory. Numbers are drawn in layout order, so
+// one stream gives the same parameters on every machine. n is the number of inputs of an output.
+// Scales of normalisations are 1, their biases 0. Init is one of:
 //
-// Scales of normalisations are 1 and their biases 0 either way.
-//
-//	uniform     weights and biases of a layer with n inputs to each output are
-//	            uniform in ±1/sqrt(n): the default of PyTorch and of DeepMind's DQN.
-//	orthogonal  weights, as a matrix [out, inputs to each], have orthogonal rows
-//	            (columns, where there are fewer) of the length of the layer's gain,
-//	            and biases are 0: Stable-Baselines3's actor-critic networks. The gain
-//	            is the root of 2 in trunks, Head.Gain in heads. The matrix is filled
-//	            with Gaussian numbers in row-major order and orthogonalised in
-//	            float64; its distribution is that of PyTorch's orthogonal_.
-//	he_normal   weights are Gaussian with the deviation gain/sqrt(n), cut off at twice
-//	            that and scaled so that it is their deviation after the cut, and biases
-//	            are 0: flax's he_normal, and with the gain 1 its lecun_normal.
+//	uniform     Weights and biases are uniform in ±1/sqrt(n): the default of PyTorch and of
+//	            DeepMind's DQN.
+//	orthogonal  Weights are an orthogonal matrix [out, n] times the layer's gain, biases are 0:
+//	            Stable-Baselines3's actor-critic networks. The gain is the root of 2 in trunks
+//	            and Head.Gain in heads. The matrix is filled with Gaussian numbers in row-major
+//	            order and orthogonalised in float64. Its distribution is that of PyTorch's
+//	            orthogonal_.
+//	he_normal   Weights are Gaussian, truncated at two deviations, with deviation gain/sqrt(n)
+//	            after the truncation; biases are 0. This is flax's he_normal, and with gain 1
+//	            flax's lecun_normal.
 func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 	l, err := s.Layout()
 	if err != nil {
@@ -58,20 +56,18 @@ func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 	return p, nil
 }
 
-// orthogonal fills w [rows, cols] with an orthogonal matrix times gain, drawn
-// uniformly (by Haar's measure).
+// orthogonal fills w [rows, cols] with an orthogonal matrix times gain, drawn uniformly (by Haar's
+// measure).
 //
-// Gram and Schmidt's method gives the Q of a QR decomposition whose R has a
-// positive diagonal, which is what makes the distribution uniform. A vector is
-// freed of each of those before it in turn (the modified method), which float64
-// does to many more digits than float32 has. Products are rounded before they are
-// added, for the same bits on every processor.
+// It uses the modified Gram-Schmidt method in float64. The R of this QR decomposition has a
+// positive diagonal, so the distribution of Q is uniform. Products are rounded before they are
+// added, which gives the same bits on every processor.
 func orthogonal(w []float32, rows, cols int, gain float64, r *rng.Stream) {
 	draws := make([]float64, rows*cols)
 	for i := range draws {
 		draws[i] = gaussian(r)
 	}
-	// The vectors are the rows where these are fewer, else the columns.
+	// The vectors are rows or columns, whichever are fewer.
 	n, length := rows, cols
 	at := func(v, k int) int { return v*cols + k }
 	if rows > cols {
@@ -99,21 +95,20 @@ func orthogonal(w []float32, rows, cols int, gain float64, r *rng.Stream) {
 	}
 }
 
-// truncatedGaussians fills w with Gaussian numbers that are within two deviations, and have the
-// given deviation after that.
+// truncatedGaussians fills w with Gaussian numbers truncated at two deviations. The numbers in w
+// have the given deviation.
 func truncatedGaussians(w []float32, deviation float64, r *rng.Stream) {
-	const left = 0.87962566103423978 // the deviation of standard ones within two deviations
+	const truncated = 0.87962566103423978 // the deviation of the standard normal distribution truncated at 2
 	for i := range w {
 		x := gaussian(r)
 		for math.Abs(x) > 2 {
 			x = gaussian(r)
 		}
-		w[i] = float32(x * (deviation / left))
+		w[i] = float32(x * (deviation / truncated))
 	}
 }
 
-// dot returns the product of two vectors, in four interleaved sums: one alone would
-// wait for each addition.
+// dot returns the product of two vectors. Four sums let additions overlap.
 func dot(x, y []float64) float64 {
 	var s0, s1, s2, s3 float64
 	for ; len(x) >= 4 && len(y) >= 4; x, y = x[4:], y[4:] {
@@ -128,7 +123,7 @@ func dot(x, y []float64) float64 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// subtract takes by times x from y.
+// subtract computes y -= by * x.
 func subtract(y, x []float64, by float64) {
 	for ; len(x) >= 4 && len(y) >= 4; x, y = x[4:], y[4:] {
 		y[0] -= float64(by * x[0])
@@ -141,8 +136,8 @@ func subtract(y, x []float64, by float64) {
 	}
 }
 
-// gaussian draws from the standard normal distribution by Marsaglia's polar
-// method, and drops its second number.
+// gaussian draws from the standard normal distribution by Marsaglia's polar method. It discards the
+// method's second number.
 func gaussian(r *rng.Stream) float64 {
 	for {
 		u, v := r.Uniform(-1, 1), r.Uniform(-1, 1)
@@ -152,8 +147,8 @@ func gaussian(r *rng.Stream) float64 {
 	}
 }
 
-// logarithm is the natural one, of a number above 0, with the same bits on every
-// processor: math.Log has other instructions on some.
+// logarithm returns the natural logarithm of a number above 0, with the same bits on every
+// processor. math.Log differs between processors.
 func logarithm(x float64) float64 {
 	m, exponent := math.Frexp(x)
 	if m < math.Sqrt2/2 {

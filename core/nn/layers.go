@@ -19,8 +19,8 @@ const (
 )
 
 // Layer is one convolution, dense layer or normalisation with its activation. It has two
-// parameters, a weight (a normalisation: the scale) and a bias. A convolution's activation is ReLU;
-// where a normalisation follows, the activation is the normalisation's.
+// parameters, a weight (in a normalisation the scale) and a bias. The activation of a convolution
+// is ReLU. A layer with a normalisation after it has no activation; the normalisation has it.
 type Layer struct {
 	Name       string // prefix of the names of both parameters
 	In, Out    int    // floats a row
@@ -180,8 +180,8 @@ func (t *Trunk) normalised(l Layer) (plain, norm Layer) {
 	return l, norm
 }
 
-// cnn returns the layers of a trunk of convolutions and one dense layer. least is the smallest side
-// of an image for which every layer has an output.
+// cnn returns the layers of a trunk of convolutions and one dense layer. least is the smallest
+// height and width of an image.
 func (s *Spec) cnn(i, least, dense int, convs []Conv) ([]Layer, error) {
 	arch := s.Trunks[i].Arch
 	if hidden := s.Trunks[i].Hidden; len(hidden) > 0 {
@@ -214,7 +214,7 @@ func (s *Spec) mlp(i, inputs int) ([]Layer, error) {
 	trunk := make([]Layer, 0, len(hidden))
 	for k, width := range hidden {
 		if width < 1 || width > maxParams/inputs {
-			return nil, fmt.Errorf("%shidden[%d]: %d, must be 1 to %d behind a layer of %d", s.prefix(i), k, width, maxParams/inputs, inputs)
+			return nil, fmt.Errorf("%shidden[%d]: %d, must be 1 to %d after a layer of %d", s.prefix(i), k, width, maxParams/inputs, inputs)
 		}
 		trunk = append(trunk, Layer{Name: s.hiddenName(i, k), In: inputs, Out: width, Activation: act})
 		inputs = width

@@ -13,15 +13,14 @@ type Param struct {
 	Offset, Size int
 }
 
-// Layout says how a flat parameter array is cut into named pieces: in the order
-// of Params, without gaps. It is not modified after it is made.
+// Layout divides a flat parameter array into named pieces, in the order of Params and without gaps.
+// It never changes.
 type Layout struct {
 	Params []Param
 	Size   int // floats in all
 }
 
-// Equal reports whether both cut an array into the same pieces of the same
-// names and shapes.
+// Equal reports whether both layouts have the same pieces with the same names and shapes.
 func (l *Layout) Equal(o *Layout) bool {
 	return l == o || l.Size == o.Size && slices.EqualFunc(l.Params, o.Params, func(a, b Param) bool {
 		return a.Name == b.Name && a.Offset == b.Offset && slices.Equal(a.Shape, b.Shape)

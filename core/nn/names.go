@@ -6,29 +6,26 @@ import (
 	"strings"
 )
 
-// What parameters are called in layouts, files and get_parameters: as in
-// Stable-Baselines3, and in its order (trunks, then heads), so that weights go
-// there and back by name. Nothing else of this package knows these names.
+// This file has the names of parameters in layouts, files and get_parameters. Names and order
+// (trunks, then heads) are those of Stable-Baselines3, so weights can be exchanged by name.
 //
 //	DQN, QNetwork                    one head "q"
-//	  features_extractor.cnn.0         its convolutions, counted with the ReLUs between
-//	  features_extractor.linear.0      the dense layer behind them
-//	  q_net.0, q_net.2 ...             an mlp's layers, then the head
+//	  features_extractor.cnn.0         its convolutions; the ReLUs between have numbers, too
+//	  features_extractor.linear.0      the dense layer after them
+//	  q_net.0, q_net.2 ...             the layers of an mlp, then the head
 //	ActorCriticPolicy                heads "pi" and "v"
-//	  features_extractor.cnn.0 ...     one trunk of convolutions under both, or that under
-//	                                   "pi" where "v" has one of its own
-//	  vf_features_extractor.cnn.0 ...  that under "v" (share_features_extractor=False)
-//	  mlp_extractor.policy_net.0 ...   an mlp under "pi"
-//	  mlp_extractor.value_net.0 ...    an mlp under "v"
-//	  mlp_extractor.shared_net.0 ...   an mlp under both (until version 1.7)
+//	  features_extractor.cnn.0 ...     the convolutions of both heads, or of "pi" alone
+//	  vf_features_extractor.cnn.0 ...  the convolutions of "v" (share_features_extractor=False)
+//	  mlp_extractor.policy_net.0 ...   the mlp of "pi"
+//	  mlp_extractor.value_net.0 ...    the mlp of "v"
+//	  mlp_extractor.shared_net.0 ...   the mlp of both (until version 1.7)
 //	  action_net, value_net            the heads
 //
-// A head of another name x is called x_net, and an mlp of its own
-// mlp_extractor.x_net. The numbers are places in PyTorch's Sequential: a layer and
-// its activation. A normalisation has a place between them, so that layer k of a
-// trunk with norm is number 3k, and its norm 3k+1.
+// Another head x is called x_net, and its own mlp mlp_extractor.x_net. The numbers are indices in
+// PyTorch's Sequential, in which a layer and its activation are two modules. With a normalisation
+// between them, layer k has index 3k and its normalisation 3k+1.
 
-// isQ reports whether the network is that of a DQN.
+// isQ reports whether the network is a Q-network.
 func (s *Spec) isQ() bool { return len(s.Heads) == 1 && s.Heads[0].Name == "q" }
 
 // users returns the names of the heads on a trunk.
@@ -53,36 +50,36 @@ func (s *Spec) extractor(trunk int) string {
 	}
 }
 
-// places returns how many modules of a Sequential each layer of the trunk is.
-func (t *Trunk) places() int {
+// modules returns the number of modules for each layer of the trunk in a Sequential.
+func (t *Trunk) modules() int {
 	if t.Norm != "" {
 		return 3
 	}
 	return 2
 }
 
-// normName names the normalisation behind a layer: the next module.
+// normName names the normalisation after a layer: the next module.
 func normName(layer string) string {
 	dot := strings.LastIndexByte(layer, '.') + 1
-	place, _ := strconv.Atoi(layer[dot:])
-	return layer[:dot] + strconv.Itoa(place+1)
+	index, _ := strconv.Atoi(layer[dot:])
+	return layer[:dot] + strconv.Itoa(index+1)
 }
 
 // convName names convolution k of a trunk.
 func (s *Spec) convName(trunk, k int) string {
-	return fmt.Sprintf("%s.cnn.%d", s.extractor(trunk), s.Trunks[trunk].places()*k)
+	return fmt.Sprintf("%s.cnn.%d", s.extractor(trunk), s.Trunks[trunk].modules()*k)
 }
 
-// featuresName names the dense layer behind the convolutions of a trunk.
+// featuresName names the dense layer after the convolutions of a trunk.
 func (s *Spec) featuresName(trunk int) string { return s.extractor(trunk) + ".linear.0" }
 
 // hiddenName names layer k of an mlp.
 func (s *Spec) hiddenName(trunk, k int) string {
 	var net string
-	place := s.Trunks[trunk].places() * k
+	index := s.Trunks[trunk].modules() * k
 	switch users := s.users(trunk); {
 	case s.isQ():
-		return fmt.Sprintf("q_net.%d", place)
+		return fmt.Sprintf("q_net.%d", index)
 	case len(s.Trunks) == 1 && len(users) > 1:
 		net = "shared_net"
 	case len(users) == 1 && users[0] == "pi":
@@ -92,7 +89,7 @@ func (s *Spec) hiddenName(trunk, k int) string {
 	default:
 		net = strings.Join(users, "_") + "_net"
 	}
-	return fmt.Sprintf("mlp_extractor.%s.%d", net, place)
+	return fmt.Sprintf("mlp_extractor.%s.%d", net, index)
 }
 
 // headName names a head.

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// OptimizerConfig names an optimiser and its constants. A zero field stands for
-// the default in the table; a field the optimiser does not have must be zero.
-// g is the gradient, a and s running averages that start at 0, p' = 1-p.
+// OptimizerConfig names an optimiser and its constants. A zero field stands for the default in the
+// table. A field that the optimiser does not have must be zero. g is the gradient, a and s are
+// running averages that start at 0, and p' = 1-p.
 //
 //	Name          step                                             defaults
 //	adam          PyTorch's Adam: m = β1 m + β1' g,                Beta1 .9, Beta2 .999, Eps 1e-8
@@ -25,18 +25,19 @@ import (
 //	              θ -= lr g / (sqrt(s) + eps)
 //	rmsprop       PyTorch's RMSprop: s = d s + d' g²,              Decay .99, Eps 1e-8
 //	              θ -= lr g / (sqrt(s) + eps);
-//	              Centered: a = d a + d' g, s - a² in the place of s;
-//	              EpsInside: sqrt(s + eps), as Mnih et al. and Lasagne have it;
-//	              FirstAverage 1: s starts at 1, as TensorFlow 1's. With both it
-//	              is Stable-Baselines3's RMSpropTFLike
+//	              Centered: a = d a + d' g, s - a² instead of s;
+//	              EpsInside: sqrt(s + eps), as in Mnih et al. and Lasagne;
+//	              FirstAverage 1: s starts at 1, as in TensorFlow 1.
+//	              EpsInside with FirstAverage 1 is
+//	              Stable-Baselines3's RMSpropTFLike
 //	rmsprop_mnih  Mnih et al. 2015: centred, eps inside the root,  Decay .95, Eps .01
 //	              θ -= lr g / sqrt(s - a² + eps);
 //	              meant for a summed gradient (Loss.Reduction "sum")
-//	rmsprop_keras TensorFlow 2's Keras, as fast DQN's own code:    Decay .95, Eps .01
-//	              centred, θ -= lr g / (sqrt(s - a²) + eps)
+//	rmsprop_keras TensorFlow 2's Keras, as in the code of fast     Decay .95, Eps .01
+//	              DQN: centred, θ -= lr g / (sqrt(s - a²) + eps)
 //
-// Where eps stands changes the size of small steps by orders of magnitude: the
-// root of .01 is .1. rmsprop_keras is rmsprop centred with other defaults.
+// Eps inside or outside the root changes the size of small steps by orders of magnitude: the root
+// of .01 is .1. rmsprop_keras is rmsprop, centred, with other defaults.
 type OptimizerConfig struct {
 	Name     string
 	Eps      float64 // above 0
@@ -44,9 +45,9 @@ type OptimizerConfig struct {
 	Beta1    float64 // between 0 and 1; adam, radam
 	Beta2    float64 // between 0 and 1; adam, radam
 	Centered bool    // rmsprop; the other two RMSProps always are
-	// EpsInside puts Eps inside the root; rmsprop. The other two are what they are.
+	// EpsInside puts Eps inside the root; rmsprop only.
 	EpsInside bool
-	// FirstAverage is what s is before the first step, 0 or 1; rmsprop.
+	// FirstAverage is the value of s before the first step, 0 or 1; rmsprop only.
 	FirstAverage float64
 }
 

@@ -8,8 +8,8 @@ import (
 // Params is a set of network parameters: one flat array with named pieces. NewParams makes it; a
 // Params is not copied as a value.
 //
-// The array is in host memory. A device with memory of its own keeps a copy there (DeviceCopy),
-// and may have changed the copy; Host downloads it first.
+// The array is in host memory. A device with its own memory has a copy there (DeviceCopy) and
+// may have changed it; Host downloads it first.
 type Params struct {
 	Layout *Layout
 	// Updates is the number of updates of the parameters: a step records it, and lag is counted
@@ -19,7 +19,7 @@ type Params struct {
 	Writes uint64
 
 	host []float32
-	id   uint64 // no other set has it
+	id   uint64 // unique
 
 	device atomic.Pointer[DeviceCopy] // nil: there is none
 }
@@ -117,8 +117,8 @@ func (p *Params) Tensors() []Tensor {
 type DeviceCopy interface {
 	// Download brings p's host memory up to date with the copy.
 	Download(p *Params)
-	// CopyTo makes the device's copy of another set equal to this one, and reports whether it did:
-	// it does not if the device has no copy of that set, or if host memory is newer.
+	// CopyTo copies this copy to the device's copy of another set, and reports whether it did. It does
+	// not if the device has no copy of that set, or if host memory is newer.
 	CopyTo(p *Params) bool
 }
 

@@ -14,10 +14,8 @@ import (
 	"github.com/paceline-rl/paceline/core/limits"
 )
 
-// A safetensors file is the length of a header (8 bytes, little-endian), the
-// header (a JSON object from names to dtype, shape and byte range, padded with
-// spaces), and the raw little-endian data. There is no small Go library for it
-// among those that are kept up; the format is shorter than an import.
+// A safetensors file is the length of a header (8 bytes, little-endian), the header (a JSON object
+// from names to dtype, shape and byte range, padded with spaces) and the little-endian data.
 
 // Tensor is a named array of float32, row-major, as long as the product of Shape.
 type Tensor struct {
@@ -32,8 +30,7 @@ type tensorHeader struct {
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// writeTensors writes the tensors in their order. The same input gives the same
-// bytes.
+// writeTensors writes the tensors in their order. The same input gives the same bytes.
 func writeTensors(w io.Writer, tensors []Tensor) error {
 	header := []byte{'{'}
 	var at int64
@@ -45,7 +42,7 @@ func writeTensors(w io.Writer, tensors []Tensor) error {
 			return fmt.Errorf("tensor %q: name given twice", t.Name)
 		}
 		end := at + 4*int64(len(t.Data))
-		name, _ := json.Marshal(t.Name) // no text and no number fails
+		name, _ := json.Marshal(t.Name) // Marshal accepts every string
 		entry, _ := json.Marshal(tensorHeader{"F32", t.Shape, [2]int64{at, end}})
 		if i > 0 {
 			header = append(header, ',')
@@ -64,7 +61,7 @@ func writeTensors(w io.Writer, tensors []Tensor) error {
 		return err
 	}
 	for _, t := range tensors {
-		for data := range slices.Chunk(t.Data, 1<<14) { // binary.Write takes as much memory again
+		for data := range slices.Chunk(t.Data, 1<<14) { // binary.Write copies its argument
 			if err := binary.Write(w, binary.LittleEndian, data); err != nil {
 				return err
 			}
@@ -73,7 +70,6 @@ func writeTensors(w io.Writer, tensors []Tensor) error {
 	return nil
 }
 
-// elements returns the product of shape.
 func elements(shape []int) int {
 	n := 1
 	for _, d := range shape {
@@ -82,16 +78,16 @@ func elements(shape []int) int {
 	return n
 }
 
-// readHeader reads the header of a file of n bytes that must hold tensors of the names
-// and shapes of want, in that order and no others, and no byte more.
+// readHeader reads the header of a file of n bytes. The file must have exactly the tensors of want,
+// in their order.
 func readHeader(r io.Reader, n int64, want []Tensor) error {
 	var size uint64
 	if err := binary.Read(r, binary.LittleEndian, &size); err != nil {
 		return truncated("header length", err)
 	}
-	most := int64(4096) // memory for a few that should not be there: they have an error of their own
+	most := int64(4096) // a few unknown tensors fit, so that the error can name one
 	for _, w := range want {
-		most += 128 + 6*int64(len(w.Name)) + 24*int64(len(w.Shape)) // escapes and digits at their longest
+		most += 128 + 6*int64(len(w.Name)) + 24*int64(len(w.Shape)) // the longest escapes and digits
 	}
 	if size > uint64(most) {
 		return fmt.Errorf("safetensors header: %d bytes, must be at most %d for these tensors", size, most)
@@ -118,7 +114,7 @@ func readHeader(r io.Reader, n int64, want []Tensor) error {
 		at = end
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("tensor %q: there must be none of this name", slices.Min(slices.Collect(maps.Keys(entries))))
+		return fmt.Errorf("tensor %q: unknown, must not be in the file", slices.Min(slices.Collect(maps.Keys(entries))))
 	}
 	if whole := 8 + int64(size) + at; n != whole {
 		return fmt.Errorf("safetensors: %d bytes, must be %d", n, whole)
@@ -126,12 +122,11 @@ func readHeader(r io.Reader, n int64, want []Tensor) error {
 	return nil
 }
 
-// squares names the optimisers' arrays that are sums or averages of squares.
+// squares names the arrays of optimisers that are sums or averages of squares.
 var squares = []string{"v", "sum", "square_avg"}
 
-// readFloats reads the data of what is called name, which must be finite and where they
-// are squares not negative. It reads through a small buffer: binary.Read would take as
-// much memory again as data has.
+// readFloats reads the data of the tensor called name. Numbers must be finite, and squares must not
+// be negative. A small buffer saves the copy that binary.Read would allocate.
 func readFloats(r io.Reader, name string, data []float32) error {
 	low := float32(-math.MaxFloat32)
 	if slices.Contains(squares, name) {
@@ -163,11 +158,10 @@ func truncated(what string, err error) error {
 	return err
 }
 
-// TensorsPart returns a part of a checkpoint (version 1, not optional; the caller
-// may change both) that holds the tensors, as safetensors. They are views: Write
-// reads their data and adopt overwrites them, until then Read keeps copies. The
-// file must have the same names and shapes, and finite numbers. Where the part is optional and missing,
-// nothing changes.
+// TensorsPart returns a part of a checkpoint that holds the tensors as safetensors: version 1, not
+// optional; the caller may change both. Write reads the data of the tensors. Read stores copies,
+// and adopt copies them into the tensors. The file must have the same names and shapes, and finite
+// numbers. If the part is optional and missing, nothing changes.
 func TensorsPart(name string, tensors []Tensor) checkpoint.Part {
 	return checkpoint.Part{Name: name, Version: 1,
 		Write: func(w io.Writer) error { return writeTensors(w, tensors) },
@@ -197,8 +191,8 @@ func TensorsPart(name string, tensors []Tensor) checkpoint.Part {
 	}
 }
 
-// ReadParams reads a file of n bytes that TensorsPart wrote of Params.Tensors of this
-// layout. There is memory for them only once the file is known to have them.
+// ReadParams reads a file of n bytes that TensorsPart wrote from Params.Tensors of this layout. It
+// allocates the parameters after it has checked that the file has them.
 func ReadParams(r io.Reader, n int64, l *Layout) (*Params, error) {
 	if err := readHeader(r, n, l.tensors()); err != nil {
 		return nil, err
@@ -207,5 +201,5 @@ func ReadParams(r io.Reader, n int64, l *Layout) (*Params, error) {
 		return nil, err
 	}
 	p := NewParams(l)
-	return p, readFloats(r, "parameters", p.Host()) // whose pieces lie side by side, as the file's do
+	return p, readFloats(r, "parameters", p.Host()) // the file has the pieces in layout order
 }

@@ -102,7 +102,7 @@ func TestBadSafetensorsHeadersAreRefused(t *testing.T) {
 		{`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, "0123", `tensor "a": shape [], must be [1]`},
 		{`{"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,6]}}`, "012345", `safetensors header: json`},
 		{`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}}`, "0123", `safetensors header: json`},
-		{`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[3,7]}}`, "0123456", `tensor "b": there must be none of this name`},
+		{`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[3,7]}}`, "0123456", `tensor "b": unknown, must not be in the file`},
 		{`{"a":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}}`, "01234", `tensor "a": bytes 1 to 5, must be 0 to 4`},
 		{`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, "", `tensor "a": bytes -4 to 0, must be 0 to 4`},
 		{`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, "01234", `safetensors: 67 bytes, must be 66`},
@@ -140,10 +140,10 @@ func bounded(t *testing.T, f func()) {
 func TestUnexpectedTensorsAreRefused(t *testing.T) {
 	file := written(t, exampleTensors)
 	for says, change := range map[string]func([]Tensor) []Tensor{
-		`tensor "more": missing`:                          func(w []Tensor) []Tensor { return append(w, Tensor{Name: "more", Shape: []int{1}}) },
-		`tensor "steps": there must be none of this name`: func(w []Tensor) []Tensor { return w[:len(w)-1] },
-		`tensor "steps": shape [2], must be [2 1]`:        func(w []Tensor) []Tensor { w[3].Shape = []int{2, 1}; return w },
-		`tensor "steps": bytes 28 to 36, must be 0 to 8`:  func(w []Tensor) []Tensor { slices.Reverse(w); return w },
+		`tensor "more": missing`:                           func(w []Tensor) []Tensor { return append(w, Tensor{Name: "more", Shape: []int{1}}) },
+		`tensor "steps": unknown, must not be in the file`: func(w []Tensor) []Tensor { return w[:len(w)-1] },
+		`tensor "steps": shape [2], must be [2 1]`:         func(w []Tensor) []Tensor { w[3].Shape = []int{2, 1}; return w },
+		`tensor "steps": bytes 28 to 36, must be 0 to 8`:   func(w []Tensor) []Tensor { slices.Reverse(w); return w },
 	} {
 		if _, err := readAs(bytes.NewReader(file), int64(len(file)), change(slices.Clone(exampleTensors))); err == nil || err.Error() != says {
 			t.Errorf("error %v, want %q", err, says)
@@ -197,7 +197,7 @@ func TestTensorsPartLoadsAllOrNothing(t *testing.T) {
 		t.Errorf("%v, want %v", to, from)
 	}
 	other := []Tensor{to[0], to[1]}
-	if _, err := load(TensorsPart("w.safetensors", other)); err == nil || errors.Is(err, checkpoint.ErrFormat) || !strings.HasSuffix(err.Error(), `tensor "c": there must be none of this name`) {
+	if _, err := load(TensorsPart("w.safetensors", other)); err == nil || errors.Is(err, checkpoint.ErrFormat) || !strings.HasSuffix(err.Error(), `tensor "c": unknown, must not be in the file`) {
 		t.Error(err)
 	}
 	// Numbers from which no update can continue are refused and change nothing.

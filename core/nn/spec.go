@@ -13,86 +13,78 @@ const (
 	// MaxOutputs bounds the outputs of a head.
 	MaxOutputs = 65536
 
-	// maxParams bounds a network at 1 GiB of parameters: a larger one is a
-	// mistake in the shape of an observation.
+	// maxParams bounds a network at 1 GiB of parameters: a larger one is a mistake in the shape of
+	// an observation.
 	maxParams = 1 << 28
 )
 
-// Precision is what the products of all layers multiply, forward and backward.
-// Parameters, gradients and outputs are float32 either way.
+// Precision is the type of the factors in the products of all layers, forward and backward.
+// Parameters, gradients and outputs are always float32.
 type Precision string
 
 // The precisions. The zero value is FP32.
 const (
 	FP32 Precision = "fp32"
-	BF16 Precision = "bf16" // both factors of every product rounded to bfloat16, 8 significant bits
-	TF32 Precision = "tf32" // both rounded to 11 significant bits, on a GPU; on a CPU as FP32
+	BF16 Precision = "bf16" // bfloat16, 8 significant bits
+	TF32 Precision = "tf32" // 11 significant bits on a GPU; on a CPU as FP32
 )
 
-// Spec names a network: what it reads, what its trunks are made of, and the heads
-// on them.
+// Spec describes a network: its observations, its trunks and the heads on them.
 type Spec struct {
 	Obs    env.ObsSpec
-	Trunks []Trunk // at least one; each under at least one head
+	Trunks []Trunk // at least one; each has at least one head
 	Heads  []Head  // at least one
-	// Init says what fresh parameters are; see InitialParams. "uniform" (also ""),
+	// Init is the distribution of initial parameters, see InitialParams: "uniform" (also ""),
 	// "orthogonal" or "he_normal".
 	Init      string
 	Precision Precision
-	// ISA is "auto" (also ""), the processor's best path, or "portable": layers whose
-	// results have the same bits on every processor, and take several times as long.
+	// ISA is "auto" (also ""), the best instructions of the processor, or "portable". Portable
+	// layers have the same bits on every processor and take several times as long.
 	ISA string
-	// RawImages lets images in as they are, 0 to 255, where Trunk says that they are
-	// divided by 255.
+	// RawImages says that images are not divided by 255.
 	RawImages bool
 }
 
-// Trunk turns an observation into features. Files have it in these names: the tags
-// hold them still when a field is renamed.
+// Trunk turns an observation into features. Files have its fields under the names of the tags.
 type Trunk struct {
 	// Arch is "nature_cnn", "small_cnn", "cule_cnn" or "mlp".
 	//
-	// nature_cnn is the network of Mnih et al. 2015 without padding, as in
-	// Stable-Baselines3's CnnPolicy: convolutions of 32 8x8 stride 4, 64 4x4
-	// stride 2, 64 3x3 stride 1 and a dense layer of 512. It reads uint8 images
-	// [C, H, W] of at least 36x36, divided by 255.
+	// nature_cnn is the network of Mnih et al. 2015 without padding, as in Stable-Baselines3's
+	// CnnPolicy: convolutions of 32 8x8 stride 4, 64 4x4 stride 2, 64 3x3 stride 1 and a dense layer
+	// of 512. It reads uint8 images [C, H, W] of at least 36x36, divided by 255.
 	//
-	// small_cnn is that of Mnih et al. 2016 and of Stooke & Abbeel: convolutions of
-	// 16 8x8 stride 4 and 32 4x4 stride 2 and a dense layer of 256. Its images are
-	// of at least 20x20.
+	// small_cnn is the network of Mnih et al. 2016 and of Stooke & Abbeel: convolutions of 16 8x8
+	// stride 4 and 32 4x4 stride 2 and a dense layer of 256. Its images are at least 20x20.
 	//
-	// cule_cnn is that of Dalton et al. 2020 (CuLE): nature_cnn with 32 channels in its
-	// third convolution.
+	// cule_cnn is the network of Dalton et al. 2020 (CuLE): nature_cnn with 32 channels in its third
+	// convolution.
 	//
-	// mlp is dense layers of the widths in Hidden. It reads any observation,
-	// flattened: float32 as it is, uint8 converted, and divided by 255 where it is
-	// an image (three axes).
+	// mlp has dense layers of the widths in Hidden. It reads any observation, flattened. uint8 is
+	// converted to float32, and divided by 255 if it is an image (three axes).
 	Arch string `json:"Arch"`
-	// Hidden are the widths of the layers of mlp. nil stands for [64, 64], as in
-	// Stable-Baselines3; an empty list for no layers: the features are the
-	// observation. The others take none.
+	// Hidden are the widths of the layers of mlp. nil stands for [64, 64], as in Stable-Baselines3.
+	// If Hidden is empty, the features are the observation. Other architectures have no Hidden.
 	Hidden []int `json:"Hidden"`
-	// Activation is behind every layer: "relu" (also "") or, of mlp alone, "tanh".
+	// Activation follows every layer: "relu" (also "") or, only for mlp, "tanh".
 	Activation string `json:"Activation"`
-	// Norm is what stands between every layer and its activation: nothing ("") or
-	// layer normalisation, with a scale and a bias that are learnt. "layer_channels"
-	// normalises the outputs of a convolution over the channels at each position, with
-	// parameters [C], as flax's LayerNorm does by default; "layer_all" over channels,
-	// rows and columns, with parameters [C, H, W], as PyTorch's LayerNorm([C, H, W]).
-	// Of a dense layer both normalise over all outputs. It is computed in float32.
+	// Norm is the normalisation between every layer and its activation, with a learned scale and
+	// bias, computed in float32. "" is none. "layer_channels" normalises the outputs of a
+	// convolution over the channels at each position, with parameters [C], as flax's LayerNorm.
+	// "layer_all" normalises over channels, rows and columns, with parameters [C, H, W], as
+	// PyTorch's LayerNorm([C, H, W]). For a dense layer both normalise over all outputs.
 	Norm string `json:"Norm,omitempty"`
-	// NormEps is what Norm adds to the variance, 0 to 1; 0 stands for 1e-6 of
-	// "layer_channels" (flax's) and 1e-5 of "layer_all" (PyTorch's).
+	// NormEps is added to the variance, 0 to 1. 0 stands for 1e-6 with "layer_channels" (flax) and
+	// for 1e-5 with "layer_all" (PyTorch).
 	NormEps float64 `json:"NormEps,omitempty"`
 }
 
-// Head is one dense layer on the features of a trunk, without an activation. Files
-// have it in the tags' names.
+// Head is one dense layer on the features of a trunk, without an activation. Files have its fields
+// under the names of the tags.
 type Head struct {
-	Name  string `json:"Name"`  // "q", "pi", "v"; names.go says what its parameters are called
+	Name  string `json:"Name"`  // "q", "pi", "v"; names.go maps it to names of parameters
 	Out   int    `json:"Out"`   // outputs, 1 to MaxOutputs
 	Trunk int    `json:"Trunk"` // index in Spec.Trunks
-	// Gain scales its initial weights, where they are not uniform; 0: as the trunks' layers.
+	// Gain scales the initial weights unless Init is "uniform"; 0: the gain of the trunks' layers.
 	Gain float64 `json:"Gain"`
 }
 
@@ -146,7 +138,7 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// prefix says which trunk an error is about, where there are several.
+// prefix begins an error about a trunk; "" if there is only one.
 func (s *Spec) prefix(trunk int) string {
 	if len(s.Trunks) == 1 {
 		return ""
@@ -162,7 +154,7 @@ func (t *Trunk) hidden() []int {
 	return t.Hidden
 }
 
-// ObsScale is what an uint8 component is multiplied by.
+// ObsScale is the factor of uint8 observations.
 func (s *Spec) ObsScale() float32 {
 	if len(s.Obs.Shape) == 3 && !s.RawImages {
 		return 1.0 / 255

@@ -2,27 +2,25 @@ package nn
 
 import "fmt"
 
-// TD is the loss of Q-learning, on a head "q". The error of row i is
-// d = Q(s_i, a_i) - target_i.
+// TD is the loss of Q-learning, on a head "q". The error of row i is d = Q(s_i, a_i) - target_i.
 type TD struct {
-	// Kind is "huber" (d²/2 where |d| < 1, else |d| - 1/2: PyTorch's
-	// smooth_l1_loss; its gradient is the error clipped to ±1 of Mnih et al.
-	// 2015) or "squared" (d², without a half: PyTorch's mse_loss).
+	// Kind is "huber" or "squared". huber is d²/2 where |d| < 1, else |d| - 1/2, as PyTorch's
+	// smooth_l1_loss; its gradient is the error clipped to ±1 of Mnih et al. 2015. squared is d²
+	// without a half, as PyTorch's mse_loss.
 	Kind string
 	// Reduction over the batch: "mean" (PyTorch, Keras) or "sum" (Mnih et al.).
 	Reduction string
-	// Weighted adds a column of weights, by which rows count in the sum and in the mean: 0
-	// for a row that is no step.
+	// Weighted adds a column of weights for the sum and the mean; weight 0 is a row that is no step.
 	Weighted bool
 	// Scale multiplies the loss; 0 stands for 1.
 	Scale float64
 }
 
-// Columns returns "target" and, where the loss is Weighted, "weight".
+// Columns returns "target" and, if the loss is Weighted, "weight".
 func (l TD) Columns() []Column {
-	list := []Column{{"target", "what Q(s, a) should be"}}
+	list := []Column{{"target", "target of Q(s, a)"}}
 	if l.Weighted {
-		list = append(list, Column{"weight", "what the row counts: 0 for a row that is no step"})
+		list = append(list, Column{"weight", "weight of the row; 0: the row is no step"})
 	}
 	return list
 }

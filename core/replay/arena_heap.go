@@ -2,8 +2,8 @@
 
 package replay
 
-// The race detector sees nothing of mapped memory, so under it, and where
-// there is no mmap, replay lies on the Go heap.
+// The rings are on the Go heap under the race detector, which does not see mapped memory, and on
+// systems without mmap.
 
 const offHeap = false
 

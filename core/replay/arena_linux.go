@@ -11,9 +11,9 @@ import (
 
 const offHeap = true
 
-// allocate returns n zero bytes outside the Go heap. Pages take memory when
-// they are first written. A forked child does not get them: it could not use
-// them, and copying the page tables of a large replay makes a fork slow.
+// allocate returns n zero bytes outside the Go heap. Pages take memory when they are first written.
+// A forked child does not inherit the mapping, because copying the page tables of a large replay
+// memory makes a fork slow.
 func allocate(n int64) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
@@ -26,9 +26,8 @@ func allocate(n int64) ([]byte, error) {
 	return mem, nil
 }
 
-// extend makes mem n bytes long, perhaps elsewhere, by moving its pages
-// instead of copying them. mem is gone after success and untouched after an
-// error.
+// extend enlarges mem to n bytes. It may move the pages to another address, but does not copy them.
+// mem is invalid after success and unchanged after an error.
 func extend(mem []byte, n int64) ([]byte, error) {
 	longer, err := unix.Mremap(mem, int(n), unix.MREMAP_MAYMOVE)
 	if err != nil {
@@ -37,7 +36,7 @@ func extend(mem []byte, n int64) ([]byte, error) {
 	return longer, nil
 }
 
-// release gives back what allocate or extend returned; nil is fine.
+// release unmaps memory of allocate or extend. mem may be nil.
 func release(mem []byte) {
 	if mem != nil {
 		unix.Munmap(mem)

@@ -11,8 +11,7 @@ import (
 
 const offHeap = true
 
-// allocate returns n zero bytes outside the Go heap; pages take memory when
-// they are first written.
+// allocate returns n zero bytes outside the Go heap. Pages take memory when they are first written.
 func allocate(n int64) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -21,8 +20,8 @@ func allocate(n int64) ([]byte, error) {
 	return mem, nil
 }
 
-// extend returns n bytes that begin with those of mem. mem is gone after
-// success and untouched after an error.
+// extend returns n bytes that begin with those of mem. mem is invalid after success and unchanged
+// after an error.
 func extend(mem []byte, n int64) ([]byte, error) {
 	longer, err := allocate(n)
 	if err != nil {
@@ -33,7 +32,7 @@ func extend(mem []byte, n int64) ([]byte, error) {
 	return longer, nil
 }
 
-// release gives back what allocate or extend returned; nil is fine.
+// release unmaps memory of allocate or extend. mem may be nil.
 func release(mem []byte) {
 	if mem != nil {
 		unix.Munmap(mem)

@@ -29,8 +29,8 @@ func TestSamplersWriteWhileTheTrainerDraws(t *testing.T) {
 		for w := range windows {
 			var all sync.WaitGroup
 			for e := range envs {
-				if m.Free(e) == 0 || !m.parts[e].frames.fits(m.parts[e].keep, m.parts[e].nextFrame+2*share) {
-					check(t, m.parts[e].frames.grow(m.parts[e].keep, m.parts[e].nextFrame, m.parts[e].frames.slots+2*share))
+				if m.Room(e) == 0 || !m.parts[e].frames.fits(m.parts[e].oldestFrame, m.parts[e].nextFrame+2*share) {
+					check(t, m.parts[e].frames.grow(m.parts[e].oldestFrame, m.parts[e].nextFrame, m.parts[e].frames.slots+2*share))
 				}
 				all.Go(func() {
 					for range share {

@@ -8,7 +8,7 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// Minibatch returns memory for n transitions of m, as Gather fills it.
+// Minibatch returns memory for n transitions of Gather.
 func (m *Memory) Minibatch(n int) *experience.Transitions {
 	return &experience.Transitions{
 		Obs: make([]byte, n*m.obsBytes), NextObs: make([]byte, n*m.obsBytes),
@@ -18,10 +18,10 @@ func (m *Memory) Minibatch(n int) *experience.Transitions {
 	}
 }
 
-// Gather copies the visible transitions that picks names to the rows of `to`: Obs and NextObs,
-// never Stacks. A pick is 0 to Len()-1: transitions are ordered by environment, and by age within
-// one, oldest first. Any other pick panics. Gather fills Discounts with gamma, or 0 where the
-// transition terminated. The threads of pool share the copying; nil: the calling goroutine alone.
+// Gather copies visible transitions to the rows of `to`: Obs and NextObs, never Stacks. A pick is 0
+// to Len()-1, any other number panics. Transitions are numbered by environment, and within an
+// environment by age, oldest first. Discounts become gamma, or 0 where the transition terminated.
+// The threads of pool share the copying; nil: only the calling goroutine copies.
 func (m *Memory) Gather(picks []int, gamma float32, to *experience.Transitions, pool *threads.Pool) {
 	if pool == nil || len(picks)*m.obsBytes < worthSharing {
 		for row, i := range picks {
@@ -55,7 +55,8 @@ type gather struct {
 	row    func(worker, row int) error
 }
 
-// worthSharing is the bytes of observations that take longer to copy than a thread to wake.
+// worthSharing is the size of observations, in bytes, above which waking a thread costs less than
+// copying.
 const worthSharing = 1 << 18
 
 // copyRow copies visible transition i to a row.
@@ -67,14 +68,15 @@ func (m *Memory) copyRow(i int, gamma float32, to *experience.Transitions, row i
 	next := to.NextObs[row*m.obsBytes : (row+1)*m.obsBytes]
 	p.frames.read(obs, t.frame-s+1, s)
 	if t.terminated() {
-		clear(next) // no frame of it is stored; the bytes must be the same every time
+		clear(next) // it has no stored frames; zeros make the bytes deterministic
 	} else {
 		p.frames.read(next, t.frame-s+2, s)
 	}
 	m.copyNumbers(&t, stored, gamma, to, row)
 }
 
-// copyNumbers copies all of a transition but its observations to a row. stored is where t lies.
+// copyNumbers copies everything of a transition except its observations to a row. stored is the
+// record of t.
 func (m *Memory) copyNumbers(t *transition, stored []byte, gamma float32, to *experience.Transitions, row int) {
 	to.Actions[row], to.Rewards[row] = t.action, t.reward
 	terminated := t.terminated()
@@ -105,7 +107,7 @@ func (m *Memory) find(i int) (e int, stored []byte) {
 	if uint(i) >= uint(m.Len()) {
 		panic(fmt.Sprintf("replay: pick %d where %d transitions are visible", i, m.Len()))
 	}
-	// The last e with starts[e] <= i; empty partitions start where the next does.
+	// Search for the last e with starts[e] <= i. An empty partition has the start of the next one.
 	above := len(m.parts)
 	for above-e > 1 {
 		if mid := (e + above) / 2; m.starts[mid] <= i {

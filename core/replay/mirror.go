@@ -5,38 +5,38 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// Mirror keeps a copy of a Memory's frames elsewhere up to date: in the memory of a GPU, that
-// minibatches are gathered in. The copy has the rings of all environments side by side,
-// slot for slot. What can be drawn is copied, and nothing that may still be written.
+// Mirror copies a Memory's frames to GPU memory, where minibatches are gathered. The copy has the
+// rings of all environments one after the other, slot for slot. It has all frames of visible
+// transitions, and no frame that may still be written.
 //
-// Its methods want what Gather wants, and belong to one goroutine at a time. A Memory has one
-// Mirror.
+// The methods of a Mirror may run when Gather may. One goroutine at a time calls them. A Memory has
+// at most one Mirror.
 type Mirror struct {
-	m     *Memory
-	moved uint64
-	begun bool
-	next  []int64 // the first frame of each environment that is not copied
-	base  []int32 // the first slot of each
+	m           *Memory
+	valid       bool    // the layout of the copy is that of the rings
+	relocations uint64  // Memory.relocations at the latest layout
+	next        []int64 // by environment: the first frame that is not copied
+	base        []int32 // by environment: its first slot in the copy
 }
 
-// Copy is where a Mirror's frames go.
+// Copy is the destination of a Mirror's frames.
 type Copy interface {
-	// Resize makes it so many slots of width bytes; what was there may be gone.
+	// Resize allocates a number of slots of width bytes. It may discard the frames.
 	Resize(slots, width int) error
-	// Put copies frames to the slots from slot on. Frames in registered memory may be read until the
-	// updates that come after are over.
+	// Put copies frames to the slots from `slot` on. It may read frames in registered memory until the
+	// end of the updates that follow.
 	Put(slot int, frames []byte) error
-	// Register prepares memory for a Put that need not wait, until release is called. After an error
-	// Put takes the memory as it is.
+	// Register page-locks memory until release is called, so that Put does not wait. After an error
+	// Put copies from the memory as it is.
 	Register(memory []byte) (release func(), err error)
 }
 
-// NewMirror returns a Mirror of nothing yet.
+// NewMirror returns a Mirror that has copied nothing.
 func (m *Memory) NewMirror() *Mirror {
 	return &Mirror{m: m, next: make([]int64, m.cfg.Envs), base: make([]int32, m.cfg.Envs)}
 }
 
-// MirrorBytes is the memory that a copy takes as the rings are now.
+// MirrorBytes returns the size of a copy of the current rings.
 func (m *Memory) MirrorBytes() (n int64) {
 	for e := range m.parts {
 		n += m.parts[e].frames.bytes()
@@ -44,18 +44,18 @@ func (m *Memory) MirrorBytes() (n int64) {
 	return n
 }
 
-// Follow copies what came at the flushes since the latest call. After an error the next call
-// copies everything.
+// Follow copies the frames of the flushes since the last call. After an error the next call copies
+// all frames.
 func (r *Mirror) Follow(to Copy) (err error) {
-	defer func() { r.begun = err == nil }()
-	if !r.begun || r.moved != r.m.moved {
-		if err := r.begin(to); err != nil {
+	defer func() { r.valid = err == nil }()
+	if !r.valid || r.relocations != r.m.relocations {
+		if err := r.layOut(to); err != nil {
 			return err
 		}
 	}
 	for e := range r.m.parts {
 		p := &r.m.parts[e]
-		first := max(min(r.next[e], p.again), p.keep)
+		first := max(min(r.next[e], p.rewritten), p.oldestFrame)
 		for first < p.flushed {
 			slot := (first - p.frames.origin) % p.frames.slots
 			n := min(p.flushed-first, p.frames.register(slot, to.Register))
@@ -65,24 +65,24 @@ func (r *Mirror) Follow(to Copy) (err error) {
 			}
 			first += n
 		}
-		r.next[e], p.again = p.flushed, p.flushed
+		r.next[e], p.rewritten = p.flushed, p.flushed
 	}
 	return nil
 }
 
-// begin lays the rings out, of which nothing is copied then.
-func (r *Mirror) begin(to Copy) error {
+// layOut gives each ring its slots in an empty copy.
+func (r *Mirror) layOut(to Copy) error {
 	slots := 0
 	for e := range r.m.parts {
-		r.base[e], r.next[e] = int32(slots), r.m.parts[e].keep
+		r.base[e], r.next[e] = int32(slots), r.m.parts[e].oldestFrame
 		slots += int(r.m.parts[e].frames.slots)
 	}
-	r.moved = r.m.moved
+	r.relocations = r.m.relocations
 	return to.Resize(slots, r.m.parts[0].frames.width)
 }
 
-// Gather is Memory.Gather for a reader that has the copy: it fills Stacks and NextStacks, which
-// name slots of the copy, and leaves Obs and NextObs alone. It needs no pool.
+// Gather is Memory.Gather for a reader of the copy. It fills Stacks and NextStacks, which refer to
+// slots of the copy, and leaves Obs and NextObs unchanged. It ignores the pool.
 func (r *Mirror) Gather(picks []int, gamma float32, to *experience.Transitions, _ *threads.Pool) {
 	for row, i := range picks {
 		e, stored := r.m.find(i)
@@ -95,7 +95,7 @@ func (r *Mirror) Gather(picks []int, gamma float32, to *experience.Transitions, 
 	}
 }
 
-// stack names the frames of the observation that ends at a frame.
+// stack refers to the frames of the observation whose newest frame is given.
 func (r *Mirror) stack(e int, newest int64) experience.Stack {
 	f, s := &r.m.parts[e].frames, int64(r.m.stack)
 	first := (newest - s + 1 - f.origin) % f.slots

@@ -179,8 +179,8 @@ func TestMirrorRegistersCopiedFrames(t *testing.T) {
 		if may > 1 && (len(c.registered) < 2 || total < (slots-50)*width || total > len(ring.mem)) || c.split > 0 {
 			t.Errorf("%d bytes are registered in %d pieces, %d copies were of two", total, len(c.registered), c.split)
 		}
-		check(t, ring.grow(m.parts[0].keep, m.parts[0].nextFrame, ring.slots+100))
-		m.moved++
+		check(t, ring.grow(m.parts[0].oldestFrame, m.parts[0].nextFrame, ring.slots+100))
+		m.relocations++
 		if len(c.registered) != 0 {
 			t.Error("the memory was moved while it was registered")
 		}

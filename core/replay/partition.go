@@ -9,31 +9,30 @@ import (
 
 // partition is one environment's share of the memory.
 //
-// Frames keep..nextFrame-1 and transitions oldest..nextStep-1 are live; of the
-// latter those below visible can be drawn. The pending observation, if any,
-// ends at frame nextFrame-1.
+// Frames oldestFrame..nextFrame-1 and transitions oldest..nextStep-1 are live. Transitions below
+// visible can be drawn. The pending observation, if there is one, ends at frame nextFrame-1.
 type partition struct {
 	frames ring
-	steps  ring // of transitions, transitionBytes each and the next state's mask
+	steps  ring // transitions of transitionBytes, each with the mask of its next state
 
-	// Written only while everybody is quiet; read by the trainer.
-	capacity int64 // transitions that may be visible
-	oldest   int64
-	visible  int64
-	keep     int64
-	flushed  int64 // frames below this were there at the latest flush
-	again    int64 // those from this one on may have been written since a Mirror copied them
+	// The trainer reads these fields. They are written only while no other goroutine uses the memory.
+	capacity    int64 // the most transitions that are visible
+	oldest      int64
+	visible     int64
+	oldestFrame int64
+	flushed     int64 // the number of the first frame after the latest flush
+	rewritten   int64 // frames from this one on may have changed since a Mirror copied them
 
-	// The trainer reads the fields above while the environment's own goroutine
-	// writes those below: different cache lines.
+	// Padding: the trainer reads the fields above while the environment's goroutine writes the fields
+	// below, so they are on different cache lines.
 	_ [64]byte
 
 	nextFrame int64
-	lowest    int64 // nextFrame at its lowest since the latest flush
+	lowest    int64 // the lowest nextFrame since the latest flush
 	nextStep  int64
 	added     uint64 // steps ever added, for messages
 	pending   bool
-	cut       bool // transition visible-1 becomes a truncation at the next flush
+	cut       bool // the next flush makes transition visible-1 a truncation
 	_         [64]byte
 }
 
@@ -48,10 +47,9 @@ type transition struct {
 
 const transitionBytes = 24
 
-// maskBytes is what a mask of so many actions takes, one bit each.
+// maskBytes is the size of a packed mask, one bit for each action.
 func maskBytes(actions int) int { return (actions + 7) / 8 }
 
-// packMask writes a mask behind a transition.
 func packMask(to, mask []byte) {
 	clear(to)
 	for a, allowed := range mask {
@@ -85,8 +83,8 @@ func decode(b []byte) transition {
 	}
 }
 
-// leadsTo reports whether the next observation of t is the one that ends at
-// frame. After a termination the following frame belongs to another segment.
+// leadsTo reports whether the next observation of t ends at a frame. After a termination the
+// following frame belongs to another segment.
 func (t transition) leadsTo(frame int64) bool {
 	return t.end&env.Terminated == 0 && t.frame+1 == frame
 }
@@ -96,13 +94,13 @@ func (p *partition) cutSegment(stack int) {
 		return
 	}
 	switch {
-	case !p.pendingIsNext(): // no step was taken from it: nothing will refer to it
+	case !p.pendingIsNext(): // no step was taken from the pending observation
 		p.nextFrame -= int64(stack)
 		p.lowest = min(p.lowest, p.nextFrame)
 	case p.nextStep > p.visible:
 		p.truncate(p.nextStep - 1)
 	default:
-		p.cut = true // visible changes at a flush only; the trainer may be reading
+		p.cut = true // the trainer may be reading visible transitions
 	}
 	p.pending = false
 }
@@ -113,14 +111,14 @@ func (p *partition) truncate(i int64) {
 	t.encode(p.steps.at(i))
 }
 
-// pendingIsNext reports whether the newest transition leads to the pending
-// observation; otherwise that one begins a segment.
+// pendingIsNext reports whether the newest transition leads to the pending observation. If not, the
+// pending observation begins a segment.
 func (p *partition) pendingIsNext() bool {
 	return p.pending && p.nextStep > p.oldest && decode(p.steps.at(p.nextStep-1)).leadsTo(p.nextFrame-1)
 }
 
-// ownsNext reports whether transition i has a next observation that is not the
-// observation of a transition below until: a tail, or the pending one.
+// ownsNext reports whether the next observation of transition i is not the observation of another
+// transition below until: it is a tail or the pending observation.
 func (p *partition) ownsNext(i, until int64) bool {
 	t := decode(p.steps.at(i))
 	return t.end&env.Terminated == 0 && (i+1 >= until || decode(p.steps.at(i+1)).frame != t.frame+1)
@@ -133,19 +131,18 @@ func (p *partition) flush(stack int) {
 	}
 	p.visible = p.nextStep
 	p.oldest = max(p.oldest, p.visible-p.capacity)
-	p.flushed, p.again, p.lowest = p.nextFrame, min(p.again, p.lowest), p.nextFrame
+	p.flushed, p.rewritten, p.lowest = p.nextFrame, min(p.rewritten, p.lowest), p.nextFrame
 	switch {
 	case p.oldest < p.visible:
-		p.keep = decode(p.steps.at(p.oldest)).frame - int64(stack-1)
+		p.oldestFrame = decode(p.steps.at(p.oldest)).frame - int64(stack-1)
 	case p.pending:
-		p.keep = p.nextFrame - int64(stack)
+		p.oldestFrame = p.nextFrame - int64(stack)
 	default:
-		p.keep = p.nextFrame
+		p.oldestFrame = p.nextFrame
 	}
 }
 
-// wholeObservations counts the observations that live transitions and the
-// pending one refer to.
+// wholeObservations counts the observations of live transitions, and the pending one.
 func (p *partition) wholeObservations() int64 {
 	n := p.nextStep - p.oldest
 	for i := p.oldest; i < p.nextStep; i++ {
@@ -159,8 +156,8 @@ func (p *partition) wholeObservations() int64 {
 	return n
 }
 
-// rewrite copies the live observations, so far stacks of stack frames, into a
-// ring of whole ones, which then takes the place of the old.
+// rewrite replaces the ring of frames by `whole`, a ring of whole observations, and copies the live
+// observations into it.
 func (p *partition) rewrite(whole ring, stack int64) {
 	n := int64(0)
 	add := func(newest int64) {
@@ -182,7 +179,7 @@ func (p *partition) rewrite(whole ring, stack int64) {
 		add(p.nextFrame - 1)
 	}
 	p.frames.close()
-	p.frames, p.keep, p.nextFrame, p.flushed, p.lowest = whole, 0, n, n, n
+	p.frames, p.oldestFrame, p.nextFrame, p.flushed, p.lowest = whole, 0, n, n, n
 }
 
 func closePartitions(parts []partition) {

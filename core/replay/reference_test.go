@@ -202,10 +202,10 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 		switch {
 		case op < 200: // one step, or the first observation
 			// Only steps need room in advance; a Begin after an end always has it.
-			if ref.pending[e] != nil && m.Free(e) == 0 {
+			if ref.pending[e] != nil && m.Room(e) == 0 {
 				before := m.Hash()
 				check(t, m.Grow(1))
-				if m.Hash() != before || m.Free(e) == 0 {
+				if m.Hash() != before || m.Room(e) == 0 {
 					t.Fatal("Grow changed what is visible, or not enough")
 				}
 			}
@@ -250,7 +250,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 					t.Fatalf("StoreWhole reports %d bytes more, there are %d", more, m.Bytes()-bytesBefore)
 				}
 				compare(t, m, ref)
-				if m.Free(e) == 0 {
+				if m.Room(e) == 0 {
 					t.Fatal("nothing free after StoreWhole")
 				}
 				check(t, addMasked(m, e, action, reward, version, end, given, mask))
@@ -274,9 +274,9 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			compare(t, m, ref)
 		case op < 240: // growth without need
 			p := &m.parts[e]
-			check(t, p.frames.grow(p.keep, p.nextFrame, p.frames.slots+int64(arg%32)))
+			check(t, p.frames.grow(p.oldestFrame, p.nextFrame, p.frames.slots+int64(arg%32)))
 			check(t, p.steps.grow(p.oldest, p.nextStep, p.steps.slots+int64(arg%8)))
-			m.moved++
+			m.relocations++
 			compare(t, m, ref)
 		case op < 245:
 			data := saved(t, m)
@@ -289,15 +289,15 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			m = m2
 			mirror = m.NewMirror()
 			for e := range cfg.Envs {
-				if m.Free(e) == 0 {
+				if m.Room(e) == 0 {
 					t.Fatal("nothing free after Load")
 				}
 			}
 			compare(t, m, ref)
 		case op < 249: // a transition from outside
-			if m.Free(e) < 2 {
+			if m.Room(e) < 2 {
 				check(t, m.Grow(2))
-				if m.Free(e) < 2 {
+				if m.Room(e) < 2 {
 					t.Fatal("Grow(2) leaves less than two steps free")
 				}
 			}

@@ -1,53 +1,48 @@
-// Package replay is the replay memory D: what the samplers saw, stored so that
-// the trainer can draw minibatches from it.
+// Package replay is the replay memory D: it stores the steps of the samplers, and the trainer draws
+// minibatches from it.
 //
 // # Partition
 //
-// D is partitioned by environment. A partition is two rings (ring.go): one of
-// frames and one of transitions, both numbered by counters that only grow. A
-// stack of S frames is stored one frame a step; S consecutive frames
-// are an observation again, one copy where they do not wrap. A transition
-// names the newest frame of its observation, and its next observation is the
-// stack that ends one frame later. Where action masks are used it also has that of
-// its next observation. Vector observations are the case S = 1.
+// D is partitioned by environment. A partition has two rings (ring.go), one of frames and one of
+// transitions. Both number their records with counters that only grow. Of a stack of S frames, one
+// frame is stored for each step: S consecutive frames are an observation. A transition stores the
+// number of the newest frame of its observation; its next observation ends one frame later. With
+// action masks it also stores the mask of its next observation. For vector observations S is 1.
 //
 //	frames       h h h 0 1 2 3 t | h h h 0 1 2 ...
 //	transitions        0 1 2 3             0 1
 //
-// h: the older frames of the first observation of a segment, stored so that
-// any padding comes back byte for byte. t: the tail, the true last observation
-// of a truncated segment; a terminated one has none, for nothing beyond it
-// counts. Neither can be drawn. The newest observation of an unfinished
-// segment is pending: it can be read as a next observation, and becomes
-// drawable when Add completes its transition.
+// h (head) are the older frames of the first observation of a segment. They are stored, so that any
+// padding is read back byte for byte. t (tail) is the true last observation of a truncated segment;
+// a terminated segment has no tail. Heads and tails cannot be drawn. The newest observation of an
+// unfinished segment is pending: it is the next observation of the newest transition, and can be
+// drawn after Add has completed its own transition.
 //
 // # Visible and staged
 //
-// What Begin, Add and Cut write is staged. Flush makes it visible and then
-// evicts what exceeds the capacity, oldest first, by count and for each
-// environment alone. Draw, Gather, Len and Hash see the visible part only, and
-// nothing but Flush, Clear and a load changes it. So what can be drawn is a function of
-// what was added and flushed, never of ring sizes or of threads.
+// Begin, Add and Cut stage steps. Flush makes staged steps visible and evicts the oldest
+// transitions beyond the capacity of each environment. Draw, Gather, Len and Hash use only visible
+// transitions, which only Flush, Clear and a load change. So the drawn transitions are a function
+// of what was added and flushed, and not of ring sizes or threads.
 //
-// A frame is overwritten only when no visible or staged transition needs it:
-// eviction happens at Flush, and a ring has slots for the capacity, for one
-// window of staged steps and for some frames more. Segments can be so short
-// that those are not enough; Free says so before it happens, and Grow makes a
-// ring larger without changing anything that can be seen.
+// A frame is overwritten only if no visible or staged transition needs it. A ring has slots for the
+// capacity, for the staged steps of a window and for some spare frames. With very short segments
+// they are not enough. Room reports this in advance, and Grow enlarges the ring; the visible
+// transitions stay the same.
 //
-// # Who may call what
+// # Concurrency and errors
 //
-// Begin and Add return what an environment or a host did wrong as an error; Add
-// without Free slots, Draw of nothing and Gather beyond the end are mistakes of this library
-// and panic (package fault has the rule).
+// Begin and Add return errors about observations and masks of the environment or the host. Add
+// without Room, Draw from an empty memory and Gather of a number beyond the end panic, because they
+// are bugs of this library (see package fault).
 //
-// Begin, Add, Insert, CheckNext, Cut and Free of one environment belong to one
-// goroutine at a time; different environments are independent. Draw, Gather, Len
-// and Hash may run beside them and beside each other. Flush, Grow, StoreWhole,
-// Clear, what Part returns, Bytes and Close want everybody else quiet.
+// One goroutine at a time may call Begin, Add, Insert, CheckNext, Cut and Room of one environment;
+// environments are independent. Draw, Gather, Len and Hash may run concurrently with these methods
+// and with each other. During Flush, Grow, StoreWhole, Clear, Bytes, Close and the functions of
+// Part no other call may run.
 //
-// Memory lives outside the Go heap where the system allows it: a million
-// Atari frames are 7 GB, and the collector would let the heap double.
+// The rings are outside the Go heap if the system allows it: a million Atari frames are 7 GB, and
+// the garbage collector would let the heap double.
 package replay
 
 import (
@@ -61,68 +56,64 @@ import (
 	"github.com/paceline-rl/paceline/core/limits"
 )
 
-// StackMode says how far to trust Obs.FrameStack. It matters only where that
-// is above 1.
+// StackMode says whether Add checks that observations are stacks of Obs.FrameStack frames. It has
+// no effect if FrameStack is at most 1.
 type StackMode uint8
 
 const (
-	// StackTrusted: observations are stacks, without a check: environments of
-	// our own.
+	// StackTrusted makes no check. It is for built-in environments.
 	StackTrusted StackMode = iota
-	// StackDeclared: the user says so; an observation that is not the one
-	// before, shifted by one frame, is an error.
+	// StackDeclared makes an observation that does not continue the stack an error.
 	StackDeclared
-	// StackDetect: assumed until an observation contradicts; then Add returns
-	// ErrNotAStack.
+	// StackDetect makes Add return ErrNotAStack for such an observation.
 	StackDetect
 )
 
-// ErrNotAStack is what Add returns (wrapped, with the environment and its step)
-// under StackDetect when the older frames of an observation are not the newest
-// frames of the one before. Nothing has changed: call StoreWhole while the
-// trainer is quiet, and Add again.
+// ErrNotAStack is returned by Add under StackDetect if the older frames of an observation are not
+// the newest frames of the observation before. It is wrapped with the environment and its step.
+// Nothing has changed: the caller calls StoreWhole while the trainer does not use the memory, then
+// Add again.
 var ErrNotAStack = errors.New("the older frames of the observation are not the newest ones of the observation before")
 
 var errNotShifted = errors.New("the next observation is not the observation shifted by a frame")
 
 // Config describes a Memory.
 type Config struct {
-	// Obs describes an observation. With Obs.FrameStack = S > 1 the first axis
-	// of its shape is S frames, oldest first, and one is stored a step.
+	// Obs describes an observation. With Obs.FrameStack = S > 1 the first axis of its shape is S
+	// frames, oldest first, and one frame is stored for each step.
 	Obs env.ObsSpec
 	// Envs is W, the number of environments, 1 to 1,048,576.
 	Envs int
-	// Capacity (buffer_size) is how many transitions can be visible, over all
-	// environments: Capacity/Envs each, and one more for each of the first
-	// Capacity%Envs, so the sum is exact. Envs to 2^32.
+	// Capacity (buffer_size) is the largest number of visible transitions of all environments, Envs to
+	// 2^32. Each environment has Capacity/Envs, and each of the first Capacity%Envs has one more.
 	Capacity int
-	// Window is how many agent steps, all environments together, are expected
-	// between two flushes. It only sizes the rings. 1 to 2^32.
+	// Window is the expected number of agent steps of all environments between two flushes, 1 to 2^32.
+	// Only the sizes of the rings depend on it.
 	Window int
 	// Stack says whether Obs.FrameStack is checked.
 	Stack StackMode
-	// Actions is the number of actions where the masks of next observations are stored;
-	// 0: none are.
+	// Actions is the number of actions of the masks that are stored for next observations; 0: no
+	// masks.
 	Actions int
-	// MemoryLimit returns how many bytes more the process may use and a few
-	// words on what sets that limit. nil: limits.Available.
+	// MemoryLimit returns how many more bytes the process may use, and the name of that limit. nil:
+	// limits.Available.
 	MemoryLimit func() (bytes int64, what string)
 }
 
-// Memory is the replay memory D. Close it: the collector does not.
+// Memory is the replay memory D. The caller must Close it: the garbage collector does not free the
+// rings.
 type Memory struct {
-	cfg      Config
-	obsBytes int
-	stack    int // frames an observation is stored as: Obs.FrameStack, or 1 for whole
-	parts    []partition
-	starts   []int  // starts[e]: index of environment e's oldest visible transition; last entry: Len
-	moved    uint64 // counts what puts frames into other slots
-	changes  uint64 // counts what changes which transitions are visible
-	idle     atomic.Pointer[gather]
+	cfg         Config
+	obsBytes    int
+	stack       int // frames of a stored observation: Obs.FrameStack, or 1 after StoreWhole
+	parts       []partition
+	starts      []int  // starts[e]: number of environment e's oldest visible transition; last entry: Len
+	relocations uint64 // counts the changes of the slots of frames
+	changes     uint64 // counts the changes of the visible transitions
+	idle        atomic.Pointer[gather]
 }
 
-// New returns an empty memory. It refuses a configuration that does not fit
-// into the memory available, naming both numbers.
+// New returns an empty memory. It returns an error if the available memory is too small.
 func New(cfg Config) (*Memory, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -167,15 +158,15 @@ func (cfg Config) check() error {
 	return nil
 }
 
-// Begin starts a segment (an episode, or what follows a Cut) of environment e
-// with its first observation. A segment in progress is cut first.
+// Begin begins a segment of environment e (an episode, or the rest of one after a Cut) with its
+// first observation. It first cuts a segment in progress.
 func (m *Memory) Begin(e int, obs []byte) error {
 	if len(obs) != m.obsBytes {
 		return fmt.Errorf("environment %d: observation of %d bytes, must be %d", e, len(obs), m.obsBytes)
 	}
 	p := &m.parts[e]
 	p.cutSegment(m.stack)
-	if !p.frames.fits(p.keep, p.nextFrame+int64(m.stack)) {
+	if !p.frames.fits(p.oldestFrame, p.nextFrame+int64(m.stack)) {
 		ringFull(e)
 	}
 	p.frames.write(p.nextFrame, obs)
@@ -184,11 +175,10 @@ func (m *Memory) Begin(e int, obs []byte) error {
 	return nil
 }
 
-// Add completes the pending transition of environment e by what step s gave. With
-// s.End = 0 next is the next observation and becomes pending. With env.Terminated,
-// whatever else is set, next is not looked at. With env.Truncated alone next is the
-// true last observation of the episode, and is kept as its tail. After an end
-// nothing is pending until Begin. An error changes nothing.
+// Add completes the pending transition of environment e with step s. If s.End is 0, next is the
+// next observation and becomes pending. With env.Terminated, next is ignored. With env.Truncated
+// alone, next is the true last observation of the episode and becomes the tail. After an end Begin
+// must follow. An error changes nothing.
 func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 	p := &m.parts[e]
 	end := s.End & (env.Terminated | env.Truncated)
@@ -224,11 +214,11 @@ func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 	return nil
 }
 
-// Insert adds a whole transition to environment e, from outside of its episodes: as a segment of its
-// own, which is truncated where s does not terminate. A segment in progress is cut before it and
-// goes on after it: its observations and targets stay what they are. Where observations are stored
-// one frame a step, next must be obs shifted by a frame (ErrNotAStack under StackDetect). It takes
-// up to two of the steps that Free counts. An error changes nothing.
+// Insert adds a transition that does not belong to an episode of environment e. It is a segment of
+// its own, which is truncated if s does not terminate. A segment in progress is cut before it and
+// continues after it, with the same observations and targets. If stacks are stored one frame for
+// each step, next must be obs shifted by a frame (ErrNotAStack under StackDetect). Insert takes up
+// to two of the steps of Room. An error changes nothing.
 func (m *Memory) Insert(e int, s *experience.Step, obs, next []byte) error {
 	p, whole := &m.parts[e], *s
 	if len(obs) != m.obsBytes {
@@ -265,9 +255,8 @@ func (m *Memory) Insert(e int, s *experience.Step, obs, next []byte) error {
 	return err
 }
 
-// CheckNext returns the error that Add would for next as what follows the
-// pending observation of environment e: a wrong size, or not a stack. For
-// callers that must not take one environment's step and then refuse another's.
+// CheckNext returns the error that Add would return for the next observation of environment e: a
+// wrong size, or not a stack. A caller that records all rows or none checks them first.
 func (m *Memory) CheckNext(e int, next []byte) error {
 	p := &m.parts[e]
 	switch {
@@ -287,13 +276,13 @@ func notBegun(e int) error {
 	return fmt.Errorf("environment %d: a step without a first observation", e)
 }
 
-// ringFull panics: whoever adds asks Free first.
+// ringFull panics: the caller must check Room before it adds.
 func ringFull(e int) {
-	panic(fmt.Sprintf("replay: the ring of environment %d is full, Grow comes first", e))
+	panic(fmt.Sprintf("replay: the ring of environment %d is full, must be enlarged by Grow", e))
 }
 
 func (m *Memory) canAdd(p *partition) bool {
-	return p.frames.fits(p.keep, p.nextFrame+1) && p.steps.fits(p.oldest, p.nextStep+1)
+	return p.frames.fits(p.oldestFrame, p.nextFrame+1) && p.steps.fits(p.oldest, p.nextStep+1)
 }
 
 func (m *Memory) notAStack(e int, step uint64) error {
@@ -303,17 +292,16 @@ func (m *Memory) notAStack(e int, step uint64) error {
 	return fmt.Errorf("frame_stack: %d, but in environment %d at step %d %v", m.stack, e, step, ErrNotAStack)
 }
 
-// Cut ends environment e's segment in progress from outside (a new
-// environment, a load, a new learn): its last complete transition is a
-// truncation whose tail is the pending observation. Like everything else that
-// becomes visible at the next Flush. Nothing pending: nothing happens.
+// Cut ends the segment in progress of environment e, for a reset, a load or a new run. Its last
+// complete transition becomes a truncation whose tail is the pending observation, visible after the
+// next Flush. Without a pending observation Cut does nothing.
 func (m *Memory) Cut(e int) { m.parts[e].cutSegment(m.stack) }
 
 // Open is experience.Sink's.
 func (m *Memory) Open(e int) bool { return m.parts[e].pending }
 
-// Flush makes everything added since the last one visible, and then evicts the
-// oldest transitions beyond each environment's capacity.
+// Flush makes all staged transitions visible, and then evicts the oldest transitions beyond the
+// capacity of each environment.
 func (m *Memory) Flush() {
 	for e := range m.parts {
 		m.parts[e].flush(m.stack)
@@ -321,9 +309,9 @@ func (m *Memory) Flush() {
 	m.countVisible()
 }
 
-// Changes is another number than before where the same draws may give other transitions, or a
-// Mirror may name them otherwise.
-func (m *Memory) Changes() uint64 { return m.changes + m.moved }
+// Changes returns a number that changes whenever the same draws may give other transitions, or a
+// Mirror other slots.
+func (m *Memory) Changes() uint64 { return m.changes + m.relocations }
 
 func (m *Memory) countVisible() {
 	m.changes++
@@ -335,7 +323,8 @@ func (m *Memory) countVisible() {
 // Len returns the number of visible transitions.
 func (m *Memory) Len() int { return m.starts[len(m.starts)-1] }
 
-// Pending is the number of transitions that the next Flush makes visible. No Add may be in progress.
+// Pending returns the number of transitions that the next Flush makes visible. No Add may be in
+// progress.
 func (m *Memory) Pending() (n int) {
 	for e := range m.parts {
 		n += int(m.parts[e].nextStep - m.parts[e].visible)
@@ -343,7 +332,7 @@ func (m *Memory) Pending() (n int) {
 	return n
 }
 
-// Bytes returns the memory the rings take once filled, every slot counted.
+// Bytes returns the size of the rings, all slots included.
 func (m *Memory) Bytes() int64 {
 	var n int64
 	for e := range m.parts {
@@ -352,8 +341,7 @@ func (m *Memory) Bytes() int64 {
 	return n
 }
 
-// Close gives the memory back. Using m afterwards panics; closing it again
-// does nothing.
+// Close frees the rings. A later use of m panics; a second Close does nothing.
 func (m *Memory) Close() {
 	closePartitions(m.parts)
 	m.parts = nil

@@ -113,7 +113,7 @@ func TestFlushTimesDoNotChangeTheContents(t *testing.T) {
 			p := &m.parts[e]
 			p.frames.read(next, p.nextFrame-3, 3)
 			next[6], next[7] = c, byte(i)
-			if m.Free(e) == 0 {
+			if m.Room(e) == 0 {
 				check(t, m.Grow(1))
 			}
 			check(t, addStep(m, e, int32(i), 1, 0, 0, next))
@@ -285,7 +285,7 @@ func TestBadCallsAreRefused(t *testing.T) {
 	fails(addStep(m, 1, 0, 0, 0, 0, []byte{2, 3}), "without a first observation")
 	// Two transitions fill the ring until a flush.
 	check(t, m.Begin(1, []byte{0, 1}))
-	if m.Free(1) > 0 || m.Free(0) == 0 {
+	if m.Room(1) > 0 || m.Room(0) == 0 {
 		t.Error("environment 1 alone must have no steps free")
 	}
 	panics(t, "replay: the ring of environment 1 is full", func() { _ = addStep(m, 1, 0, 0, 0, 0, []byte{1, 2}) })

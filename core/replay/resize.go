@@ -7,12 +7,6 @@ import (
 	"github.com/paceline-rl/paceline/core/limits"
 )
 
-// Sizes of the rings. Environment e's transitions: its capacity and its share
-// of a window. Its frames: as many, and 1/64 more for heads and tails, which
-// is enough for segments of some hundred steps (64 of an unstacked
-// observation); the rest is for tiny rings. Shorter segments make Grow
-// necessary.
-
 func (cfg *Config) capacity(e int) int64 {
 	n := cfg.Capacity / cfg.Envs
 	if e < cfg.Capacity%cfg.Envs {
@@ -21,16 +15,16 @@ func (cfg *Config) capacity(e int) int64 {
 	return int64(n)
 }
 
-// stepBytes is what a transition and the mask behind it take.
+// stepBytes is the size of a transition with its mask.
 func (cfg *Config) stepBytes() int64 { return int64(transitionBytes + maskBytes(cfg.Actions)) }
 
-// slots returns the sizes of environment e's rings, into which held and one step more fit.
+// slots returns the sizes of environment e's rings: at least held and one more step.
 func (cfg *Config) slots(e, stack int, held live) (steps, frames int64) {
 	steps = max(cfg.capacity(e)+int64((cfg.Window+cfg.Envs-1)/cfg.Envs), held.steps+1)
 	return steps, max(frameSlots(steps, stack), held.frames+spare(stack))
 }
 
-// BytesOf returns the memory that New maps for cfg, every slot counted.
+// BytesOf returns the size of the rings that New maps for cfg.
 func BytesOf(cfg Config) (int64, error) {
 	if err := cfg.check(); err != nil {
 		return 0, err
@@ -44,15 +38,18 @@ func BytesOf(cfg Config) (int64, error) {
 	return total, nil
 }
 
+// frameSlots returns the frame slots for a number of transitions. 1/64 more slots than transitions,
+// for heads and tails, are enough for segments of some hundred steps (64 steps without stacks);
+// with shorter segments Grow is needed. The spare slots are for tiny rings.
 func frameSlots(steps int64, stack int) int64 { return steps + steps/64 + spare(stack) }
 
-// spare is the capacity for a few whole segments of one step.
+// spare is the number of frames of eight segments of one step.
 func spare(stack int) int64 { return 8 * int64(stack+1) }
 
-// live is how much of a partition must fit into new rings.
+// live are the records of a partition that must fit into new rings.
 type live struct{ frames, steps int64 }
 
-// affords refuses need bytes where the process may not take so many; purpose says for what.
+// affords returns an error if the process may not use need more bytes. purpose is for the error.
 func (m *Memory) affords(need int64, purpose string) error {
 	free, what := m.cfg.MemoryLimit()
 	if need <= free {
@@ -61,8 +58,8 @@ func (m *Memory) affords(need int64, purpose string) error {
 	return &fault.Memory{Text: fmt.Sprintf("buffer_size: %d needs %s %s, %s are available (%s)", m.cfg.Capacity, limits.Size(need), purpose, limits.Size(free), what)}
 }
 
-// newPartitions maps empty partitions for observations stored as stack frames,
-// with capacity for held[e] and one step more, and refuses what memory cannot take.
+// newPartitions maps empty partitions for observations of `stack` frames, with capacity for held[e]
+// and one more step. It returns an error if the available memory is too small.
 func (m *Memory) newPartitions(stack int, held []live) ([]partition, error) {
 	parts := make([]partition, m.cfg.Envs)
 	width := m.obsBytes / stack
@@ -90,20 +87,18 @@ func (m *Memory) newPartitions(stack int, held []live) ([]partition, error) {
 	return parts, nil
 }
 
-// Free returns how many steps environment e can take for sure, whatever they
-// bring: each a transition, its tail, and the first observation of the segment
-// after it. It may be asked by the goroutine that adds to e.
-func (m *Memory) Free(e int) int64 {
+// Room returns how many more steps of environment e fit for certain. Each may need a transition, a
+// tail and the first observation of the next segment. The goroutine that adds to e may call it.
+func (m *Memory) Room(e int) int64 {
 	p := &m.parts[e]
-	frames := (p.frames.slots - (p.nextFrame - p.keep)) / int64(m.stack+1)
+	frames := (p.frames.slots - (p.nextFrame - p.oldestFrame)) / int64(m.stack+1)
 	steps := p.steps.slots - (p.nextStep - p.oldest)
 	return min(frames, steps)
 }
 
-// Grow enlarges the rings of every environment with fewer than n steps Free, 1 or 2, one after the
-// other, to what their segments so far let expect. What can be seen stays the
-// same. After an error, too: rings that were enlarged before it just are
-// larger.
+// Grow enlarges the rings of every environment with Room for fewer than n steps, 1 or 2. The new
+// sizes follow from the segments so far. The visible transitions stay the same, also after an
+// error, before which some rings may have been enlarged.
 func (m *Memory) Grow(n int64) error {
 	type slots struct{ frames, steps int64 }
 	want := make([]slots, len(m.parts))
@@ -114,10 +109,10 @@ func (m *Memory) Grow(n int64) error {
 		if !p.steps.fits(p.oldest, p.nextStep+n) {
 			want[e].steps += want[e].steps/8 + 16
 		}
-		if !p.frames.fits(p.keep, p.nextFrame+n*int64(m.stack+1)) {
+		if !p.frames.fits(p.oldestFrame, p.nextFrame+n*int64(m.stack+1)) {
 			want[e].frames = p.expectedFrames(want[e].steps, m.stack)
 		}
-		more += (want[e].frames-(p.nextFrame-p.keep))*int64(p.frames.width) +
+		more += (want[e].frames-(p.nextFrame-p.oldestFrame))*int64(p.frames.width) +
 			(want[e].steps-(p.nextStep-p.oldest))*m.cfg.stepBytes()
 	}
 	if err := m.affords(more, "more memory for episodes this short"); err != nil {
@@ -131,40 +126,39 @@ func (m *Memory) Grow(n int64) error {
 			}
 		}
 		if want[e].frames > p.frames.slots {
-			if err := p.frames.grow(p.keep, p.nextFrame, want[e].frames); err != nil {
+			if err := p.frames.grow(p.oldestFrame, p.nextFrame, want[e].frames); err != nil {
 				return err
 			}
-			m.moved++
+			m.relocations++
 		}
 	}
 	return nil
 }
 
-// expectedFrames returns how many frame slots a full ring of steps transitions
-// will take if the rest is like what is there now.
+// expectedFrames returns the frame slots for a full ring of `steps` transitions, with as many
+// frames for each transition as now.
 func (p *partition) expectedFrames(steps int64, stack int) int64 {
-	perStep := float64(p.nextFrame-p.keep) / float64(max(1, p.nextStep-p.oldest))
+	perStep := float64(p.nextFrame-p.oldestFrame) / float64(max(1, p.nextStep-p.oldest))
 	expected := frameSlots(int64(perStep*float64(steps)), stack)
 	return max(expected, p.frames.slots+p.frames.slots/16+spare(stack))
 }
 
-// StoreWhole goes over from one frame a step to whole observations, for
-// environments whose observations turn out not to be stacks, and returns how
-// many bytes more that takes. What can be seen stays the same. On error
-// everything is as it was.
+// StoreWhole changes the rings from one frame for each step to whole observations, because the
+// observations are not stacks. It returns how many more bytes the rings take. The visible
+// transitions stay the same. An error changes nothing.
 func (m *Memory) StoreWhole() (more int64, err error) {
 	if m.stack == 1 {
 		return 0, nil
 	}
 	before := m.Bytes()
 	rings := make([]ring, len(m.parts))
-	var need int64 // bytes not yet taken from the system; the old rings go one by one
+	var need int64 // more bytes than now; the old rings are freed one by one
 	for e := range m.parts {
 		p := &m.parts[e]
-		// Every transition brings at most its observation and a next one.
+		// Every transition has at most two observations.
 		slots := max(frameSlots(p.steps.slots, 1), p.wholeObservations()+spare(1))
 		rings[e] = ring{width: m.obsBytes, slots: slots}
-		need += rings[e].bytes() - (p.nextFrame-p.keep)*int64(p.frames.width)
+		need += rings[e].bytes() - (p.nextFrame-p.oldestFrame)*int64(p.frames.width)
 	}
 	if err := m.affords(need, "more memory to store observations whole"); err != nil {
 		return 0, err
@@ -181,6 +175,6 @@ func (m *Memory) StoreWhole() (more int64, err error) {
 		m.parts[e].rewrite(rings[e], int64(m.stack))
 	}
 	m.stack = 1
-	m.moved++
+	m.relocations++
 	return m.Bytes() - before, nil
 }

@@ -15,7 +15,7 @@ func TestGrowFollowsShortSegments(t *testing.T) {
 	grown := 0
 	for i := range 6000 {
 		for e := range 2 {
-			if m.Free(e) == 0 {
+			if m.Room(e) == 0 {
 				before := m.Hash()
 				check(t, m.Grow(1))
 				if m.Hash() != before {
@@ -47,7 +47,7 @@ func TestRingsGrowUntilAFlush(t *testing.T) {
 	defer m.Close()
 	check(t, m.Begin(0, []byte{0}))
 	for i := range 500 {
-		if m.Free(0) == 0 {
+		if m.Room(0) == 0 {
 			check(t, m.Grow(1))
 		}
 		check(t, addStep(m, 0, int32(i), 0, 0, 0, []byte{byte(i + 1)}))
@@ -75,7 +75,7 @@ func TestEmptySegmentsTakeNoRoom(t *testing.T) {
 	check(t, addStep(m, 0, 0, 0, 0, 0, []byte{2, 3, 4, 5}))
 	m.Flush()
 	expectTuples(t, m, "[9 9 9 9] a7 r0 v0 [0 0 0 0] T", "[1 2 3 4] a0 r0 v0 [2 3 4 5]")
-	if m.Free(0) == 0 {
+	if m.Room(0) == 0 {
 		t.Error("nothing free")
 	}
 }
@@ -85,7 +85,7 @@ func TestGrowthWithoutMemoryIsRefused(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(4, 100), Envs: 1, Capacity: 100, Window: 1, Stack: StackDetect,
 		MemoryLimit: func() (int64, string) { return free, "test" }}))
 	defer m.Close()
-	for m.Free(0) > 0 {
+	for m.Room(0) > 0 {
 		check(t, m.Begin(0, make([]byte, 400)))
 		check(t, addStep(m, 0, 0, 0, 0, env.Truncated, make([]byte, 400)))
 	}
@@ -109,7 +109,7 @@ func TestStoreWholeKeepsShortSegments(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(2, 1), Envs: 1, Capacity: 300, Window: 1, Stack: StackDetect}))
 	defer m.Close()
 	for i := range 300 {
-		if m.Free(0) == 0 {
+		if m.Room(0) == 0 {
 			check(t, m.Grow(1))
 		}
 		check(t, m.Begin(0, []byte{0, byte(i)}))

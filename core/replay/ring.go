@@ -5,24 +5,25 @@ import (
 	"os"
 )
 
-// ring holds records of one width under numbers that only grow; record i lies
-// in slot (i-origin) mod slots. Which of them are live, its owner knows.
+// ring holds records of one width under numbers that only grow: record i is in slot (i-origin) mod
+// slots. The owner keeps track of the live records.
 type ring struct {
 	mem    []byte // slots * width bytes, from allocate
 	width  int
 	slots  int64
 	origin int64 // at most the number of the oldest live record
 
-	registered int64    // slots that register has dealt with
-	release    []func() // end that
+	registered int64    // slots below this are page-locked, or cannot be
+	release    []func() // end the page-locking
 }
 
-// pieceBytes is about how much memory register prepares at a time. All of its pages are in use
-// from then on, written or not.
+// pieceBytes is about the size of the memory that register page-locks at a time. Page-locked memory
+// is resident, whether it was written or not.
 const pieceBytes = 16 << 20
 
-// register has the memory of a slot prepared for copies to a GPU, in pieces of whole pages, and returns how many slots
-// from that one on lie in one piece. Where that fails, the memory that follows stays as it is.
+// register page-locks the memory of a slot for copies to a GPU, in pieces of whole pages, and
+// returns how many slots from that slot on are in the same piece. After an error the remaining
+// memory is not page-locked.
 func (r *ring) register(slot int64, prepare func(memory []byte) (release func(), err error)) int64 {
 	w, page := int64(r.width), int64(os.Getpagesize())
 	unit := page / gcd(w, page) // slots of whole pages
@@ -39,7 +40,7 @@ func (r *ring) register(slot int64, prepare func(memory []byte) (release func(),
 	return min(piece-slot%piece, r.slots-slot)
 }
 
-// unregister ends what register did, before the memory moves or goes.
+// unregister ends the page-locking, before the memory moves or is freed.
 func (r *ring) unregister() {
 	for _, release := range r.release {
 		release()
@@ -62,7 +63,7 @@ func newRing(width int, slots int64) (ring, error) {
 func (r *ring) close() {
 	r.unregister()
 	release(r.mem)
-	r.mem = nil // a later use panics instead of touching memory that is gone
+	r.mem = nil // a later use panics instead of reading unmapped memory
 }
 
 func (r *ring) bytes() int64 { return r.slots * int64(r.width) }
@@ -70,8 +71,7 @@ func (r *ring) bytes() int64 { return r.slots * int64(r.width) }
 // fits reports whether records first..next-1 can be live at once.
 func (r *ring) fits(first, next int64) bool { return next-first <= r.slots }
 
-// span returns n consecutive records from number i: in one piece, or in two
-// where they wrap.
+// span returns n consecutive records from number i on, in one piece, or in two if they wrap.
 func (r *ring) span(i, n int64) (a, b []byte) {
 	w := int64(r.width)
 	slot := (i - r.origin) % r.slots
@@ -104,9 +104,9 @@ func (r *ring) equal(i int64, want []byte) bool {
 	return bytes.Equal(a, want[:len(a)]) && bytes.Equal(b, want[len(a):])
 }
 
-// each calls f with the memory of records first..next-1, in order, in pieces of
-// whole records and of at most about a megabyte: readers and writers that copy
-// or sum work in the cache, and an error stops them soon.
+// each calls f with the memory of records first..next-1, in order, in pieces of whole records.
+// Pieces have at most about a megabyte, so that they fit into the cache and an error ends the loop
+// early.
 func (r *ring) each(first, next int64, f func([]byte) error) error {
 	step := max(1, int64(1<<20/r.width))
 	for i := first; i < next; i += step {
@@ -121,9 +121,8 @@ func (r *ring) each(first, next int64, f func([]byte) error) error {
 	return nil
 }
 
-// grow enlarges the ring; records first..next-1 are live and keep their
-// numbers. The memory is extended in place, so that a ring is never held
-// twice. On error the ring is as it was.
+// grow enlarges the ring. Records first..next-1 are live and have the same numbers afterwards. The
+// memory is extended in place, so the ring is never in memory twice. An error changes nothing.
 func (r *ring) grow(first, next, slots int64) error {
 	r.unregister()
 	mem, err := extend(r.mem, slots*int64(r.width))
@@ -132,7 +131,7 @@ func (r *ring) grow(first, next, slots int64) error {
 	}
 	w := int64(r.width)
 	slot := (first - r.origin) % r.slots
-	if slot+next-first > r.slots { // wraps: the older part goes to the new end
+	if slot+next-first > r.slots { // the records wrap: the older part moves to the new end
 		moved := slot + slots - r.slots
 		copy(mem[moved*w:slots*w], mem[slot*w:r.slots*w])
 		slot = moved

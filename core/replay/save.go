@@ -14,14 +14,14 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// The saved form (version 1 of the part), little-endian:
+// The format (version 1 of the part), little-endian:
 //
 //	bytes of an observation, stack, W, capacity
 //	W times: steps added, visible, live transitions, live frames, flags
 //	W times: live transitions (frame numbers from 0) with their masks, live frames
 //
-// It does not depend on the sizes of rings or on positions in them. The checkpoint
-// stores its length, which must be what the table says, and its checksum.
+// It does not depend on the sizes of rings or on positions in them. The checkpoint stores its
+// checksum and its length, which must agree with the table.
 const saveVersion = 1
 
 const (
@@ -38,16 +38,15 @@ type savePartition struct {
 	Added, Visible, Steps, Frames, Flags uint64
 }
 
-// errDamaged refuses what no Memory has written, whatever its checksum.
+// errDamaged is the error of a file with a correct checksum that no Memory has written.
 var errDamaged = fmt.Errorf("%w: the replay memory's numbers contradict each other", checkpoint.ErrFormat)
 
-// Part returns the part of a checkpoint that holds the whole content, staged steps
-// and pending observations included, to go on from bit for bit. It is optional:
-// where a file has none, adopt empties the memory.
+// Part returns the part of a checkpoint that holds everything, staged steps and pending
+// observations included. It is optional: if a file does not have it, adopt empties the memory.
 //
-// What is read must be of the same observations, number of environments and
-// capacity (the window may differ), with actions below actions. Until adopt or
-// Discard the old and the new content are held at once.
+// The file must have the same observations, number of environments and capacity, and actions below
+// `actions`; its window may differ. The old and the new content are both in memory until adopt or
+// Discard.
 func (m *Memory) Part(name string, actions int) checkpoint.Part {
 	var staged []partition
 	return checkpoint.Part{Name: name, Version: saveVersion, Optional: true,
@@ -64,7 +63,7 @@ func (m *Memory) Part(name string, actions int) checkpoint.Part {
 			return func() {
 				closePartitions(m.parts)
 				m.parts, m.stack, staged = parts, stack, nil
-				m.moved++
+				m.relocations++
 				m.countVisible()
 			}, nil
 		},
@@ -81,7 +80,7 @@ func (m *Memory) save(w io.Writer) error {
 	for e := range m.parts {
 		p := &m.parts[e]
 		table[e] = savePartition{Added: p.added, Visible: uint64(p.visible - p.oldest),
-			Steps: uint64(p.nextStep - p.oldest), Frames: uint64(p.nextFrame - p.keep)}
+			Steps: uint64(p.nextStep - p.oldest), Frames: uint64(p.nextFrame - p.oldestFrame)}
 		if p.pending {
 			table[e].Flags |= flagPending
 		}
@@ -99,7 +98,7 @@ func (m *Memory) save(w io.Writer) error {
 		buf := make([]byte, 0, 1024*p.steps.width)
 		for i := p.oldest; i < p.nextStep; i++ {
 			t := decode(p.steps.at(i))
-			t.frame -= p.keep
+			t.frame -= p.oldestFrame
 			buf = append(buf, p.steps.at(i)...)
 			t.encode(buf[len(buf)-p.steps.width:])
 			if len(buf) == cap(buf) || i == p.nextStep-1 {
@@ -109,7 +108,7 @@ func (m *Memory) save(w io.Writer) error {
 				buf = buf[:0]
 			}
 		}
-		if err := p.frames.each(p.keep, p.nextFrame, func(b []byte) error {
+		if err := p.frames.each(p.oldestFrame, p.nextFrame, func(b []byte) error {
 			_, err := w.Write(b)
 			return err
 		}); err != nil {
@@ -119,7 +118,7 @@ func (m *Memory) save(w io.Writer) error {
 	return nil
 }
 
-// read makes partitions of what save wrote, n bytes.
+// read returns the partitions that save wrote, n bytes.
 func (m *Memory) read(r io.Reader, n, actions int64) (parts []partition, stack int, err error) {
 	var head saveHeader
 	if n < int64(binary.Size(head)) {
@@ -144,7 +143,7 @@ func (m *Memory) read(r io.Reader, n, actions int64) (parts []partition, stack i
 	width := m.obsBytes / stack
 	held := make([]live, len(table))
 	for e, t := range table {
-		// No ring is made for what there are no bytes of.
+		// A count beyond the bytes of the file must not allocate a ring.
 		if t.Steps > uint64(n/m.cfg.stepBytes()) || t.Frames > uint64(n/int64(width)) {
 			return nil, 0, errDamaged
 		}
@@ -159,7 +158,7 @@ func (m *Memory) read(r io.Reader, n, actions int64) (parts []partition, stack i
 	}
 	if parts, err = m.newPartitions(stack, held); err != nil {
 		if memory := (*fault.Memory)(nil); errors.As(err, &memory) {
-			err = &fault.Memory{Text: memory.Text + "; while a file is loaded the old and the new replay memory are held at once"}
+			err = &fault.Memory{Text: memory.Text + "; during a load the old and the new replay memory are both in memory"}
 		}
 		return nil, 0, err
 	}
@@ -213,13 +212,13 @@ func (p *partition) load(in io.Reader, t savePartition, cfg *Config, stack, acti
 	})
 }
 
-// consistent reports whether the transitions, from number 0 on, the flags and the
-// number of frames are such as Begin, Add, Cut and Flush make them: then every
-// frame that can be asked for is there, and steps can go on. masked is Config.Actions.
+// consistent reports whether Begin, Add, Cut and Flush can have made the transitions, from number 0
+// on, the flags and the number of frames. Then every frame that a transition refers to is stored.
+// masked is Config.Actions.
 func (p *partition) consistent(stack, actions int64, masked int) bool {
 	mask, packed := make([]byte, masked), make([]byte, maskBytes(masked))
 	last := int64(-1) // the last frame in use so far
-	open := false     // the segment goes on behind the transition before
+	open := false     // the segment of the previous transition continues
 	for i := range p.nextStep {
 		t := decode(p.steps.at(i))
 		want := last
@@ -246,7 +245,7 @@ func (p *partition) consistent(stack, actions int64, masked int) bool {
 			if !open {
 				return false
 			}
-			open = false // by the next Flush
+			open = false // the next Flush truncates it
 		}
 	}
 	if open && !p.pending || p.cut && p.visible == 0 {
@@ -267,14 +266,14 @@ func (m *Memory) Clear() {
 		p.frames.origin, p.steps.origin = 0, 0
 		*p = partition{frames: p.frames, steps: p.steps, capacity: p.capacity}
 	}
-	m.moved++
+	m.relocations++
 	m.countVisible()
 }
 
-// Hash returns a SHA-256 of the visible transitions: for each environment, in
-// order of age, the whole observation, action, reward, end, the next state's mask
-// where masks are stored, and the next observation where it is not that of the following transition. How they are
-// stored does not enter, nor do versions or what is staged.
+// Hash returns a SHA-256 of the visible transitions of each environment, oldest first. It covers
+// the whole observation, action, reward and end, and the mask of the next state if masks are
+// stored. It covers the next observation if that is not the observation of the following
+// transition. It does not depend on ring sizes, on Updates or on staged steps.
 func (m *Memory) Hash() [32]byte {
 	h := sha256.New()
 	var word [16]byte

@@ -55,7 +55,7 @@ func run(t *testing.T, m *Memory, from, to int) {
 	obs := func(i int) []byte { return []byte{byte(i), byte(i + 1), byte(i + 2)} }
 	for i := from; i < to; i++ {
 		for e := range m.parts {
-			if m.Free(e) == 0 {
+			if m.Room(e) == 0 {
 				check(t, m.Grow(1))
 			}
 			if i == 0 || (i-1)%9 == 8-e {
@@ -174,7 +174,7 @@ func goesOn(t *testing.T, m *Memory) {
 	obs := make([]byte, m.obsBytes)
 	for e := range m.parts {
 		for range 3 {
-			if m.Free(e) < 1 {
+			if m.Room(e) < 1 {
 				check(t, m.Grow(1))
 			}
 			check(t, m.Begin(e, obs))
@@ -220,7 +220,7 @@ func TestFilesOfOtherConfigsAreRefused(t *testing.T) {
 	err = load(b, data)
 	var memory *fault.Memory
 	if !errors.As(err, &memory) || !strings.HasPrefix(err.Error(), "buffer_size: 41 needs ") ||
-		!strings.HasSuffix(err.Error(), "1000 bytes are available (test); while a file is loaded the old and the new replay memory are held at once") {
+		!strings.HasSuffix(err.Error(), "1000 bytes are available (test); during a load the old and the new replay memory are both in memory") {
 		t.Errorf("no memory: %v", err)
 	}
 }
@@ -334,12 +334,12 @@ func TestForgedNumbersAreRefused(t *testing.T) {
 		// more visible steps than the capacity, than stored
 		head + 8:      {99, uint64(steps + 1), 1 << 63},
 		head + 16:     {1 << 60, uint64(steps + 1), uint64(steps - 1)},
-		head + 24:     {1 << 50, uint64(p.nextFrame-p.keep) + 1},
+		head + 24:     {1 << 50, uint64(p.nextFrame-p.oldestFrame) + 1},
 		head + 32:     {0, flagCut, flagCut | flagPending}, // a cut without an end
 		first:         {1 << 2, 3 << 2, 1 << 63},           // no whole observation, a gap
 		first + 24:    {1 << 40, 2 << 2},
 		first + 16:    {word(200, 0), word(-1, 0), word(0, float32(math.Inf(1))), word(0, float32(math.NaN()))},
-		lastStep:      {uint64(p.nextFrame-p.keep-1) << 2, uint64(p.nextFrame-p.keep-2)<<2 | 1, uint64(p.nextFrame-p.keep-2)<<2 | 2},
+		lastStep:      {uint64(p.nextFrame-p.oldestFrame-1) << 2, uint64(p.nextFrame-p.oldestFrame-2)<<2 | 1, uint64(p.nextFrame-p.oldestFrame-2)<<2 | 2},
 		lastStep + 16: {word(math.MaxInt32, 0)},
 	} {
 		for _, value := range values {

@@ -2,15 +2,15 @@ package replay
 
 import "github.com/paceline-rl/paceline/core/rng"
 
-// Sampler draws which of a memory's visible transitions a minibatch consists of.
+// Sampler draws the transitions of a minibatch.
 type Sampler interface {
-	// Draw overwrites picks with numbers of visible transitions, 0 to Len()-1, as Gather takes
-	// them. At least one transition must be visible; else it panics.
+	// Draw overwrites picks with numbers of visible transitions, 0 to Len()-1 (see Gather). It panics
+	// if no transition is visible.
 	Draw(draws *rng.Stream, picks []int)
 }
 
-// Uniform draws with replacement, every visible transition with the same probability: one
-// draws.Intn(Len()) for each pick, in order.
+// Uniform draws with replacement and equal probabilities: one draws.Intn(Len()) for each pick, in
+// order.
 type Uniform struct{ Memory *Memory }
 
 func (u Uniform) Draw(draws *rng.Stream, picks []int) {

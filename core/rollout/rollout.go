@@ -7,13 +7,13 @@
 // All arrays of a Batch have this order. A full rollout is therefore a minibatch of Horizon*Envs
 // rows, without a copy.
 //
-// A row without a step is a hole. An environment takes no step in a round in three cases: in
-// NEXT_STEP autoreset after the end of an episode, when it only resets; after an end if it is reset
-// during the update; and after a failure. A hole has weight 0, action 0 and zeros everywhere else.
-// Losses, means and normalisations must not count holes. The rollout keeps holes so that all
-// environments finish Horizon rounds at the same time in every autoreset mode: the update is due
-// for all in the same round, and each round needs one forward pass. Returns skip holes: the step
-// before a hole bootstraps from the step after it, unless the episode ended in between.
+// A row without a step is a hole. An environment takes no step in a round if it only resets
+// (autoreset NEXT_STEP), if it waits for its reset during the update, or if it has failed. A hole
+// has weight 0, action 0 and zeros everywhere else. Losses, means and normalisations must not count
+// holes. With holes all environments finish Horizon rounds at the same time in every autoreset
+// mode. The update is due for all in the same round, and each round needs one forward pass. Returns
+// skip holes: the step before a hole bootstraps from the step after it, unless the episode ended in
+// between.
 //
 // # Segments
 //

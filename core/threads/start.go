@@ -20,8 +20,8 @@ type starter struct {
 // Do or Start. Close waits for the started Do.
 //
 // In a Pool with a budget the goroutine acquires a core. In a Pool of NewWaiting it needs none, and
-// Start returns when every thread has begun a call of f: otherwise a caller that then computes on
-// all cores would delay the calls until one core after the other becomes free.
+// Start returns when every thread has begun a call of f. If it returned earlier, a caller that then
+// computes on all cores would delay these calls.
 func (p *Pool) Start(n int, f func(worker, i int) error) {
 	if p.starter == nil {
 		p.starter = &starter{begin: make(chan struct{}, 1), begun: make(chan struct{}, 1), done: make(chan error, 1), exited: make(chan struct{})}

@@ -3,11 +3,11 @@
 //
 // # Who does what
 //
-// A Trainer refuses a call while another one is in progress, holds a core of the thread budget
-// during a call, makes the environments, checks the rows that the host pushes, passes Stop and time
-// limits to the method as an Interrupt, turns a panic into an error, adds up memory before any is
-// allocated, counts steps and episodes, and writes and reads checkpoints. No method repeats any of
-// this.
+// A Trainer does everything that is the same for all methods. It makes the environments, after it
+// has added up the memory of a run. It refuses a call while another one is in progress, holds a
+// core of the thread budget during a call, and turns a panic into an error. It checks the rows that
+// the host pushes, and passes Stop and time limits to the method as an Interrupt. It counts steps
+// and episodes, and writes and reads checkpoints.
 //
 // A Method takes steps (Advance, or Act and Observe), does the updates that are due, and names its
 // parameter sets, the parts of its state, its policy and its metrics. It registers a Definition
@@ -15,10 +15,10 @@
 //
 // # What a reader sees
 //
-// Run returns between two rounds and may leave a method's own goroutine at work. A call that reads
+// Run returns between two rounds, while a method's own goroutine may do updates. A call that reads
 // parameters or experience (Policy, Save, GetParameters, Hash, the end of a run) first waits for
-// exactly the updates that are due at that step, so its result is a function of the seed and the
-// step. After Stop, updates that are due wait for the next step, and readers get the current
+// exactly the updates that are due at that step. Its result is therefore a function of the seed and
+// the step. After Stop, updates that are due wait for the next step, and readers get the current
 // parameters.
 //
 // # Schedules
@@ -26,10 +26,10 @@
 // Learning rates, clip ranges and epsilon are functions of progress, as in Stable-Baselines3. Begin
 // sets the end of the run to num_timesteps + total, and the schedules go from step 0 to that end:
 // at step t the remaining progress is 1 - t/end. A further run (without ResetTimesteps) therefore
-// raises the rates again and goes on learning, and the rest of an interrupted run has the same end
-// and hence the same bits. Past the end the rates keep their last values. Settings in steps
-// ("exploration_steps", "learning_starts") are absolute. A checkpoint holds the schedules and the
-// end; after a Load they hold until the next Begin.
+// raises the rates again. The rest of an interrupted run has the same end and therefore the same
+// bits. After the end the rates have their last values. Settings in steps ("exploration_steps",
+// "learning_starts") are absolute. A checkpoint holds the schedules and the end, which are valid
+// until the next Begin.
 //
 // If a rate is 0 in all updates of a run, Notice says so once.
 //

@@ -37,7 +37,7 @@ type Method interface {
 	// Sets lists the parameter sets.
 	Sets() []nn.Set
 	// Wrote is called after the host has written a set. Sets that follow it are updated, and
-	// training that had failed may go on.
+	// training that had failed may continue.
 	Wrote(set string)
 	// Policy says which set acts, and how.
 	Policy() policy.Spec

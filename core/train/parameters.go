@@ -65,7 +65,7 @@ func (t *Trainer) GetParameters(set string, to []float32) (updates uint64, err e
 }
 
 // SetParameters overwrites a set, after the updates that are due at this step. Training that had
-// failed may go on then.
+// failed may continue then.
 func (t *Trainer) SetParameters(set string, from []float32) (err error) {
 	if err := t.enter(); err != nil {
 		return err

@@ -18,7 +18,7 @@ const (
 )
 
 // Begin begins a run of total further steps, warm-up included, which ends at step num_timesteps +
-// total. The first call acts as with both flags. Without ResetTimesteps the counts go on. The
+// total. The first call acts as with both flags. Without ResetTimesteps the counts continue. The
 // schedules are always new: from step 0 to the end of this run. Where the host steps the
 // environments, ResetEnvs says that the next Act shows the first observations of new episodes; a
 // round that Act began is discarded. ResetTimesteps also clears the error that ended training.
@@ -74,7 +74,7 @@ func (t *Trainer) interrupt(limit time.Duration) *Interrupt {
 // except, within limit, at the end of the run.
 //
 // If no run was begun, Run begins one of that many steps. If the run is over, and Run has begun it
-// or a checkpoint held it, Run begins a further one. A run that Begin has begun goes on past its
+// or a checkpoint held it, Run begins a further one. A run that Begin has begun continues past its
 // end instead, and schedules keep their last values.
 func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
@@ -239,7 +239,7 @@ func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) 
 	if have, want := len(actions.Discrete), t.common.NumEnvs; have != want {
 		return fmt.Errorf("actions: %d, must be %d", have, want)
 	}
-	// Steps go on after Stop, but not after Close, which also calls Stop.
+	// Steps continue after Stop, but not after Close, which also calls Stop.
 	t.stopping.Store(false)
 	if t.closing.Load() {
 		return fault.ErrClosed

@@ -36,11 +36,11 @@ type savedRun struct {
 	Window   int64     `json:"window"` // the most episodes that Recent lists
 }
 
-// Save writes a checkpoint: parameters, optimiser, counts, random streams and schedules; with
-// experience also everything else, so that a Trainer that loads it goes on with the same bits as
-// this one. The updates that are due are done first, but not after Stop. A failure leaves an older
-// file at path as it was. After a GPU was lost, the file has the state of the latest copy, without
-// experience.
+// Save writes a checkpoint: parameters, optimiser, counts, random streams and schedules. With
+// experience it also has everything else, so that a Trainer that loads it continues with the same
+// bits as this one. The updates that are due are done first, but not after Stop. A failure does not
+// change an older file at path. After the loss of a GPU the file has the state of the latest copy,
+// without experience.
 func (t *Trainer) Save(path string, experience bool) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -111,8 +111,8 @@ func rotated(list []Episode, at int) []Episode {
 
 // Load replaces the state by that of a checkpoint with the same environment and network. If the
 // file has no experience, the trainer's experience is discarded, new episodes begin, and a warm-up
-// comes before the next updates; num_envs may differ then, and the trainer keeps its own
-// exploration streams. On failure nothing has changed.
+// comes before the next updates. num_envs may differ then; the trainer's own exploration streams
+// continue. An error changes nothing.
 func (t *Trainer) Load(path string) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (t *Trainer) LoadExperience(path string) (err error) {
 	}
 	parts := slices.DeleteFunc(t.method.Parts(false), func(p checkpoint.Part) bool { return !p.Alone })
 	if len(parts) == 0 {
-		return fmt.Errorf("experience: %s gives it up after every update, and has none to load", t.def.Name)
+		return fmt.Errorf("experience: %s is an on-policy method and has no replay memory to load; load reads the rest of the file", t.def.Name)
 	}
 	r, err := checkpoint.Open(path)
 	if err != nil {

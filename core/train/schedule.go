@@ -10,9 +10,8 @@ import (
 )
 
 // Schedule is a value that changes along straight lines between points, in ascending order of their
-// steps. Before the first point and after the last one it is constant. Every Begin makes the
-// schedules anew, from step 0 to the end of the run (num_timesteps + total_timesteps), so that a
-// further run goes on learning and the rest of an interrupted run changes nothing. A checkpoint
+// steps. Before the first point and after the last one it is constant. Every Begin makes new
+// schedules, from step 0 to the end of the run (num_timesteps + total_timesteps). A checkpoint
 // holds them.
 type Schedule []Point
 
@@ -161,10 +160,10 @@ func (c Curve) Rate(from, to float64, steps int64) Schedule {
 	return s
 }
 
-// around returns the first and the last of the steps that become points for point k of c: the two
-// that point k lies between, or the one that it lies on. The product of a share and steps is exact
-// only to about an ulp, so a point within an ulp of a step lies on it. If another point is less
-// than a step away, the steps on both sides are returned, too.
+// around returns the first and the last step that become points for point k of c. They are the two
+// steps before and after point k, or the step that it lies on. The product of a share and steps is
+// exact only to about an ulp, so a point within an ulp of a step lies on it. If another point is
+// less than a step away, the steps on both sides are returned, too.
 func (c Curve) around(k int, steps int64) (first, last int64) {
 	at := func(k int) float64 { return float64(c[k].Share * float64(steps)) }
 	x := at(k)

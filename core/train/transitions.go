@@ -28,7 +28,7 @@ type Replayed interface {
 // needsReplay refuses calls on a method without a replay memory.
 func (t *Trainer) needsReplay() error {
 	if t.replayed == nil {
-		return fmt.Errorf("transitions: %s gives its experience up after every update, and has none to read or add to", t.def.Name)
+		return fmt.Errorf("transitions: %s is an on-policy method and has no replay memory to read or add to", t.def.Name)
 	}
 	return nil
 }

@@ -52,10 +52,10 @@ func (u *Units) Look(l Looked, step int64, obs []byte, rows int) {
 	}
 }
 
-// LookRows is Look for a minibatch that refers to rows of kept (nn.Batch.Rows).
-func (u *Units) LookRows(l Looked, step int64, kept []byte, rows []int32) {
+// LookRows is Look for a minibatch that refers to rows of obs (nn.Batch.Rows).
+func (u *Units) LookRows(l Looked, step int64, obs []byte, rows []int32) {
 	if u.due(step) {
-		u.look(l, allEqualRows(kept, u.size, rows))
+		u.look(l, allEqualRows(obs, u.size, rows))
 	}
 }
 
@@ -121,8 +121,8 @@ func allEqual(obs []byte, rows int) bool {
 }
 
 // allEqualRows is allEqual for row numbers; -1 is a row of zeros.
-func allEqualRows(kept []byte, size int, rows []int32) bool {
-	at := func(row int32) []byte { return kept[int(row)*size : int(row+1)*size] }
+func allEqualRows(obs []byte, size int, rows []int32) bool {
+	at := func(row int32) []byte { return obs[int(row)*size : int(row+1)*size] }
 	zero := func(row int32) bool {
 		return row < 0 || !slices.ContainsFunc(at(row), func(b byte) bool { return b != 0 })
 	}

@@ -88,7 +88,7 @@ def test_a_saved_replay_buffer_is_loaded(tmp_path):
         assert model.num_timesteps == 250
         with pytest.raises(ConfigError, match="truncate_last_traj: False, must be True"):
             model.load_replay_buffer(tmp_path / "buffer.pkl", truncate_last_traj=False)
-    with A2C("MlpPolicy", "CartPole-v1") as model, pytest.raises(ConfigError, match="a2c gives it up after every update"):
+    with A2C("MlpPolicy", "CartPole-v1") as model, pytest.raises(ConfigError, match="a2c is an on-policy method"):
         model.load_replay_buffer(tmp_path / "buffer")
 
 

@@ -1,7 +1,7 @@
-// Package a2c is synchronous advantage actor-critic: A3C of Mnih et al. 2016, "Asynchronous Methods
-// for Deep Reinforcement Learning" (Algorithm S3), with all actors in lockstep and one learner, as
-// in Stooke & Abbeel 2018, "Accelerated Methods for Deep Reinforcement Learning" (section 5.1). The
-// algorithm is in algorithm.go, to be read beside the papers.
+// Package a2c is synchronous advantage actor-critic. It is Algorithm S3 (A3C) of Mnih et al. 2016,
+// "Asynchronous Methods for Deep Reinforcement Learning", with all actors in lockstep and one
+// learner. Stooke & Abbeel 2018, "Accelerated Methods for Deep Reinforcement Learning", section
+// 5.1, describe this variant. Read algorithm.go next to the paper.
 //
 // # Names
 //
@@ -30,9 +30,9 @@
 // rollout.
 //
 // An end cuts the trace of returns. After a termination the value is 0, after a truncation it is V
-// of the true last observation, and where the rollout ends it is V of the observation that the next
-// rollout begins with. All of these values are computed by the parameters that acted, which do not
-// change during a rollout.
+// of the true last observation. At the end of the rollout it is V of the first observation of the
+// next rollout. All of these values are computed by the parameters that acted, which do not change
+// during a rollout.
 //
 // A row that only resets its environment (autoreset next_step) is no step: it draws no random
 // number and has weight 0 in every mean and in the normalisation of advantages. The rollout is

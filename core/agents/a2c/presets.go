@@ -40,11 +40,11 @@ var sb3 = []settings.Row{
 }
 
 // stookeAbbeel is A2C of the code of Stooke & Abbeel 2018: 16 environments, five rounds, the small
-// network of Mnih et al. 2016, the value's squared error times 1/4, RMSProp with eps inside the
-// root. Settings that our notes of their code do not name (initial weights, the learning rate's
-// schedule) are those of sb3. In section 5.3 every run begins with a random number of random
-// actions in each simulator, but neither the paper nor our notes give the largest number:
-// decorrelation_steps is 0, and env_kwargs may set it.
+// network of Mnih et al. 2016. The squared error of the value has the factor 1/4, and RMSProp has
+// eps inside the root. Settings that our notes of their code do not name (initial weights, the
+// learning rate's schedule) are those of sb3. In section 5.3 every run begins with a random number
+// of random actions in each simulator. Neither the paper nor our notes give the largest number, so
+// decorrelation_steps is 0; env_options may set it.
 var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "16"},
 	{"policy", "CnnPolicy"},
@@ -57,7 +57,7 @@ var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 }...)
 
 // cule is A2C with V-trace of CuLE's example (Dalton et al. 2020): 120 environments, a window of 20
-// rounds, 20 groups, one of which learns after every round, games that begin with up to 400 random
+// rounds, and 20 groups, one of which learns after every round. Games begin with up to 400 random
 // steps. CuLE does not cut the trace at the ends of episodes; this library does.
 var cule = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "120"},

@@ -9,13 +9,13 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// This file is A2C with V-trace and the batching of Dalton et al. 2020, "Accelerating
-// Reinforcement Learning through GPU Atari Emulation" (CuLE), section 5.2: the rollout is a window
-// of the latest n_steps rounds, and the environments are in vtrace_groups groups. From the first
-// full window on, after every vtrace_steps rounds, one group learns from its part of the window;
-// the groups take turns. Older parameters chose most of the window's actions, so V-trace weighs
-// them. A GPU keeps the window's observations: after vtrace_steps rounds theirs are uploaded, and a
-// group's minibatch refers to rows of them (nn.Batch.Rows).
+// This file is A2C with V-trace and the batching of Dalton et al. 2020, "Accelerating Reinforcement
+// Learning through GPU Atari Emulation" (CuLE), section 5.2. The rollout is a window of the latest
+// n_steps rounds, and the environments are in vtrace_groups groups. From the first full window on,
+// after every vtrace_steps rounds, one group learns from its part of the window; the groups take
+// turns. Older parameters chose most of the window's actions, so V-trace weighs them. A GPU has the
+// window's observations: after vtrace_steps rounds the new ones are uploaded, and a group's
+// minibatch refers to their rows (nn.Batch.Rows).
 
 // vtrace is the memory of updates with V-trace.
 type vtrace struct {
@@ -65,7 +65,7 @@ func (a *A2C) evaluate(b *nn.Batch) error {
 	copy(w.values, out.Values[onpolicy.HeadV])
 	for k, weight := range b.Columns[columnWeight] {
 		if weight == 0 {
-			w.logPi[k] = 0 // a hole's action may be forbidden
+			w.logPi[k] = 0 // no step: the mask may forbid the action
 			continue
 		}
 		var mask []byte

@@ -285,10 +285,10 @@ type mirror struct {
 
 const walkBytes = 8 // of a traintest.Walk's observation
 
-func (m *mirror) Keep(obs []byte) error {
+func (m *mirror) SetObs(obs []byte) error {
 	m.source, m.uploaded = obs, slices.Clone(obs)
 	m.keeps++
-	return m.Stepper.Keep(obs)
+	return m.Stepper.SetObs(obs)
 }
 
 func (m *mirror) Refresh(first, rows int) error {

@@ -42,9 +42,9 @@ func (d *DQN) Advance(until int64, interrupt *train.Interrupt) error {
 	return failed
 }
 
-// betweenRounds is what happens before a round: the warm-up ends, training that is not concurrent
-// does the updates that are due, a window that is over gives way to the next one, and the replay
-// memory gets room for a round.
+// betweenRounds runs before every round. It ends the warm-up, and begins the next window if the
+// window is over. If training is not concurrent, it does the updates that are due. It makes room
+// for a round in the replay memory.
 func (d *DQN) betweenRounds(interrupt *train.Interrupt) error {
 	d.EndWarmup()
 	d.Report()

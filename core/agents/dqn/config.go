@@ -151,21 +151,19 @@ func (c *Config) Resolve() (notices []string, err error) {
 	return notices, nil
 }
 
-// concurrent reports whether updates run concurrently with the samplers. It is false
-// before Resolve has replaced Auto.
+// concurrent reports whether updates run concurrently with the samplers. It is false before Resolve
+// has replaced Auto.
 func (c *Config) concurrent() bool { return c.Concurrent == settings.On }
 
-// mostMoved is how far the updates of one concurrent window may move a weight by default,
-// where an update of Adam's moves it by about the learning rate: the samplers act by one
-// set of parameters meanwhile.
-// With more, one policy explores for too long at a time: on MountainCar-v0, with updates
-// that move a weight by 1.2 in a window of 600 steps, none of three runs learned to reach
-// the goal; with windows of 48 steps all three did.
+// mostMoved is the largest distance by which the updates of one concurrent window may move a weight
+// by default. An update of Adam moves a weight by about the learning rate. The samplers act with
+// the same parameters during a window, so in a longer window one policy explores for too long. On
+// MountainCar-v0, with windows of 600 steps that move a weight by 1.2, none of three runs learned
+// to reach the goal. With windows of 48 steps all three did.
 const mostMoved = 0.1
 
-// whyNotConcurrent returns why Auto is Off, or "" where it is On: what a concurrent window
-// would do to tau, or that even the shortest window, of one burst, moves a weight by more
-// than mostMoved.
+// whyNotConcurrent returns the reason why Auto is Off, or "" if it is On. The reasons are a tau
+// below 1, and a single burst that moves a weight by more than mostMoved.
 func (c *Config) whyNotConcurrent() string {
 	rate := c.largestRate()
 	switch {
@@ -179,7 +177,7 @@ func (c *Config) whyNotConcurrent() string {
 	return ""
 }
 
-// largestRate returns the largest learning rate at the points that the settings name.
+// largestRate returns the largest learning rate of the settings.
 func (c *Config) largestRate() float64 {
 	rate := c.LearningRate
 	for i, p := range c.LearningRateCurve {
@@ -190,8 +188,8 @@ func (c *Config) largestRate() float64 {
 	return rate
 }
 
-// steadySteps is how many steps a window has where the settings name none: 1000, or where
-// concurrent as many as move a weight by mostMoved, if these are fewer.
+// steadySteps is the default length of a window: 1000 steps or, if training is concurrent, fewer,
+// so that the updates of a window move a weight by at most mostMoved.
 func (c *Config) steadySteps() int {
 	steps := mostMoved * float64(c.TrainFreq) / (c.largestRate() * float64(c.GradientSteps))
 	if c.concurrent() && steps < 1000 {

@@ -41,14 +41,20 @@
 //
 // # Windows
 //
-// In the paper everything happens every C steps. Here the window is a number of its own. At its
-// boundary, in this order: the window's updates are finished; the samplers' experience enters D,
-// unfinished episodes too; theta-minus <- theta if a multiple of C was reached or passed (with tau
-// below 1, as many steps theta-minus <- tau theta + (1 - tau) theta-minus as multiples); the
-// snapshot is refreshed; the next window's updates may begin. Inside a window D and theta-minus do
-// not change, so the window's updates are defined at its start, and so are the samplers' steps:
-// neither depends on which thread is faster. This is why one seed gives the same bits for any
-// number of threads, and for the same schedule on one thread (offpolicy.Order, a test).
+// In the paper everything happens every C steps. Here the length of a window is a setting. At the
+// boundary of a window the following happens, in this order:
+//
+//  1. The window's updates are finished.
+//  2. The samplers' experience enters D, also of unfinished episodes.
+//  3. If t has reached or passed a multiple of C, theta-minus <- theta. With tau below 1,
+//     theta-minus <- tau theta + (1 - tau) theta-minus, once for each multiple.
+//  4. The snapshot is refreshed.
+//  5. The next window's updates may begin.
+//
+// Inside a window D and theta-minus do not change, so the window's updates and the samplers' steps
+// are defined at its start and do not depend on the speed of threads. This is why one seed gives
+// the same bits for any number of threads, and for the same schedule on one thread
+// (offpolicy.Order, a test).
 //
 // If the settings do not name its length, a window is no longer than the acting policy may stay the
 // same (Config.steadySteps).
@@ -63,11 +69,11 @@
 // # Which updates are due
 //
 // GradientSteps updates are due at every multiple of TrainFreq, as in Stable-Baselines3: burst(t) =
-// floor(t / TrainFreq) GradientSteps in all. Without concurrency they are done at that step. Inside
-// a concurrent window, where D and theta-minus do not change, they are spread, so that the trainer
+// floor(t / TrainFreq) GradientSteps in all. Without concurrency they are done at that step. A
+// concurrent window, in which D and theta-minus do not change, spreads them, so that the trainer
 // thread is never idle: min(floor(t GradientSteps / TrainFreq), burst(end)) are due at t, where end
-// is the window's boundary, at which burst is exact again. If GradientSteps is 1 all of these are
-// the same. All updates of a burst have the learning rate of its step.
+// is the window's boundary. At the boundary this is burst(end) again, and with GradientSteps 1 it
+// is burst(t). All updates of a burst have the learning rate of its step.
 //
 // # Targets
 //
@@ -84,24 +90,24 @@
 // updates a reader waits for. Between Act and Observe the step that counts is the one at which the
 // round in progress will end.
 //
-// Stop and a time limit interrupt every wait for the trainer thread, between two updates. (Only in
-// the middle of a round, where samplers run unsynchronised and training is not concurrent, are the
-// round's own updates finished first.) Samplers that run unsynchronised stop at the end of the
-// furthest round that any of them has begun.
+// Stop and a time limit interrupt every wait for the trainer thread, between two updates. There is
+// one exception: if samplers run unsynchronised and training is not concurrent, the updates inside
+// a round are finished first. Samplers that run unsynchronised stop at the end of the furthest
+// round that any of them has begun.
 //
 // One thing is no function of the seed: how far the other samplers come when an environment fails
 // while they run unsynchronised.
 //
 // # On a GPU
 //
-// With replay_device cuda the GPU's memory has a copy of D's frames, which follows the flushes
-// (replay.Mirror). At a window's start the trainer thread draws the minibatches of all its updates,
-// in their order and from the same stream, and tells the GPU where the frames of each are; the GPU
-// then gathers them and does the updates one after the other (nn.StackStepper), as they are
-// released. Stop and Close wait for at most some 20 milliseconds of updates, and a checkpoint has
-// the stream as it is after the updates that are done. If the call in progress reaches the window's
-// end and has no time limit, no reader can run before that end, and the whole window is released at
-// its start. The bits are those of one update at a time.
+// With replay_device cuda the GPU's memory has a copy of D's frames, which is updated after each
+// flush (replay.Mirror). At a window's start the trainer thread draws the minibatches of all its
+// updates, in their order and from the same stream, and uploads the slots of their frames. The GPU
+// gathers the minibatches and does the released updates one after the other (nn.StackStepper). Stop
+// and Close wait for at most some 20 milliseconds of updates. A checkpoint has the stream as it is
+// after the updates that are done. If the call in progress reaches the window's end and has no time
+// limit, no reader can run before that end, and the whole window is released at its start. The bits
+// are those of one update at a time.
 //
 // At every boundary a copy of the parameters, the optimiser and the counts is begun. When the GPU
 // is lost, readers and checkpoints get this copy.
@@ -109,15 +115,15 @@
 // # Threads
 //
 // At most num_threads threads compute at any time. The main thread holds a core inside a call,
-// except while it waits for the trainer thread, which holds one during each update. Helpers hold
-// the remaining cores, for as long as a loop or a layer lasts: the samplers' helpers step
-// environments and compute the Q-values of a round, the trainer's helpers copy minibatches and
-// compute the parts of updates. So where acting is cheap all cores work on updates, where
-// environments are slow all cores step them, and with one core the two take turns: updates are done
-// while the main thread waits at a window's end, or while its host works.
+// except while it waits for the trainer thread. The trainer thread holds a core during each update.
+// Helpers hold the remaining cores for the time of a loop or a layer. The samplers' helpers step
+// environments and compute the Q-values of a round. The trainer's helpers copy minibatches and
+// compute parts of updates. If acting is cheap, all cores work on updates; if environments are
+// slow, all cores step them. With one core, updates are done while the main thread waits at a
+// window's end, or while the host computes.
 //
-// Where steps wait (env.Spec.Waits), each environment has a thread, which holds no core during a
-// step, and neither does the main thread: it releases its core when the steps of a round begin and
-// acquires one when all are done. So updates use all cores during the wait, and where samplers run
-// unsynchronised one acts while the others wait.
+// If steps wait (env.Spec.Waits), each environment has a thread, which holds no core during a step.
+// The main thread releases its core when the steps of a round begin, and acquires one when all are
+// done. So updates use all cores during the wait. Samplers that run unsynchronised act while others
+// wait.
 package dqn

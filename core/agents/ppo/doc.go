@@ -1,7 +1,7 @@
-// Package ppo is proximal policy optimization with the clipped objective: Schulman et al. 2017,
-// "Proximal Policy Optimization Algorithms" (Algorithm 1), in lockstep, with the details of common
-// implementations: Huang et al. 2022, "The 37 Implementation Details of Proximal Policy
-// Optimization". The algorithm is in algorithm.go, to be read beside the paper.
+// Package ppo is proximal policy optimization with the clipped objective, in lockstep: Algorithm 1
+// of Schulman et al. 2017, "Proximal Policy Optimization Algorithms". Details are those of Huang et
+// al. 2022, "The 37 Implementation Details of Proximal Policy Optimization". algorithm.go follows
+// the paper line by line.
 //
 // # Names
 //
@@ -34,11 +34,11 @@
 // (CleanRL: target_kl_check "epoch"). Learning rate and clip ranges are read at the last step of
 // the rollout.
 //
-// An end cuts the trace of returns. After a termination the value is 0, after a truncation it is V
-// of the true last observation (CleanRL takes a truncation for a termination), and where the
-// rollout ends it is V of the observation that the next rollout begins with. A row that only resets
-// its environment (autoreset next_step) is no step: it is in no minibatch, mean or normalisation.
-// Minibatches consist of steps, so there may be fewer of them.
+// An end cuts the trace of returns. After a termination the value is 0. After a truncation it is V
+// of the true last observation; in CleanRL a truncation is a termination. At the end of the rollout
+// it is V of the first observation of the next rollout. A row that only resets its environment
+// (autoreset next_step) is no step: it is in no minibatch, mean or normalisation. Minibatches
+// consist of steps, so there may be fewer of them.
 //
 // Actions that a mask forbids have no probability, in acting, in the ratio and in the entropy.
 //
@@ -53,9 +53,9 @@
 //
 // # Random numbers
 //
-// Environment i's stream "explore" gives one number for each step, by which the action is
-// drawn from the softmax; "weights" gives the initial parameters; and stream e of
-// "minibatches" shuffles the e-th epoch of the whole training.
+// Environment i's stream "explore" gives one number for each step, which draws the action from the
+// softmax. Stream "weights" gives the initial parameters. Stream e of "minibatches" shuffles the
+// e-th epoch of the whole training.
 //
 // # Goroutines
 //

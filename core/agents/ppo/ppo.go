@@ -99,7 +99,7 @@ func (m *means) begin(explained float64) {
 // Divergence is compared with target_kl at an epoch's end, whose last minibatches may have no step.
 func (p *PPO) Divergence() float64 { return p.latest.divergence }
 
-// Resume goes on with an update that was loaded. How much the rollout's values explain is unknown
+// Resume continues an update that was loaded. How much the rollout's values explain is unknown
 // then.
 func (p *PPO) Resume(divergence float64) {
 	p.latest.begin(math.NaN())

@@ -58,9 +58,9 @@ var cleanRL = append(slices.Clone(sb3), []settings.Row{
 	{"target_kl_check", epoch},
 }...)
 
-// cleanRLAtari is ppo_atari.py of CleanRL. A life is an episode (EpisodicLifeEnv); the recipe "ale"
-// does the work of the other wrappers (up to 30 NOOPs, FIRE, maximum of two frames of four, clipped
-// rewards, four frames of 84 x 84).
+// cleanRLAtari is ppo_atari.py of CleanRL. A life is an episode (EpisodicLifeEnv). The recipe "ale"
+// replaces the other wrappers: up to 30 NOOPs, FIRE, maximum of two frames of four, clipped
+// rewards, four frames of 84 x 84.
 var cleanRLAtari = append(slices.Clone(cleanRL), []settings.Row{
 	{"num_envs", "8"},
 	{"policy", "CnnPolicy"},
@@ -71,10 +71,10 @@ var cleanRLAtari = append(slices.Clone(cleanRL), []settings.Row{
 }...)
 
 // stookeAbbeel is PPO of the code of Stooke & Abbeel 2018: eight environments, 256 rounds,
-// minibatches of 512, a clip range that falls with the learning rate, no clipping of values or
-// gradients, advantages that are not normalised. Settings that our notes of their code do not name
-// are those of Schulman et al. 2017 (entropy) and of sb3 (initial weights). a2c's preset of this
-// name says why decorrelation_steps is 0.
+// minibatches of 512. The clip range falls with the learning rate. Values and gradients are not
+// clipped, advantages not normalised. Settings that our notes of their code do not name are those
+// of Schulman et al. 2017 (entropy) and of sb3 (initial weights). The preset of this name in a2c
+// explains why decorrelation_steps is 0.
 var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"policy", "CnnPolicy"},
 	{"learning_rate", "0.001"},
@@ -90,11 +90,12 @@ var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 }...)
 
 // fast learns Pong in the least time that we know on two cores: 16 environments, three epochs of
-// minibatches of 256, in bf16, a learning rate and a clip range that fall over the run, but not to
-// 0 (with a learning rate that fell to 0 seed 1 ended at 11). On two cores with AMX Pong reached a
-// mean of 18 over 30 games, confirmed by another 30, after 9.2, 13.1 and 5.9 minutes (seeds 1, 2
-// and 3). On two cores without AMX, of 115 GFLOP/s, it took 17.2, 11.4 and 23.7 minutes, the last
-// of these 200,000 steps more than the preset's: README, "Measured".
+// minibatches of 256, bf16. Learning rate and clip range fall over the run, but not to 0: with a
+// learning rate that fell to 0, seed 1 ended at 11. The goal is a mean of 18 over 30 games,
+// confirmed by another 30. On two cores with AMX Pong reached it after 9.2, 13.1 and 5.9 minutes
+// (seeds 1, 2 and 3). On two cores without AMX, of 115 GFLOP/s, it took 17.2, 11.4 and 23.7
+// minutes; the last of these runs needed 200,000 steps more than the preset has (README,
+// "Measured").
 var fast = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "16"},
 	{"policy", "CnnPolicy"},

@@ -20,8 +20,8 @@ func (p *PQN) Update(k int) (done bool, err error) {
 		//	R_t = r_t + gamma (lambda R_t+1 + (1-lambda) max Q(s_t+1))
 		//
 		// At a termination R_t is r_t, at a truncation r_t + gamma max Q of the last observation.
-		// rollout.Finish computes R: with V = max Q, R_t - V_t is delta_t + gamma lambda
-		// (R_t+1 - V_t+1), the recursion of generalised advantages, to which Returns add V_t.
+		// rollout.Finish computes R. With V = max Q, R_t - V_t is delta_t + gamma lambda
+		// (R_t+1 - V_t+1), which is the recursion of generalised advantages. Returns add V_t.
 		if err := p.Finish(p.cfg.Gamma, p.cfg.QLambda); err != nil {
 			return false, err
 		}

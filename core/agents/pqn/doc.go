@@ -1,7 +1,6 @@
 // Package pqn is the parallelised Q-network: Gallici et al. 2025, "Simplifying Deep Temporal
 // Difference Learning" (Algorithm 1): Q-learning without a replay memory and without a target
-// network, which layer normalisation makes stable. The algorithm is in algorithm.go, to be
-// read beside the paper.
+// network, which layer normalisation makes stable. Read algorithm.go next to the paper.
 //
 // # Names
 //
@@ -26,11 +25,11 @@
 // The authors have loss_coef 1/2, CleanRL has 1. The gradient's norm is clipped before the step of
 // RAdam. The learning rate is read at the last step of the rollout.
 //
-// An end cuts the returns: after a termination the value is 0, after a truncation it is the largest
-// Q of the true last observation. (In CleanRL's file a return includes that of the next episode,
-// and a truncation is a termination; the preset pqn_cleanrl cuts.) A row that only resets its
-// environment (autoreset next_step) is no step: it is in no minibatch. Minibatches consist of
-// steps, so there may be fewer of them.
+// An end cuts the returns. After a termination the value is 0, after a truncation it is the largest
+// Q of the true last observation. The preset pqn_cleanrl does the same, although in CleanRL's file
+// a return includes that of the next episode and a truncation is a termination. A row that only
+// resets its environment (autoreset next_step) is no step: it is in no minibatch. Minibatches
+// consist of steps, so there may be fewer of them.
 //
 // # Time
 //
@@ -39,9 +38,9 @@
 //
 // # Random numbers
 //
-// Environment i's stream "explore" gives one number for each step and a second one where the
-// action is random; "weights" gives the initial parameters; and stream e of "minibatches"
-// shuffles the e-th epoch of the whole training.
+// Environment i's stream "explore" gives one number for each step, and a second one if the action
+// is random. Stream "weights" gives the initial parameters. Stream e of "minibatches" shuffles the
+// e-th epoch of the whole training.
 //
 // # Goroutines
 //

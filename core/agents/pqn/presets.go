@@ -34,9 +34,10 @@ var authors = []settings.Row{
 	{"exploration_fraction", "0.1"},
 }
 
-// cleanRL is pqn_atari_envpool.py of CleanRL, except that returns are cut at the ends of episodes:
-// eight environments, 128 rounds, four epochs of four minibatches, layer normalisation over all
-// outputs, orthogonal initial weights, the whole squared error, a learning rate that falls.
+// cleanRL is pqn_atari_envpool.py of CleanRL, except that returns are cut at the ends of episodes.
+// It has eight environments, 128 rounds and four epochs of four minibatches. Layer normalisation is
+// over all outputs, initial weights are orthogonal, the squared error is whole, and the learning
+// rate falls.
 var cleanRL = append(slices.Clone(authors), []settings.Row{
 	{"num_envs", "8"},
 	{"net_arch", "120,84"},

@@ -5,7 +5,7 @@ import "github.com/paceline-rl/paceline/core/nn"
 // This file is episodic REINFORCE of Williams 1992 where it is not acting. The loop is
 // onpolicy.Run's.
 
-// Filled gives weight 0 to the steps whose episode goes on: their return is not known.
+// Filled gives weight 0 to the steps whose episode has not ended: their return is unknown.
 func (r *Reinforce) Filled() {
 	b, envs := r.Rollout.Batch(), r.cfg.NumEnvs
 	for i := range envs {

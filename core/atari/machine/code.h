@@ -5,9 +5,10 @@
  * or one of enum code_operation. The high half holds the two bytes after the opcode. One load thus
  * fetches a whole instruction.
  *
- * The word is CODE_LEAVE where an instruction must be fetched over the bus: at hot spots, in RAM on
- * the board, and in the last bytes of a bank, because an instruction must lie within one bank.
- * Every bank ends with at least three such words, so running on to the next word needs no check.
+ * The word is CODE_LEAVE where an instruction must be fetched over the bus: at hot spots and in RAM on
+ * the board. It is also CODE_LEAVE in the last bytes of a bank, because an instruction must lie within
+ * one bank. Every bank ends with at least three such words, so running on to the next word needs no
+ * check.
  */
 #ifndef ATARI_CODE_H
 #define ATARI_CODE_H

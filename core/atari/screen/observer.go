@@ -13,18 +13,19 @@ const (
 	GreyArea Look = iota
 	// RGBArea is GreyArea for each of red, green and blue. Frames are [h, w, 3].
 	RGBArea
-	// LumaArea is the look of Mnih et al. (2015): the maximum of the two images in each of red,
-	// green and blue, then the luma, then Torch's image.scale in float32 from 0 to 1, then times
-	// 255 and truncated to a byte. Frames are [h, w]. image.scale calls its shrinking bilinear,
-	// but it is a mean over fractional boxes, first along the rows, then along the columns.
+	// LumaArea is the look of Mnih et al. (2015). It takes the maximum of the two images in each of
+	// red, green and blue, then the luma, then Torch's image.scale in float32 from 0 to 1. The
+	// result is multiplied by 255 and truncated to a byte. Frames are [h, w]. image.scale calls its
+	// shrinking bilinear, but it is a mean over fractional boxes, first along the rows, then along
+	// the columns.
 	//
 	// LumaArea differs from GreyArea in two ways. The maximum of two colours may be a mixture of
 	// both. And since the byte is truncated, not rounded, half of all colours are one level
 	// darker. Whether float32 falls below a whole number depends on the box: a flat 74 becomes a
 	// pattern of 73 and 74.
 	LumaArea
-	// GreyHalf is the look of Stooke and Abbeel (2018): the greater grey of the two images, with
-	// the last two rows cropped, then the mean of each 2 x 2 pixels; a half is rounded up. Frames
+	// GreyHalf is the look of Stooke and Abbeel (2018). It takes the greater grey of the two images,
+	// crops the last two rows, and takes the mean of each 2 x 2 pixels; a half is rounded up. Frames
 	// are [(rows-2)/2, 80], which is 104 x 80 for 210 rows. Their code passes OpenCV's constant
 	// for the nearest pixel as a different argument of cv2.resize and so uses the default
 	// interpolation, which is the mean at this factor. Their later rlpyt crops the first row and

@@ -113,7 +113,7 @@ struct ElementsArgs {
   long long n;
   const float *x, *y;
   float *to;
-  float keep, factor;
+  float decay, factor;
 };
 
 // Copies minibatch first + *update, `words` numbers of 32 bits, to `to`.
@@ -190,10 +190,10 @@ struct SumSquaresArgs {
 };
 
 // first: m of Adam and RAdam, the mean gradient of a centred RMSProp. second: v of Adam and RAdam,
-// the running sum of squares of RMSProp and AdaGrad. RMSProp's decay is keep2.
+// the running sum of squares of RMSProp and AdaGrad. RMSProp's decay is decay2.
 struct OptimizerArgs {
   int n, centered, eps_inside;
-  float keep1, rest1, keep2, rest2, eps;
+  float decay1, weight1, decay2, weight2, eps;
   const Step *step;
   const float *grad;
   float *theta, *first, *second;

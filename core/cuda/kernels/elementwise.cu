@@ -18,8 +18,8 @@ KERNEL(relu_backward, ElementsArgs, 256) { EACH(args.n) args.to[i] = args.x[i] >
 
 KERNEL(add, ElementsArgs, 256) { EACH(args.n) args.to[i] = args.x[i] + args.y[i]; }
 
-// to = keep x + factor y
-KERNEL(average, ElementsArgs, 256) { EACH(args.n) args.to[i] = args.keep * args.x[i] + args.factor * args.y[i]; }
+// to = decay x + factor y
+KERNEL(average, ElementsArgs, 256) { EACH(args.n) args.to[i] = args.decay * args.x[i] + args.factor * args.y[i]; }
 
 // to = factor * the bytes at x
 KERNEL(convert_bytes, ElementsArgs, 256) {

@@ -118,10 +118,10 @@ struct RMSProp {
   const OptimizerArgs &args;
   float rate;
   __device__ __forceinline__ void operator()(float &theta, float &avg, float &sq, float g) const {
-    sq = args.keep2 * sq + args.rest2 * g * g;
+    sq = args.decay2 * sq + args.weight2 * g * g;
     float v = sq;
     if (args.centered) {
-      avg = args.keep2 * avg + args.rest2 * g;
+      avg = args.decay2 * avg + args.weight2 * g;
       v -= avg * avg;
       if (v < 0) v = 0;  // a variance can be negative by rounding only
     }
@@ -142,8 +142,8 @@ struct Adam {
   const OptimizerArgs &args;
   float size, root;
   __device__ __forceinline__ void operator()(float &theta, float &m, float &v, float g) const {
-    m = args.keep1 * m + args.rest1 * g;
-    v = args.keep2 * v + args.rest2 * g * g;
+    m = args.decay1 * m + args.weight1 * g;
+    v = args.decay2 * v + args.weight2 * g * g;
     theta -= size * m / (sqrtf(v) / root + args.eps);
   }
 };
@@ -155,8 +155,8 @@ struct RAdam {
   float size;
   bool rectified;
   __device__ __forceinline__ void operator()(float &theta, float &m, float &v, float g) const {
-    m = args.keep1 * m + args.rest1 * g;
-    v = args.keep2 * v + args.rest2 * g * g;
+    m = args.decay1 * m + args.weight1 * g;
+    v = args.decay2 * v + args.weight2 * g * g;
     float step = size * m;
     if (rectified) step /= sqrtf(v) + args.eps;
     theta -= step;

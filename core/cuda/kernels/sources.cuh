@@ -150,10 +150,10 @@ struct PatchesByPosition : Patches<Element> {
 };
 
 /*
- * The gradient of a convolution's input. An input in row y = phase_y + stride * cell_y is
- * multiplied with the taps in rows phase_y + stride * j, for the outputs in rows cell_y - j that
- * exist; columns likewise. So the gradients of one phase are a product over k = (output channel,
- * j_y, j_x). PhaseWeights has the weights of one phase; its rows are input channels.
+ * The gradient of a convolution's input. Consider an input in row y = phase_y + stride * cell_y. The
+ * outputs in rows cell_y - j that exist multiply it by the taps in rows phase_y + stride * j. Columns
+ * are treated likewise. So the gradients of one phase are a product over k = (output channel, j_y,
+ * j_x). PhaseWeights has the weights of one phase; its rows are input channels.
  */
 struct PhaseWeights {
   static const bool ALONG_DEPTH = true;

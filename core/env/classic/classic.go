@@ -75,8 +75,9 @@ const (
 	saveSize    = 1 + 1 + 4 + rng.StateSize + 4*8
 )
 
-// Save returns the state of the episode and of the stream: a version byte, a byte that says whether
-// an episode is in progress, the number of steps, the stream and the four numbers, little-endian.
+// Save returns the state of the episode and of the stream, little-endian: a version byte, a byte
+// that says whether an episode is in progress, the number of steps, the stream, and the four
+// numbers.
 func (t *task) Save() ([]byte, error) {
 	stream, err := t.stream.MarshalBinary()
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package cpu is the device that computes networks with core/kernel.
 //
-// A graph (nn/graph) is run op by op on the caller's goroutine by a machine, which allocates
-// nothing and turns the panic of an op into an error. Parameters, minibatches and observations are
-// never copied: a run points the leaves of the graph at the caller's slices, and lets go of them
-// when it ends.
+// A machine runs the ops of a graph (nn/graph) on the caller's goroutine. It does not allocate, and
+// it turns the panic of an op into an error. Parameters, minibatches and observations are not
+// copied: a run points the leaves of the graph at the caller's slices, and clears the leaves when
+// it ends.
 package cpu
 
 import (
@@ -21,14 +21,13 @@ type device struct {
 	team *kernel.Team // nil: the calling goroutine alone
 }
 
-// New returns a device of n threads, 1 to threads.Max: the calling goroutine and helpers, which
+// New returns a device of n threads, 1 to threads.Max: the calling goroutine and n-1 helpers, which
 // share the work of each call. With a budget, the caller holds one of its cores, and a helper
 // computes only while a further core is free.
 //
-// A device of several threads does one call at a time: everything that it made belongs to one
-// goroutine at a time. A device of one thread has no helpers, and each Network, Learner and
-// Optimizer that it made may be used by a goroutine of its own. The number of threads changes no
-// bit of a result.
+// A device of several threads does one call at a time, so one goroutine at a time may use the
+// objects that it made. A device of one thread has no helpers, and each of its objects may belong
+// to another goroutine. The number of threads does not change a bit of a result.
 func New(n int, budget *threads.Budget) (nn.Device, error) {
 	if n == 1 {
 		return &device{}, nil
@@ -84,8 +83,8 @@ func (d *device) Bytes(s nn.Spec, n nn.Needs) (int64, error) {
 	return 4 * floats, nil
 }
 
-// bufferFloats returns the floats of a graph: outputs, gradients between layers, packed weights and
-// scratch.
+// bufferFloats returns the size of a graph's buffers in floats: outputs, gradients between layers,
+// packed weights and scratch.
 func bufferFloats(s *nn.Spec, layers []layer, rows int, backward bool, team *kernel.Team) (floats int64) {
 	scratch, converts := 0, false
 	users := make([]int, len(layers)) // of a layer's output

@@ -7,7 +7,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// layer is an nn.Layer as the kernels have it.
+// layer is an nn.Layer with the kernels' description of it.
 type layer struct {
 	*nn.Layer
 	conv  *kernel.Conv  // nil: another kind
@@ -22,7 +22,7 @@ func layersOf(s *nn.Spec, list []nn.Layer) ([]layer, error) {
 		precision = kernel.BF16
 	}
 	if portable && !kernel.HasPortable() {
-		return nil, errors.New("isa: portable, which this build has not: it was made without a C compiler")
+		return nil, errors.New("isa: portable, must be auto: this build has no portable kernels, as it was made without a C compiler")
 	}
 	layers := make([]layer, len(list))
 	for i := range list {
@@ -32,8 +32,8 @@ func layersOf(s *nn.Spec, list []nn.Layer) ([]layer, error) {
 		switch c, n := l.Conv, l.Norm; {
 		case c != nil:
 			layers[i].conv = &kernel.Conv{InC: c.InC, InH: c.InH, InW: c.InW, OutC: c.OutC, Kernel: c.Kernel, Stride: c.Stride,
-				// Observations are planar, and so is the input of the dense layer after the last
-				// convolution: its weights are in that order.
+				// Observations are planar. So is the input of the dense layer after the last
+				// convolution, because its weights are in that order.
 				PlanarIn: l.From < 0, PlanarOut: true, Precision: precision, Portable: portable, Linear: !relu}
 			if from := below(list, i); from >= 0 {
 				layers[from].conv.PlanarOut = false
@@ -63,7 +63,7 @@ func below(list []nn.Layer, i int) int {
 	return from
 }
 
-// planar reports whether the positions of a unit lie side by side in the layer's output.
+// planar reports whether the layer's output has the layout [unit, position].
 func (l *layer) planar() bool {
 	return l.conv != nil && l.conv.PlanarOut || l.norm != nil && l.norm.Planar
 }
@@ -79,8 +79,8 @@ func (l *layer) workspace(rows int, team *kernel.Team) int {
 	return l.dense.Workspace(rows, team)
 }
 
-// packs reports whether the kernels have a packed form of a dense layer's weights: those of bf16
-// are half the size, and rounded once for many passes.
+// packs reports whether a dense layer has packed weights. Packed bf16 weights have half the size
+// and are rounded once for many passes.
 func (l *layer) packs() bool { return l.dense != nil && l.dense.Precision == kernel.BF16 }
 
 // checkLayers returns the layers of a spec in the kernels' form.
@@ -92,13 +92,13 @@ func checkLayers(s *nn.Spec) ([]layer, error) {
 	return layersOf(s, list)
 }
 
-// ForwardFlop returns the floating-point operations of a forward pass: as the textbook counts them,
-// and those of the products that the kernels do (fewer in convolutions). Normalisations are not
-// counted. s is a network that Layout accepts.
+// ForwardFlop returns the floating-point operations of a forward pass: by the textbook, and as the
+// kernels do them, which is fewer in convolutions. Normalisations are not counted. Layout must
+// accept s.
 func ForwardFlop(s nn.Spec, rows int) (textbook, done float64) { return flop(&s, rows, 1, 1) }
 
-// GradientFlop returns those of a gradient: a forward pass, and two products backward for every
-// layer but those that read the observation, which needs no gradient.
+// GradientFlop returns the floating-point operations of a gradient: a forward pass, and backward
+// two products for every layer, or one for a layer that reads the observation.
 func GradientFlop(s nn.Spec, rows int) (textbook, done float64) { return flop(&s, rows, 2, 3) }
 
 func flop(s *nn.Spec, rows, passesFirst, passes int) (textbook, done float64) {

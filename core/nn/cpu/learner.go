@@ -11,9 +11,9 @@ import (
 type learner struct {
 	graph   *graph.Learner
 	machine *machine
-	forward *machine    // the part of it that computes the heads
+	forward *machine    // computes the heads alone
 	outputs [][]float32 // of the heads
-	kept    kept
+	obsRows rowSet
 }
 
 func (d *device) Learner(s nn.Spec, rows int, loss nn.Loss) (nn.Learner, error) {
@@ -37,7 +37,7 @@ func (l *learner) Layout() *nn.Layout { return l.graph.Layout }
 
 func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Report) error {
 	g, m := l.graph, l.machine
-	if err := g.CheckBatch(p, &b, l.kept.rows); err != nil {
+	if err := g.CheckBatch(p, &b, l.obsRows.rows); err != nil {
 		return err
 	}
 	if len(grad) != g.Layout.Size {
@@ -61,7 +61,7 @@ func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Repor
 }
 
 func (l *learner) Outputs(p *nn.Params, b nn.Batch) (nn.Outputs, error) {
-	if err := l.graph.CheckInputs(p, &b, l.kept.rows); err != nil {
+	if err := l.graph.CheckInputs(p, &b, l.obsRows.rows); err != nil {
 		return nn.Outputs{}, err
 	}
 	l.forward.bind(&l.graph.Graph, p, l.observations(&b))
@@ -72,7 +72,7 @@ func (l *learner) Outputs(p *nn.Params, b nn.Batch) (nn.Outputs, error) {
 	return nn.Outputs{Rows: l.graph.Rows, Values: l.outputs}, nil
 }
 
-// release lets go of what a Gradient pointed the graph's leaves at.
+// release clears the leaves that Gradient has set.
 func (l *learner) release() {
 	release(&l.graph.Graph)
 	l.graph.Actions.Raw, l.machine.masks = nil, nil

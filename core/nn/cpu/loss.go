@@ -30,8 +30,8 @@ func (o *tdRun) Do(in ...G.Value) (G.Value, error) {
 	return o.out, nil
 }
 
-// weight returns the factor of each row by the loss's Reduction and Scale. weights are those of the
-// rows; nil: 1 each.
+// weight returns the factor of the sum over rows by the loss's Reduction and Scale. nil weights are
+// all 1.
 func weight(l nn.TD, rows int, weights []float32) float32 {
 	scale := cmp.Or(l.Scale, 1)
 	if l.Reduction != "mean" {
@@ -50,10 +50,10 @@ func weight(l nn.TD, rows int, weights []float32) float32 {
 	return float32(scale) / float32(total)
 }
 
-// tdTargets overwrites targets with the column of nn.TD: rewards[i] + discounts[i] * the largest of
-// row i of next, the outputs of the target network's head "q" at the next observations, in float32,
-// rounded twice. A discount is gamma, or 0 where the transition terminated; the values must be
-// finite even then: 0 times NaN is NaN. All slices have as many rows as rewards.
+// tdTargets computes the column of nn.TD in float32: rewards[i] + discounts[i] * the largest value
+// in row i of next. Product and sum are rounded separately. next are the outputs of the target
+// network at the next observations. They must be finite also where the discount is 0, because 0
+// times NaN is NaN. All slices have as many rows as rewards.
 func tdTargets(targets, next, rewards, discounts []float32) error {
 	n := len(rewards)
 	if n == 0 || len(targets) != n || len(discounts) != n || len(next) == 0 || len(next)%n != 0 {
@@ -63,7 +63,8 @@ func tdTargets(targets, next, rewards, discounts []float32) error {
 	return nil
 }
 
-// tdTargetsAt is tdTargets with the value of row i's action actions[i] in the place of the largest.
+// tdTargetsAt is tdTargets with the value of action actions[i] instead of the largest value of row
+// i.
 func tdTargetsAt(targets, next []float32, actions []int32, rewards, discounts []float32) error {
 	n := len(rewards)
 	if n == 0 || len(targets) != n || len(discounts) != n || len(actions) != n || len(next) == 0 || len(next)%n != 0 {
@@ -117,7 +118,7 @@ func (o *actorCriticRun) Do(in ...G.Value) (G.Value, error) {
 	return o.out, nil
 }
 
-// release lets go of the caller's memory.
+// release clears the references to the caller's memory.
 func (o *actorCriticRun) release() {
 	b := &o.batch
 	b.Actions, b.Masks, b.Advantages, b.Returns, b.Weights = nil, nil, nil, nil, nil
@@ -126,7 +127,8 @@ func (o *actorCriticRun) release() {
 	}
 }
 
-// lossGradientRun returns the gradient that the loss's op has written, times that of the loss.
+// lossGradientRun returns the gradient that the op of the loss has written, times the gradient of
+// the loss.
 type lossGradientRun struct{ *graph.LossGradient }
 
 func newLossGradientRun(op *graph.LossGradient) lossGradientRun {
@@ -135,7 +137,7 @@ func newLossGradientRun(op *graph.LossGradient) lossGradientRun {
 }
 
 func (o lossGradientRun) Do(in ...G.Value) (G.Value, error) {
-	if by := float32(graph.Scalar(in[1])); by != 1 { // it is 1 where the scalar is the loss itself
+	if by := float32(graph.Scalar(in[1])); by != 1 { // 1: the scalar is the loss itself
 		for i, gradient := 0, o.Value.Float32s(); i < len(gradient); i++ {
 			gradient[i] *= by
 		}

@@ -13,11 +13,11 @@ import (
 
 // machine runs the ops of a graph one after the other on the calling goroutine.
 //
-// Gorgonia's own tape machine runs ops on a goroutine of its own, where a panic ends the process,
-// gives its buffers back between runs and spends tens of microseconds and allocations on a handful
-// of ops. Here a run is a loop over the sorted ops: a leaf's value is read from its node in every
-// run, and the output of an op is kept for the ops after it. That is right for an op whose Do is
-// pure or that owns its output; statements (G.Read, G.Set) have no Do and fail.
+// Gorgonia's own tape machine is not used. It runs ops on another goroutine, where a panic ends the
+// process, it frees its buffers between runs, and it spends tens of microseconds and allocations on
+// a few ops. Here a run is a loop over the sorted ops. It reads the values of leaves from their
+// nodes in every run, and stores the output of an op for the ops after it. Each op is pure or owns
+// its output. Statements (G.Read, G.Set) have no Do and fail.
 type machine struct {
 	*state
 	steps  []step
@@ -29,8 +29,8 @@ type machine struct {
 // step is one op.
 type step struct {
 	op     runner
-	in     []int     // places in nodes of its inputs
-	out    int       // place in nodes of its output
+	in     []int     // indices in nodes of the inputs
+	out    int       // index in nodes of the output
 	inputs []G.Value // the arguments of Do
 }
 
@@ -53,17 +53,17 @@ type state struct {
 	masks   []byte               // of the batch
 	parts   []float64            // of the loss, written by a run
 
-	statistics map[*graph.NormOp][]float32 // that a gradient reads
+	statistics map[*graph.NormOp][]float32 // written forward, read backward
 }
 
-// needScratch makes scratch at least n floats long. Pages that no thread writes take no memory.
+// needScratch makes scratch at least n floats long. Pages that are never written take no memory.
 func (s *state) needScratch(n int) {
 	if n > len(s.scratch) {
 		s.scratch = make([]float32, n)
 	}
 }
 
-// newMachine returns the machine of a graph, and allocates what its ops own.
+// newMachine returns the machine of a graph, and allocates the outputs and buffers of its ops.
 func newMachine(g *graph.Graph, team *kernel.Team) (*machine, error) {
 	layers, err := layersOf(&g.Spec, g.Layers)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *state) machine(o *graph.Order) *machine {
 	return m
 }
 
-// runner returns what computes an op. Its memory is allocated.
+// runner returns the runner of an op, with its memory.
 func (s *state) runner(op G.Op) runner {
 	switch o := op.(type) {
 	case *graph.LayerOp:
@@ -112,7 +112,7 @@ func (s *state) runner(op G.Op) runner {
 	return op // Gorgonia's own
 }
 
-// part returns the machine that computes an order's steps, which are some of m's.
+// part returns a machine with the steps of m that are in an order.
 func (m *machine) part(of *graph.Order) *machine {
 	outs := map[int]bool{}
 	for _, s := range of.Steps {
@@ -128,8 +128,8 @@ func (m *machine) part(of *graph.Order) *machine {
 	return &p
 }
 
-// RunAll computes every node. If an op fails or panics, RunAll returns an error, and the next run
-// may follow.
+// RunAll computes every node. If an op fails or panics, RunAll returns an error; a later run is
+// possible.
 func (m *machine) RunAll() (err error) {
 	var running runner
 	defer func() {

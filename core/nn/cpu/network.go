@@ -59,7 +59,7 @@ func (s *state) bind(g *graph.Graph, p *nn.Params, obs []byte) {
 	g.Obs.Raw = obs
 }
 
-// release lets go of what bind pointed at.
+// release clears the leaves that bind has set.
 func release(g *graph.Graph) {
 	for _, t := range g.Params {
 		t.Raw = nil

@@ -81,7 +81,7 @@ func BenchmarkRows(b *testing.B) {
 	}
 	size := s.Obs.Bytes()
 	var report nn.Report
-	nntest.Check(b, st.Keep(all))
+	nntest.Check(b, st.SetObs(all))
 	b.Run("copied by the caller", func(b *testing.B) {
 		for b.Loop() {
 			for i, row := range order {

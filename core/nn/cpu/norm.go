@@ -12,7 +12,7 @@ type normRun struct {
 	*graph.NormOp
 	on         *state
 	l          *layer
-	statistics []float32 // for the gradient; nil where there is none
+	statistics []float32 // for the gradient; nil: the graph has none
 }
 
 func newNormRun(op *graph.NormOp, s *state) *normRun {
@@ -42,7 +42,7 @@ type normGradRun struct {
 	on         *state
 	l          *layer
 	statistics []float32 // those of the normRun
-	dz         []float32 // before a tanh; nil elsewhere
+	dz         []float32 // gradient before a tanh; nil without a tanh
 }
 
 func newNormGradRun(op *graph.NormGradOp, s *state) *normGradRun {

@@ -21,7 +21,7 @@ type packed struct {
 	data    []float32
 	version nn.Version // of the parameters that data was made of
 	isa     string     // path that made data
-	made    bool       // of a dense layer: data is made; else version is that of the run before
+	made    bool       // for a dense layer: data is of version; false: version is that of the run before
 }
 
 func newLayerRun(op *graph.LayerOp, s *state) *layerRun {
@@ -61,8 +61,8 @@ func (o *layerRun) Do(in ...G.Value) (G.Value, error) {
 	return o.Y, nil
 }
 
-// pack packs the weights of a convolution, unless they are those of the run before: acting uses the
-// same weights many times.
+// pack packs the weights of a convolution, unless packed holds them from an earlier run: acting
+// uses the same weights many times.
 func (o *layerRun) pack(w []float32, scale float32) {
 	if isa := kernel.ISA(); o.packed.version != o.on.version || o.packed.isa != isa {
 		kernel.ConvPack(o.on.team, o.packed.data, w, scale, o.l.conv, o.on.scratch)
@@ -70,8 +70,8 @@ func (o *layerRun) pack(w []float32, scale float32) {
 	}
 }
 
-// packDense reports whether packed holds the weights of a dense layer. Packing pays from the second
-// run with the same weights on: the first run reads them as they are.
+// packDense reports whether packed holds the weights of a dense layer. It packs them in the second
+// run with the same weights, because packing costs more than one run saves.
 func (o *layerRun) packDense(w []float32) bool {
 	if o.packed.data == nil {
 		return false
@@ -92,7 +92,7 @@ type weightGradRun struct {
 	*graph.WeightGradOp
 	on     *state
 	l      *layer
-	dz     []float32 // before a tanh; nil elsewhere
+	dz     []float32 // gradient before a tanh; nil without a tanh
 	packed []float32 // a convolution's weights
 }
 

@@ -7,21 +7,21 @@ import (
 	"github.com/paceline-rl/paceline/core/nn/graph"
 )
 
-// kept are the observations that batches name rows of (Learner.Keep).
-type kept struct {
+// rowSet are the observations of the latest SetObs.
+type rowSet struct {
 	obs    []byte // the caller's
 	rows   int
 	picked []byte  // the observations of the latest batch
-	index  []int32 // the rows that picked was copied from; none: the rows may have changed
+	index  []int32 // the rows that picked was copied from; empty: the rows may have changed
 }
 
-// Keep remembers where the rows are: a gradient copies those of its batch together.
-func (l *learner) Keep(obs []byte) error {
-	rows, err := l.graph.CheckKeep(obs)
+// SetObs copies nothing: a gradient gathers the rows of its batch.
+func (l *learner) SetObs(obs []byte) error {
+	rows, err := l.graph.CheckSetObs(obs)
 	if err != nil {
 		return err
 	}
-	k := &l.kept
+	k := &l.obsRows
 	k.obs, k.rows = obs, rows
 	if k.picked == nil {
 		n := l.graph.Rows
@@ -31,21 +31,21 @@ func (l *learner) Keep(obs []byte) error {
 	return nil
 }
 
-// Refresh forgets the copies: the rows are the caller's memory.
+// Refresh invalidates picked: the rows are in the caller's memory.
 func (l *learner) Refresh(first, rows int) error {
-	if err := graph.CheckRefresh(l.kept.rows, first, rows); err != nil {
+	if err := graph.CheckRefresh(l.obsRows.rows, first, rows); err != nil {
 		return err
 	}
-	l.kept.index = l.kept.index[:0]
+	l.obsRows.index = l.obsRows.index[:0]
 	return nil
 }
 
-// observations returns the observations of a batch that was checked.
+// observations returns the observations of a checked batch.
 func (l *learner) observations(b *nn.Batch) []byte {
 	if b.Rows == nil {
 		return b.Obs
 	}
-	k, size := &l.kept, l.graph.Spec.Obs.Bytes()
+	k, size := &l.obsRows, l.graph.Spec.Obs.Bytes()
 	if slices.Equal(k.index, b.Rows) {
 		return k.picked
 	}

@@ -68,7 +68,7 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 type qStepper struct {
 	*stepper
 	target nn.Network
-	online nn.Network // chooses the actions of double Q-learning; nil: the target network does
+	online nn.Network // chooses the actions of double Q-learning; nil: the target network chooses
 	batch  nn.Batch
 	best   []int32 // the chosen actions
 	width  int     // actions

@@ -10,74 +10,73 @@ import (
 
 // backup is an nn.Backup. A copy is downloaded concurrently with the work that follows Make.
 type backup struct {
-	card  *card
+	gpu   *gpu
 	sets  []*nn.Params
-	state *gpuOptimizer
+	state *optimizer
 
-	on      *cuda.Stream
-	there   uint64 // the copy in the GPU's memory, from which the host's is made
+	stream  *cuda.Stream
+	onGPU   uint64 // the copy in GPU memory that is downloaded
 	size    int64
-	kept    [2]keptCopy // by turns
-	current int         // the one that was begun last
+	copies  [2]hostCopy
+	current int // index of the copy that Make began last
 }
 
-// keptCopy is one copy in host memory.
-type keptCopy struct {
+// hostCopy is one copy in host memory.
+type hostCopy struct {
 	data     []byte
 	step     int64 // of the optimiser
 	updates  []uint64
 	finished *cuda.Event
 	begun    bool
-	whole    bool // it is known to be there
+	complete bool // finished was seen done
 }
 
-func (d *gpu) Backup(sets []*nn.Params, o nn.Optimizer) (nn.Backup, error) {
-	b := &backup{card: d.card, sets: sets, state: o.(*gpuOptimizer)}
+func (d *device) Backup(sets []*nn.Params, o nn.Optimizer) (nn.Backup, error) {
+	b := &backup{gpu: d.gpu, sets: sets, state: o.(*optimizer)}
 	for _, p := range sets {
 		b.size += int64(4 * len(p.Raw()))
 	}
 	b.size += int64(4 * b.state.size * len(b.state.state))
 	var err error
-	if b.there, err = d.card.memory(b.size); err != nil {
+	if b.onGPU, err = d.gpu.memory(b.size); err != nil {
 		return nil, fmt.Errorf("copies for the case that the GPU is lost: %w", err)
 	}
-	for k := range b.kept {
-		kept := &b.kept[k]
-		kept.updates = make([]uint64, len(sets))
-		if kept.data, err = d.card.pinned(b.size); err != nil {
+	for k := range b.copies {
+		c := &b.copies[k]
+		c.updates = make([]uint64, len(sets))
+		if c.data, err = d.gpu.pinned(b.size); err != nil {
 			return nil, err
 		}
-		if kept.finished, err = d.card.event(true); err != nil {
+		if c.finished, err = d.gpu.event(true); err != nil {
 			return nil, err
 		}
 	}
-	b.on, err = d.card.stream(cuda.Low)
+	b.stream, err = d.gpu.stream(cuda.Low)
 	return b, err
 }
 
-// Make begins a copy of the sets and the optimiser as they are, which may change once it
-// returns.
 func (b *backup) Make() error {
-	// The copy before must be out of the GPU's memory. It is kept until this one is whole.
-	before := &b.kept[b.current]
+	// onGPU is overwritten only after the previous copy is downloaded. The previous host copy
+	// stays valid until this one is complete.
+	before := &b.copies[b.current]
 	if before.begun {
 		if err := before.finished.Wait(); err != nil {
 			return err
 		}
-		before.whole = true
+		before.complete = true
 		b.current = 1 - b.current
 	}
-	kept := &b.kept[b.current]
-	kept.begun, kept.whole, kept.step = false, false, b.state.step
-	at := b.there
+	c := &b.copies[b.current]
+	c.begun, c.complete, c.step = false, false, b.state.step
+	at := b.onGPU
 	add := func(from uint64, floats int) error {
-		err := b.on.Copy(at, from, int64(4*floats))
+		err := b.stream.Copy(at, from, int64(4*floats))
 		at += uint64(4 * floats)
 		return err
 	}
 	for i, p := range b.sets {
-		kept.updates[i] = p.Updates
-		from, err := b.card.address(p)
+		c.updates[i] = p.Updates
+		from, err := b.gpu.address(p)
 		if err == nil {
 			err = add(from, len(p.Raw()))
 		}
@@ -85,55 +84,52 @@ func (b *backup) Make() error {
 			return err
 		}
 	}
-	if err := b.state.bring(); err != nil {
+	if err := b.state.uploadState(); err != nil {
 		return err
 	}
-	for _, from := range b.state.there {
+	for _, from := range b.state.onGPU {
 		if err := add(from, b.state.size); err != nil {
 			return err
 		}
 	}
-	if err := b.on.Synchronize(); err != nil {
+	if err := b.stream.Synchronize(); err != nil {
 		return err
 	}
-	if err := b.on.Download(kept.data, b.there); err != nil {
+	if err := b.stream.Download(c.data, b.onGPU); err != nil {
 		return err
 	}
-	kept.begun = true
-	return b.on.Record(kept.finished)
+	c.begun = true
+	return b.stream.Record(c.finished)
 }
 
-// Poll notices that the copy which Make began last is whole: from a GPU that is lost nobody learns
-// that any more. It does nothing where that is known.
+// Poll runs before a loss, because a lost GPU no longer tells whether the copy is complete.
 func (b *backup) Poll() {
-	if kept := &b.kept[b.current]; kept.begun && !kept.whole {
-		kept.whole, _ = kept.finished.Done()
+	if c := &b.copies[b.current]; c.begun && !c.complete {
+		c.complete, _ = c.finished.Done()
 	}
 }
 
-// Restore gives sets and optimiser the newest copy that is whole, in host memory, and reports
-// whether there is one, and whether it is the one that Make began last. It is for when the GPU is lost.
 func (b *backup) Restore() (ok, last bool) {
-	kept := &b.kept[b.current]
-	if last = kept.whole; !last {
-		kept = &b.kept[1-b.current]
+	c := &b.copies[b.current]
+	if last = c.complete; !last {
+		c = &b.copies[1-b.current]
 	}
-	if !kept.whole {
+	if !c.complete {
 		return false, false
 	}
-	data := kept.data
+	data := c.data
 	take := func(to []float32) {
 		data = data[copy(graph.BytesOf(to), data):]
 	}
 	for i, p := range b.sets {
 		take(p.Raw())
 		p.SetDeviceCopy(nil)
-		p.Updates = kept.updates[i]
+		p.Updates = c.updates[i]
 		p.Wrote()
 	}
 	for _, t := range b.state.state {
 		take(t.Data)
 	}
-	b.state.ahead, b.state.behind, b.state.step = false, true, kept.step
+	b.state.hostStale, b.state.gpuStale, b.state.step = false, true, c.step
 	return true, last
 }

@@ -10,82 +10,82 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// gpu is the Device that computes with core/cuda. The parameters that it is given live in host
-// memory and get a copy in the GPU's; Params says when the one follows the other. Everything
-// that it makes has streams of its own, so that each thing is a matter of its own, and every
-// call but those of a window has been computed when it returns.
-type gpu struct {
-	card   *card
+// device is an nn.Device that computes with core/cuda. Each object that it makes has its own
+// streams. Every call is synchronous except those of nn.StackStepper.
+type device struct {
+	gpu    *gpu
 	closed bool
 }
 
 // Open returns the device of the GPU with an index, as CUDA counts them.
 func Open(index int) (nn.Device, error) {
-	c, err := openCard(index)
+	c, err := openGPU(index)
 	if err != nil {
 		return nil, err
 	}
-	return &gpu{card: c.use()}, nil
+	return &device{gpu: c.use()}, nil
 }
 
-func (d *gpu) Name() string { return d.card.name() }
+func (d *device) Name() string { return d.gpu.name() }
 
-func (d *gpu) Another(int, *threads.Budget) (nn.Device, error) { return &gpu{card: d.card.use()}, nil }
+func (d *device) Another(int, *threads.Budget) (nn.Device, error) {
+	return &device{gpu: d.gpu.use()}, nil
+}
 
-// Busy is nothing: no core works for a GPU.
-func (d *gpu) Busy() time.Duration { return 0 }
+// Busy is 0, because a GPU has no helpers on cores.
+func (d *device) Busy() time.Duration { return 0 }
 
-func (d *gpu) Lost() error {
-	if !d.card.Lost() {
+func (d *device) Lost() error {
+	if !d.gpu.Lost() {
 		return nil
 	}
-	_, _, err := d.card.Free() // asks nobody any more
+	_, _, err := d.gpu.MemInfo() // returns the error of the loss, without a call of the driver
 	return err
 }
 
-func (d *gpu) Close() {
+func (d *device) Close() {
 	if !d.closed {
 		d.closed = true
-		d.card.release()
+		d.gpu.release()
 	}
 }
 
-func (d *gpu) Average(to, from *nn.Params, weight float64) {
+func (d *device) Average(to, from *nn.Params, weight float64) {
 	if len(to.Raw()) != len(from.Raw()) {
 		panic("nn: Average between different layouts")
 	}
 	if err := d.average(to, from, weight); err != nil {
-		return // the GPU is lost, as the next call that can say so will
+		return // the GPU is lost; the next call that can fail returns the error
 	}
-	to.DeviceCopy().(*gpuCopy).wrote(to)
+	to.DeviceCopy().(*paramsCopy).wrote(to)
 	to.Updates = from.Updates
 }
 
-func (d *gpu) average(to, from *nn.Params, weight float64) error {
-	x, err := d.card.address(to)
+func (d *device) average(to, from *nn.Params, weight float64) error {
+	x, err := d.gpu.address(to)
 	if err != nil {
 		return err
 	}
-	y, err := d.card.address(from)
+	y, err := d.gpu.address(from)
 	if err != nil {
 		return err
 	}
-	f, err := d.card.Function("average")
+	f, err := d.gpu.Function("average")
 	if err != nil {
 		return err
 	}
 	n := len(to.Raw())
 	g := cuda.Elements(n)
-	args := cuda.ElementsArgs{N: int64(n), X: x, Y: y, To: x, Keep: float32(1 - weight), Factor: float32(weight)}
-	if err := d.card.copying.Launch(f, cuda.Launch{Grid: g.Grid, Block: g.Block, Args: unsafe.Pointer(&args), Bytes: unsafe.Sizeof(args)}); err != nil {
+	args := cuda.ElementsArgs{N: int64(n), X: x, Y: y, To: x, Decay: float32(1 - weight), Factor: float32(weight)}
+	if err := d.gpu.copying.Launch(f, cuda.Launch{Grid: g.Grid, Block: g.Block, Args: unsafe.Pointer(&args), Bytes: unsafe.Sizeof(args)}); err != nil {
 		return err
 	}
-	return d.card.copying.Synchronize()
+	return d.gpu.copying.Synchronize()
 }
 
-// Bytes is what the host's memory holds: parameter sets, an optimiser's arrays, and what is
-// copied from and to the GPU.
-func (d *gpu) Bytes(s nn.Spec, n nn.Needs) (int64, error) {
+// Bytes counts host memory: parameter sets, the optimiser's arrays, and buffers for uploads and
+// downloads.
+func (d *device) Bytes(s nn.Spec, n nn.Needs) (int64, error) {
 	layout, err := s.Layout()
 	if err != nil {
 		return 0, err
@@ -110,15 +110,15 @@ func (d *gpu) Bytes(s nn.Spec, n nn.Needs) (int64, error) {
 	return bytes, nil
 }
 
-// block is memory of the host beside memory of the GPU of the same size: what is in the one
-// comes into the other by a single copy. Its pieces begin at multiples of 16 bytes.
+// block is host memory and GPU memory of the same size, so that one copy transfers all of its
+// pieces. Each piece is aligned to 16 bytes.
 type block struct {
 	size int
 	host []byte
 	at   uint64
 }
 
-// piece is a place in a block.
+// piece is a range of a block.
 type piece struct {
 	block *block
 	from  int
@@ -131,8 +131,8 @@ func (b *block) add(bytes int) piece {
 	return p
 }
 
-// allocate ends the adding of pieces.
-func (b *block) allocate(c *card) (err error) {
+// allocate allocates the block. All pieces have been added before.
+func (b *block) allocate(c *gpu) (err error) {
 	if b.host, err = c.pinned(int64(max(b.size, 16))); err != nil {
 		return err
 	}
@@ -145,10 +145,10 @@ func (b *block) download(s *cuda.Stream) error { return s.Download(b.host, b.at)
 
 func (p piece) host() []byte { return p.block.host[p.from : p.from+p.bytes : p.from+p.bytes] }
 
-// at is the piece's address in the GPU's memory.
+// at is the address of the piece in GPU memory.
 func (p piece) at() uint64 { return p.block.at + uint64(p.from) }
 
-// view returns the host's side of a piece as numbers.
+// view returns the host memory of a piece as numbers.
 func view[T any](p piece) []T {
 	var one T
 	h := p.host()
@@ -158,17 +158,18 @@ func view[T any](p piece) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&h[0])), len(h)/int(unsafe.Sizeof(one)))
 }
 
-// programs are graphs of CUDA by what they depend on: addresses of parameters and the like.
+// programs are CUDA graphs, by what they depend on: addresses of parameters, rows, masks.
 type programs[K comparable] struct {
-	card   *card
+	gpu    *gpu
 	stream *cuda.Stream
 	made   map[K]*cuda.Graph
 }
 
-// mostPrograms is how many are kept; there are more only where rows or sets change all the time.
+// mostPrograms bounds the cached graphs. A caller needs more only if rows or sets change all the
+// time.
 const mostPrograms = 128
 
-func newPrograms[K comparable](c *card, s *cuda.Stream) programs[K] {
+func newPrograms[K comparable](c *gpu, s *cuda.Stream) programs[K] {
 	p := programs[K]{c, s, map[K]*cuda.Graph{}}
 	c.own(func() {
 		for _, g := range p.made {
@@ -178,10 +179,11 @@ func newPrograms[K comparable](c *card, s *cuda.Stream) programs[K] {
 	return p
 }
 
-// run enqueues what key stands for so many times, in one call. Where that is not known yet, record allocates
-// and lists what it needs, and a graph is made of what enqueue enqueues. An eager card has no graphs.
+// run enqueues the graph of key a number of times. If the graph is not cached, record lists the
+// kernels and allocates their memory, and run captures the calls of enqueue into a graph. An eager
+// GPU has no graphs: each run calls record and enqueue.
 func (p *programs[K]) run(key K, times int, record, enqueue func() error) error {
-	if p.card.Eager() {
+	if p.gpu.Eager() {
 		err := record()
 		for ; times > 0 && err == nil; times-- {
 			err = enqueue()

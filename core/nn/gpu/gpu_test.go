@@ -20,10 +20,10 @@ import (
 func init() { cudatest.Start() }
 
 // needGPU skips the test if there is no device.
-func needGPU(t *testing.T) *gpu {
+func needGPU(t *testing.T) *device {
 	t.Helper()
 	cudatest.Need(t)
-	return mustOpen(t).(*gpu)
+	return mustOpen(t).(*device)
 }
 
 func mustOpen(t *testing.T) nn.Device {
@@ -37,8 +37,8 @@ func subject() nntest.Subject {
 	return nntest.Subject{
 		Open: func(int) (nn.Device, error) { return Open(0) },
 		Spoil: func(t *testing.T, of nn.Stepper) {
-			s := of.(*gpuStepper)
-			nntest.Check(t, s.lanes.main.Upload(s.gpuLearner.grad, graph.BytesOf([]float32{float32(math.NaN())})))
+			s := of.(*stepper)
+			nntest.Check(t, s.lanes.main.Upload(s.learner.grad, graph.BytesOf([]float32{float32(math.NaN())})))
 		},
 	}
 }

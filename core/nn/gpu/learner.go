@@ -9,37 +9,37 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// gpuLearner is a Learner on a GPU, and the first half of the steppers there. Its minibatches
-// lie in one block, so that they get there by one copy.
-type gpuLearner struct {
-	card    *card
-	graph   *graph.Learner
-	on      *recorder
-	lanes   lanes
-	known   programs[learningKey]
-	grad    uint64      // of the parameters, flat
-	outputs [][]float32 // of the heads
+// learner is an nn.Learner on a GPU, and computes the gradients of the steppers. One copy uploads a
+// minibatch, because all of its numbers are in one block.
+type learner struct {
+	gpu      *gpu
+	graph    *graph.Learner
+	recorder *recorder
+	lanes    lanes
+	programs programs[learningKey]
+	grad     uint64      // of the parameters, flat
+	outputs  [][]float32 // of the heads
 
 	batch   *block
 	obs     piece
-	index   piece // of the rows that a batch names
-	kept    keptRows
+	index   piece // Batch.Rows, counted from the row of zeros
+	obsRows rowSet
 	actions piece
 	columns []piece
-	masks   piece // nothing: the loss has none
+	masks   piece // empty: the loss has no masks
 	losses  *block
 	loss    piece                       // doubles: the loss and its parts
-	heads   *block                      // what the heads compute
-	seen    map[*tensor.Dense][]float32 // what Look downloads: the outputs of hidden layers
+	heads   *block                      // outputs of the heads
+	hidden  map[*tensor.Dense][]float32 // outputs of hidden layers, downloaded by Look
 }
 
-// learningKey is what the launches of an update depend on.
+// learningKey holds everything that the launches of an update depend on.
 type learningKey struct {
-	what   updatePart
-	params uint64
-	target uint64 // of Q-learning
-	masked bool
-	kept   uint64 // the rows that a batch names; 0: it has observations of its own
+	what    updatePart
+	params  uint64
+	target  uint64 // of Q-learning
+	masked  bool
+	obsRows uint64 // address of the rows that Batch.Rows refers to; 0: the batch has Obs
 }
 
 type updatePart int
@@ -50,28 +50,28 @@ const (
 	evaluating // a forward pass alone
 )
 
-func (d *gpu) Learner(s nn.Spec, rows int, loss nn.Loss) (nn.Learner, error) {
+func (d *device) Learner(s nn.Spec, rows int, loss nn.Loss) (nn.Learner, error) {
 	return d.learner(s, rows, loss)
 }
 
-func (d *gpu) learner(s nn.Spec, rows int, loss nn.Loss) (*gpuLearner, error) {
-	l := d.card.learner()
+func (d *device) learner(s nn.Spec, rows int, loss nn.Loss) (*learner, error) {
+	l := d.gpu.learner()
 	if err := l.make(s, rows, loss); err != nil {
 		return nil, err
 	}
 	return l, l.allocate()
 }
 
-func (c *card) learner() *gpuLearner {
-	return &gpuLearner{card: c, batch: &block{}, losses: &block{}, heads: &block{}, seen: map[*tensor.Dense][]float32{}}
+func (c *gpu) learner() *learner {
+	return &learner{gpu: c, batch: &block{}, losses: &block{}, heads: &block{}, hidden: map[*tensor.Dense][]float32{}}
 }
 
-// make makes the graph, what records it, and the pieces of a minibatch.
-func (l *gpuLearner) make(s nn.Spec, rows int, loss nn.Loss) (err error) {
+// make makes the graph, the recorder and the pieces of a minibatch.
+func (l *learner) make(s nn.Spec, rows int, loss nn.Loss) (err error) {
 	if l.graph, err = graph.NewLearner(s, rows, loss); err != nil {
 		return err
 	}
-	if l.on, err = newRecorder(l.card, &s); err != nil {
+	if l.recorder, err = newRecorder(l.gpu, &s); err != nil {
 		return err
 	}
 	l.obs = l.batch.add(rows * s.Obs.Bytes())
@@ -87,64 +87,64 @@ func (l *gpuLearner) make(s nn.Spec, rows int, loss nn.Loss) (err error) {
 	return nil
 }
 
-// placeHeads makes the heads' outputs come back in one copy.
-func (l *gpuLearner) placeHeads() error {
+// allocateHeads puts the outputs of all heads into one block, so that one copy downloads them.
+func (l *learner) allocateHeads() error {
 	var pieces []piece
 	for _, h := range l.graph.Spec.Heads {
 		pieces = append(pieces, l.heads.add(4*l.graph.Rows*h.Out))
 	}
-	if err := l.heads.allocate(l.card); err != nil {
+	if err := l.heads.allocate(l.gpu); err != nil {
 		return err
 	}
 	for i, y := range l.graph.Heads {
-		l.on.at[y] = pieces[i].at()
+		l.recorder.at[y] = pieces[i].at()
 		l.outputs = append(l.outputs, view[float32](pieces[i]))
 	}
 	return nil
 }
 
-// allocate allocates what make has laid out, and lets the recorder know where it is.
-func (l *gpuLearner) allocate() (err error) {
-	if err := l.batch.allocate(l.card); err != nil {
+// allocate allocates the blocks and tells the recorder the addresses of their pieces.
+func (l *learner) allocate() (err error) {
+	if err := l.batch.allocate(l.gpu); err != nil {
 		return err
 	}
-	if err := l.losses.allocate(l.card); err != nil {
+	if err := l.losses.allocate(l.gpu); err != nil {
 		return err
 	}
-	if err := l.placeHeads(); err != nil {
+	if err := l.allocateHeads(); err != nil {
 		return err
 	}
-	if l.grad, err = l.card.memory(int64(4 * l.graph.Layout.Size)); err != nil {
+	if l.grad, err = l.gpu.memory(int64(4 * l.graph.Layout.Size)); err != nil {
 		return err
 	}
-	if l.lanes, err = l.card.lanes(); err != nil {
+	if l.lanes, err = l.gpu.lanes(); err != nil {
 		return err
 	}
-	l.known = newPrograms[learningKey](l.card, l.lanes.main)
-	l.on.at[l.graph.Obs], l.on.at[l.graph.Actions] = l.obs.at(), l.actions.at()
+	l.programs = newPrograms[learningKey](l.gpu, l.lanes.main)
+	l.recorder.at[l.graph.Obs], l.recorder.at[l.graph.Actions] = l.obs.at(), l.actions.at()
 	for i, c := range l.columns {
-		l.on.at[l.graph.Columns[i]] = c.at()
+		l.recorder.at[l.graph.Columns[i]] = c.at()
 	}
 	for i, part := range l.graph.Layout.Params {
-		l.on.at[l.graph.Grads[i]] = l.grad + uint64(4*part.Offset)
+		l.recorder.at[l.graph.Grads[i]] = l.grad + uint64(4*part.Offset)
 	}
-	l.on.loss = l.loss.at()
+	l.recorder.loss = l.loss.at()
 	return nil
 }
 
 // record lists the kernels of a gradient.
-func (l *gpuLearner) record(params uint64, masked bool) error {
-	l.on.put(&l.graph.Graph, params)
-	l.on.masks = 0
+func (l *learner) record(params uint64, masked bool) error {
+	l.recorder.put(&l.graph.Graph, params)
+	l.recorder.masks = 0
 	if masked {
-		l.on.masks = l.masks.at()
+		l.recorder.masks = l.masks.at()
 	}
-	return l.on.walk(l.graph.Order, &l.graph.Graph, l.graph.Rows)
+	return l.recorder.walk(l.graph.Order, &l.graph.Graph, l.graph.Rows)
 }
 
-// load checks a minibatch and copies it to where the GPU fetches it.
-func (l *gpuLearner) load(p *nn.Params, b *nn.Batch) error {
-	if err := l.graph.CheckBatch(p, b, l.kept.rows); err != nil {
+// load checks a minibatch and copies it to page-locked memory for the upload.
+func (l *learner) load(p *nn.Params, b *nn.Batch) error {
+	if err := l.graph.CheckBatch(p, b, l.obsRows.rows); err != nil {
 		return err
 	}
 	if err := l.checkValues(b); err != nil {
@@ -161,8 +161,8 @@ func (l *gpuLearner) load(p *nn.Params, b *nn.Batch) error {
 	return nil
 }
 
-// checkValues checks what an op on the CPU checks when it runs: actions, and masks that allow them.
-func (l *gpuLearner) checkValues(b *nn.Batch) error {
+// checkValues checks actions and masks, as the ops on the CPU do when they run.
+func (l *learner) checkValues(b *nn.Batch) error {
 	head := l.graph.Spec.Head("pi")
 	if head < 0 {
 		head = l.graph.Spec.Head("q")
@@ -174,22 +174,22 @@ func (l *gpuLearner) checkValues(b *nn.Batch) error {
 	return graph.CheckMasks(b.Masks, b.Actions, b.Columns[graph.WeightColumn], width)
 }
 
-func (l *gpuLearner) Layout() *nn.Layout { return l.graph.Layout }
+func (l *learner) Layout() *nn.Layout { return l.graph.Layout }
 
-func (l *gpuLearner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Report) error {
+func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Report) error {
 	if len(grad) != l.graph.Layout.Size {
 		return fmt.Errorf("grad: %d floats, must be %d", len(grad), l.graph.Layout.Size)
 	}
 	if err := l.load(p, &b); err != nil {
 		return err
 	}
-	at, err := l.card.address(p)
+	at, err := l.gpu.address(p)
 	if err != nil {
 		return err
 	}
-	key := learningKey{what: learning, params: at, masked: b.Masks != nil, kept: l.keptFor(&b)}
-	err = l.known.run(key, 1, func() error {
-		l.on.list = nil
+	key := learningKey{what: learning, params: at, masked: b.Masks != nil, obsRows: l.rowsOf(&b)}
+	err = l.programs.run(key, 1, func() error {
+		l.recorder.list = nil
 		return l.recordBatch(key)
 	}, func() error { return l.enqueue(key) })
 	if err != nil {
@@ -203,17 +203,17 @@ func (l *gpuLearner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Re
 	return nil
 }
 
-func (l *gpuLearner) Outputs(p *nn.Params, b nn.Batch) (nn.Outputs, error) {
-	if err := l.graph.CheckInputs(p, &b, l.kept.rows); err != nil {
+func (l *learner) Outputs(p *nn.Params, b nn.Batch) (nn.Outputs, error) {
+	if err := l.graph.CheckInputs(p, &b, l.obsRows.rows); err != nil {
 		return nn.Outputs{}, err
 	}
 	l.loadObs(&b)
-	at, err := l.card.address(p)
+	at, err := l.gpu.address(p)
 	if err != nil {
 		return nn.Outputs{}, err
 	}
-	key := learningKey{what: evaluating, params: at, kept: l.keptFor(&b)}
-	if err := l.known.run(key, 1, func() error { return l.recordOutputs(key) }, func() error { return l.enqueueOutputs(key) }); err != nil {
+	key := learningKey{what: evaluating, params: at, obsRows: l.rowsOf(&b)}
+	if err := l.programs.run(key, 1, func() error { return l.recordOutputs(key) }, func() error { return l.enqueueOutputs(key) }); err != nil {
 		return nn.Outputs{}, err
 	}
 	if err := l.lanes.main.Synchronize(); err != nil {
@@ -222,72 +222,71 @@ func (l *gpuLearner) Outputs(p *nn.Params, b nn.Batch) (nn.Outputs, error) {
 	return nn.Outputs{Rows: l.graph.Rows, Values: l.outputs}, nil
 }
 
-// recordOutputs lists the kernels of a forward pass.
-func (l *gpuLearner) recordOutputs(key learningKey) error {
-	l.on.list = nil
+func (l *learner) recordOutputs(key learningKey) error {
+	l.recorder.list = nil
 	if err := l.recordRows(key); err != nil {
 		return err
 	}
-	l.on.put(&l.graph.Graph, key.params)
-	return l.on.walk(l.graph.Forward, &l.graph.Graph, l.graph.Rows)
+	l.recorder.put(&l.graph.Graph, key.params)
+	return l.recorder.walk(l.graph.Forward, &l.graph.Graph, l.graph.Rows)
 }
 
-// enqueueOutputs enqueues a forward pass between the copies that it needs.
-func (l *gpuLearner) enqueueOutputs(key learningKey) error {
+// enqueueOutputs enqueues an upload, a forward pass and a download.
+func (l *learner) enqueueOutputs(key learningKey) error {
 	from := l.obs
-	if key.kept != 0 {
+	if key.obsRows != 0 {
 		from = l.index
 	}
 	if err := l.lanes.main.Upload(from.at(), from.host()); err != nil {
 		return err
 	}
-	if err := l.lanes.play(l.on.list); err != nil {
+	if err := l.lanes.play(l.recorder.list); err != nil {
 		return err
 	}
 	return l.heads.download(l.lanes.main)
 }
 
-// enqueue enqueues a gradient between the copies that it needs.
-func (l *gpuLearner) enqueue(key learningKey) error {
+// enqueue enqueues an upload, a gradient and a download.
+func (l *learner) enqueue(key learningKey) error {
 	if err := l.fetch(key); err != nil {
 		return err
 	}
-	if err := l.lanes.play(l.on.list); err != nil {
+	if err := l.lanes.play(l.recorder.list); err != nil {
 		return err
 	}
 	return l.losses.download(l.lanes.main)
 }
 
-// fetch enqueues the copy of a minibatch, whose observations are its first piece.
-func (l *gpuLearner) fetch(key learningKey) error {
+// fetch enqueues the upload of a minibatch. Observations are the first piece, so that a batch with
+// Rows leaves them out.
+func (l *learner) fetch(key learningKey) error {
 	first := 0
-	if key.kept != 0 {
+	if key.obsRows != 0 {
 		first = l.index.from
 	}
 	return l.lanes.main.Upload(l.batch.at+uint64(first), l.batch.host[first:])
 }
 
-// report fills in what the GPU has left of the loss.
-func (l *gpuLearner) report(r *nn.Report) {
+// report fills in the loss and its parts, as they were downloaded.
+func (l *learner) report(r *nn.Report) {
 	sums := view[float64](l.loss)
 	r.Loss = sums[0]
 	r.Parts = append(r.Parts[:0], sums[1:1+l.graph.Parts]...)
 }
 
-// Look fetches what the latest gradient computed. What a transfer leaves out is not seen as
-// dead: a GPU that is lost says so in the next update.
-func (l *gpuLearner) Look(a *nn.Activity) {
+// Look ignores a failed download: the next update returns the error of a lost GPU.
+func (l *learner) Look(a *nn.Activity) {
 	k, rows := 0, l.graph.Rows
 	for _, h := range l.graph.Hidden {
 		if h.Layer.Activation != nn.ReLU {
 			continue
 		}
-		y := l.seen[h.Y]
+		y := l.hidden[h.Y]
 		if y == nil {
 			y = make([]float32, rows*h.Layer.Out)
-			l.seen[h.Y] = y
+			l.hidden[h.Y] = y
 		}
-		if l.lanes.main.Download(graph.BytesOf(y), l.on.at[h.Y]) == nil {
+		if l.lanes.main.Download(graph.BytesOf(y), l.recorder.at[h.Y]) == nil {
 			graph.Look(a.Layers[k].Alive, h.Layer, y, rows, true)
 		}
 		k++

@@ -6,18 +6,18 @@ import (
 	"github.com/paceline-rl/paceline/core/nn/graph"
 )
 
-// gpuNetwork is a Network on a GPU. A call is one launch: the observations go there, the
-// layers are computed, the heads' outputs come back.
-type gpuNetwork struct {
-	card  *card
-	graph *graph.Graph
-	lanes lanes
-	in    piece
-	heads []piece
-	back  *block
-	on    *recorder
-	known programs[actingKey]
-	out   [][]float32 // of the latest call
+// network is an nn.Network on a GPU. A call is one launch of a graph: it uploads the observations,
+// computes the layers and downloads the outputs of the heads.
+type network struct {
+	gpu      *gpu
+	graph    *graph.Graph
+	lanes    lanes
+	in       piece
+	heads    []piece
+	output   *block
+	recorder *recorder
+	programs programs[actingKey]
+	out      [][]float32 // of the latest call
 }
 
 type actingKey struct {
@@ -25,37 +25,37 @@ type actingKey struct {
 	rows   int
 }
 
-func (d *gpu) Network(s nn.Spec, rows int) (nn.Network, error) {
-	n := &gpuNetwork{card: d.card, out: make([][]float32, len(s.Heads))}
+func (d *device) Network(s nn.Spec, rows int) (nn.Network, error) {
+	n := &network{gpu: d.gpu, out: make([][]float32, len(s.Heads))}
 	var err error
-	if n.graph, n.on, err = d.card.build(s, rows); err != nil {
+	if n.graph, n.recorder, err = d.gpu.build(s, rows); err != nil {
 		return nil, err
 	}
-	var there block
-	n.in = there.add(rows * s.Obs.Bytes())
-	if err := there.allocate(d.card); err != nil {
+	var input block
+	n.in = input.add(rows * s.Obs.Bytes())
+	if err := input.allocate(d.gpu); err != nil {
 		return nil, err
 	}
-	n.back = &block{}
+	n.output = &block{}
 	for _, h := range s.Heads {
-		n.heads = append(n.heads, n.back.add(4*rows*h.Out))
+		n.heads = append(n.heads, n.output.add(4*rows*h.Out))
 	}
-	if err := n.back.allocate(d.card); err != nil {
+	if err := n.output.allocate(d.gpu); err != nil {
 		return nil, err
 	}
-	n.on.at[n.graph.Obs] = n.in.at()
+	n.recorder.at[n.graph.Obs] = n.in.at()
 	for i, y := range n.graph.Heads {
-		n.on.at[y] = n.heads[i].at()
+		n.recorder.at[y] = n.heads[i].at()
 	}
-	if n.lanes.main, err = d.card.stream(cuda.High); err != nil { // nothing runs beside
+	if n.lanes.main, err = d.gpu.stream(cuda.High); err != nil { // a forward pass has no side stream
 		return nil, err
 	}
-	n.known = newPrograms[actingKey](d.card, n.lanes.main)
+	n.programs = newPrograms[actingKey](d.gpu, n.lanes.main)
 	return n, nil
 }
 
-// build makes the graph of a network, and what records it.
-func (c *card) build(s nn.Spec, rows int) (*graph.Graph, *recorder, error) {
+// build makes the graph of a network and its recorder.
+func (c *gpu) build(s nn.Spec, rows int) (*graph.Graph, *recorder, error) {
 	g, err := graph.New(s, rows)
 	if err != nil {
 		return nil, nil, err
@@ -64,23 +64,23 @@ func (c *card) build(s nn.Spec, rows int) (*graph.Graph, *recorder, error) {
 	return g, on, err
 }
 
-// put says where the parameters of the graph lie.
+// put sets the addresses of the graph's parameters.
 func (r *recorder) put(g *graph.Graph, params uint64) {
 	for i, part := range g.Layout.Params {
 		r.at[g.Params[i]] = params + uint64(4*part.Offset)
 	}
 }
 
-func (n *gpuNetwork) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
+func (n *network) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
 	if err := n.graph.CheckForward(p, obs, rows); err != nil {
 		return nn.Outputs{}, err
 	}
-	at, err := n.card.address(p)
+	at, err := n.gpu.address(p)
 	if err != nil {
 		return nn.Outputs{}, err
 	}
 	copy(n.in.host(), obs)
-	err = n.known.run(actingKey{at, rows}, 1, func() error { return n.record(at, rows) }, func() error { return n.enqueue(rows) })
+	err = n.programs.run(actingKey{at, rows}, 1, func() error { return n.record(at, rows) }, func() error { return n.enqueue(rows) })
 	if err != nil {
 		return nn.Outputs{}, err
 	}
@@ -93,19 +93,19 @@ func (n *gpuNetwork) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, er
 	return nn.Outputs{Rows: rows, Values: n.out}, nil
 }
 
-func (n *gpuNetwork) record(params uint64, rows int) error {
-	n.on.list = nil
-	n.on.put(n.graph, params)
-	return n.on.walk(n.graph.Order, n.graph, rows)
+func (n *network) record(params uint64, rows int) error {
+	n.recorder.list = nil
+	n.recorder.put(n.graph, params)
+	return n.recorder.walk(n.graph.Order, n.graph, rows)
 }
 
-func (n *gpuNetwork) enqueue(rows int) error {
+func (n *network) enqueue(rows int) error {
 	s := n.lanes.main
 	if err := s.Upload(n.in.at(), n.in.host()[:rows*n.graph.Spec.Obs.Bytes()]); err != nil {
 		return err
 	}
-	if err := n.lanes.play(n.on.list); err != nil {
+	if err := n.lanes.play(n.recorder.list); err != nil {
 		return err
 	}
-	return n.back.download(s)
+	return n.output.download(s)
 }

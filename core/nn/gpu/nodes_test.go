@@ -48,7 +48,7 @@ func TestNodes(t *testing.T) {
 	for _, precision := range []nn.Precision{nn.FP32, nn.TF32, nn.BF16} {
 		s.Precision = precision
 		cfg := nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 10}
-		q := nntest.Must(d.QStepper(cfg, false))(t).(*gpuQStepper)
+		q := nntest.Must(d.QStepper(cfg, false))(t).(*qStepper)
 		p, target := nntest.Init(t, s, 1), nntest.Init(t, s, 2)
 		x := randomStacks(s, q, rng.New(4, "test", 0), rows, 3, stack, s.Heads[0].Out)
 		nntest.Check(t, q.Resize(x.slots, x.width))
@@ -56,9 +56,9 @@ func TestNodes(t *testing.T) {
 		nntest.Check(t, q.Upload(0, 3))
 		nntest.Check(t, q.Start(p, target, 0, []float64{1e-4}, false))
 		nntest.Must(q.Finish())(t)
-		begin, end, on := nntest.Must(d.card.event(false))(t), nntest.Must(d.card.event(false))(t), q.lanes.main
+		begin, end, on := nntest.Must(d.gpu.event(false))(t), nntest.Must(d.gpu.event(false))(t), q.lanes.main
 		u := update{Precision: precision}
-		for _, k := range slices.Clone(q.on.list) {
+		for _, k := range slices.Clone(q.recorder.list) {
 			if k.kernel == nil {
 				continue
 			}
@@ -75,8 +75,8 @@ func TestNodes(t *testing.T) {
 			nntest.Check(t, on.Record(end))
 			nntest.Check(t, end.Wait())
 			us := float64(nntest.Must(end.Since(begin))(t)) / float64(time.Microsecond) / float64(n)
-			u.Nodes = append(u.Nodes, node{k.kernel.Name, k.Grid, k.beside, us})
-			if u.All += us; !k.beside {
+			u.Nodes = append(u.Nodes, node{k.kernel.Name, k.Grid, k.side, us})
+			if u.All += us; !k.side {
 				u.Chain += us
 			}
 		}

@@ -10,104 +10,104 @@ import (
 	"github.com/paceline-rl/paceline/core/nn/graph"
 )
 
-// gpuOptimizer is an Optimizer on a GPU, and the second half of the steppers there. Its arrays
-// are in both memories; State says when the one follows the other.
-type gpuOptimizer struct {
+// optimizer is an nn.Optimizer on a GPU, and takes the steps of the steppers. Host memory and GPU
+// memory each have the arrays of its state.
+type optimizer struct {
 	cfg   nn.OptimizerConfig // defaults filled in
-	card  *card
+	gpu   *gpu
 	lanes lanes
 	size  int
 	step  int64
 
-	state  []nn.Tensor // the host's
-	there  []uint64
-	behind bool // the GPU's are older
-	ahead  bool // the host's are older
+	state     []nn.Tensor // in host memory
+	onGPU     []uint64    // addresses of the arrays in GPU memory
+	gpuStale  bool        // the arrays in GPU memory are older
+	hostStale bool        // the arrays in host memory are older
 
-	clock *block
-	at    piece // a cuda.Step
-	rate  piece
-	grad  uint64    // of Apply; 0: it was not called yet
-	by    []float32 // grad times its factor
-	sums  uint64    // of squares
-	last  uint64    // which block is the last to have its own
-	known programs[learningKey]
+	clock    *block
+	at       piece // a cuda.Step
+	rate     piece
+	grad     uint64    // of Apply; 0 before its first call
+	by       []float32 // grad times its factor
+	sums     uint64    // sums of squares, one for each block of the kernel
+	arrived  uint64    // counts these blocks, to find the last one
+	programs programs[learningKey]
 }
 
-func (d *gpu) Optimizer(c nn.OptimizerConfig, size int) (nn.Optimizer, error) {
-	on, err := d.card.stream(cuda.Normal)
+func (d *device) Optimizer(c nn.OptimizerConfig, size int) (nn.Optimizer, error) {
+	on, err := d.gpu.stream(cuda.Normal)
 	if err != nil {
 		return nil, err
 	}
 	return d.optimizer(c, size, lanes{main: on})
 }
 
-// optimizer makes an optimiser whose steps are on l.
-func (d *gpu) optimizer(c nn.OptimizerConfig, size int, l lanes) (*gpuOptimizer, error) {
+// optimizer makes an optimiser that enqueues its steps on l.
+func (d *device) optimizer(c nn.OptimizerConfig, size int, l lanes) (*optimizer, error) {
 	state, err := c.NewState(size)
 	if err != nil {
 		return nil, err
 	}
-	o := &gpuOptimizer{cfg: c, card: d.card, lanes: l, size: size, state: state, clock: &block{}, behind: c.FirstAverage != 0}
+	o := &optimizer{cfg: c, gpu: d.gpu, lanes: l, size: size, state: state, clock: &block{}, gpuStale: c.FirstAverage != 0}
 	for range state {
-		at, err := d.card.memory(int64(4 * size))
+		at, err := d.gpu.memory(int64(4 * size))
 		if err != nil {
 			return nil, err
 		}
-		o.there = append(o.there, at)
+		o.onGPU = append(o.onGPU, at)
 	}
 	o.at, o.rate = o.clock.add(stepBytes), o.clock.add(4)
-	if err := o.clock.allocate(d.card); err != nil {
+	if err := o.clock.allocate(d.gpu); err != nil {
 		return nil, err
 	}
-	if o.last, err = d.card.memory(4); err != nil {
+	if o.arrived, err = d.gpu.memory(4); err != nil {
 		return nil, err
 	}
-	if o.sums, err = d.card.memory(int64(8 * cuda.SumSquares(size).Grid[0])); err != nil {
+	if o.sums, err = d.gpu.memory(int64(8 * cuda.SumSquares(size).Grid[0])); err != nil {
 		return nil, err
 	}
-	o.known = newPrograms[learningKey](d.card, o.lanes.main)
+	o.programs = newPrograms[learningKey](d.gpu, o.lanes.main)
 	return o, nil
 }
 
-func (o *gpuOptimizer) Step() int64        { return o.step }
-func (o *gpuOptimizer) SetStep(step int64) { o.step = step }
+func (o *optimizer) Step() int64        { return o.step }
+func (o *optimizer) SetStep(step int64) { o.step = step }
 
-// State brings the arrays to the host's memory. The caller may change them: the next step
-// takes them back. From a GPU that is lost nothing comes, and they are as they were last.
-func (o *gpuOptimizer) State() []nn.Tensor {
-	if o.ahead && o.fetch() == nil {
-		o.ahead = false
+// State downloads the arrays. The caller may change them: the next step uploads them. After the
+// loss of the GPU the arrays are those of the latest download.
+func (o *optimizer) State() []nn.Tensor {
+	if o.hostStale && o.downloadState() == nil {
+		o.hostStale = false
 	}
-	o.behind = true
+	o.gpuStale = true
 	return o.state
 }
 
-func (o *gpuOptimizer) fetch() error {
+func (o *optimizer) downloadState() error {
 	for i, t := range o.state {
-		if err := o.lanes.main.Download(graph.BytesOf(t.Data), o.there[i]); err != nil {
+		if err := o.lanes.main.Download(graph.BytesOf(t.Data), o.onGPU[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// bring brings arrays that the host may have changed to the GPU.
-func (o *gpuOptimizer) bring() error {
-	if o.behind {
+// uploadState uploads the arrays if the host may have changed them.
+func (o *optimizer) uploadState() error {
+	if o.gpuStale {
 		for i, t := range o.state {
-			if err := o.lanes.main.Upload(o.there[i], graph.BytesOf(t.Data)); err != nil {
+			if err := o.lanes.main.Upload(o.onGPU[i], graph.BytesOf(t.Data)); err != nil {
 				return err
 			}
 		}
-		o.behind = false
+		o.gpuStale = false
 	}
 	return nil
 }
 
-// prepare says what the next step is.
-func (o *gpuOptimizer) prepare(lr float64) error {
-	if err := o.bring(); err != nil {
+// prepare sets the number and the learning rate of the next step.
+func (o *optimizer) prepare(lr float64) error {
+	if err := o.uploadState(); err != nil {
 		return err
 	}
 	view[cuda.Step](o.at)[0] = cuda.Step{Step: o.step}
@@ -115,13 +115,13 @@ func (o *gpuOptimizer) prepare(lr float64) error {
 	return nil
 }
 
-// stepped takes over what the GPU says of steps along p: how many there were, and that they
-// were refused.
-func (o *gpuOptimizer) stepped(p *nn.Params, r *nn.Report) error {
+// stepped counts the steps that the GPU took of p, and returns the error of a step that the GPU
+// refused.
+func (o *optimizer) stepped(p *nn.Params, r *nn.Report) error {
 	s := &view[cuda.Step](o.at)[0]
 	if s.Update > 0 {
-		o.step, o.ahead = s.Step, true
-		p.DeviceCopy().(*gpuCopy).wrote(p)
+		o.step, o.hostStale = s.Step, true
+		p.DeviceCopy().(*paramsCopy).wrote(p)
 		p.Updates += uint64(s.Update)
 	}
 	r.Norm = s.Norm
@@ -135,18 +135,18 @@ func (o *gpuOptimizer) stepped(p *nn.Params, r *nn.Report) error {
 	return nil
 }
 
-// stepOf is what a step is recorded for: addresses, and what clips the gradient.
+// stepOf holds the addresses that a step reads and writes, and the largest norm of its gradient.
 type stepOf struct {
 	params, grad uint64
-	loss         uint64 // 0: it is not looked at
-	rates        uint64 // of the updates, in float32
-	record       uint64 // gets loss and norm of each; 0: nothing does
+	loss         uint64 // 0: a loss that is not finite does not refuse the step
+	rates        uint64 // learning rates of the updates, in float32
+	record       uint64 // loss and norm of each update are written here; 0: nowhere
 	maxNorm      float64
 }
 
 // record lists the kernels of a step along a gradient.
-func (o *gpuOptimizer) record(r *recorder, of stepOf) error {
-	r.end()
+func (o *optimizer) record(r *recorder, of stepOf) error {
+	r.join()
 	advance := cuda.AdvanceArgs{Step: o.at.at(), Loss: of.loss, Rates: of.rates, Record: of.record, MaxNorm: of.maxNorm,
 		Beta1: o.cfg.Beta1, Beta2: o.cfg.Beta2}
 	args := cuda.OptimizerArgs{N: int32(o.size), Eps: float32(o.cfg.Eps), Step: advance.Step, Grad: of.grad, Theta: of.params}
@@ -157,24 +157,24 @@ func (o *gpuOptimizer) record(r *recorder, of stepOf) error {
 		if name == "radam" {
 			advance.Rule = cuda.RuleRAdam
 		}
-		args.Keep1, args.Rest1 = float32(o.cfg.Beta1), float32(1-o.cfg.Beta1)
-		args.Keep2, args.Rest2 = float32(o.cfg.Beta2), float32(1-o.cfg.Beta2)
-		args.First, args.Second = o.there[0], o.there[1]
+		args.Decay1, args.Weight1 = float32(o.cfg.Beta1), float32(1-o.cfg.Beta1)
+		args.Decay2, args.Weight2 = float32(o.cfg.Beta2), float32(1-o.cfg.Beta2)
+		args.First, args.Second = o.onGPU[0], o.onGPU[1]
 	case "adagrad":
-		args.Second = o.there[0]
+		args.Second = o.onGPU[0]
 	default:
 		name = "rmsprop"
-		args.Keep2, args.Rest2 = float32(o.cfg.Decay), float32(1-o.cfg.Decay)
+		args.Decay2, args.Weight2 = float32(o.cfg.Decay), float32(1-o.cfg.Decay)
 		args.Centered, args.EpsInside = flag(o.cfg.Centered), flag(o.cfg.EpsInside)
-		if args.Second = o.there[0]; o.cfg.Centered {
-			args.First = o.there[1]
+		if args.Second = o.onGPU[0]; o.cfg.Centered {
+			args.First = o.onGPU[1]
 		}
 	}
 	var err error
 	if of.maxNorm > 0 {
 		squares := cuda.SumSquares(o.size)
 		advance.Parts, advance.PartsCount = o.sums, int32(squares.Grid[0])
-		err = enqueue(r, "sum_squares", squares, cuda.SumSquaresArgs{N: int64(o.size), X: of.grad, Parts: o.sums, Arrived: o.last, Advance: advance})
+		err = enqueue(r, "sum_squares", squares, cuda.SumSquaresArgs{N: int64(o.size), X: of.grad, Parts: o.sums, Arrived: o.arrived, Advance: advance})
 	} else {
 		err = enqueue(r, "advance", cuda.Advance, advance)
 	}
@@ -184,16 +184,16 @@ func (o *gpuOptimizer) record(r *recorder, of stepOf) error {
 	return enqueue(r, name, cuda.Elements(o.size), args)
 }
 
-func (o *gpuOptimizer) Apply(p *nn.Params, grad []float32, factor float32, lr float64) error {
+func (o *optimizer) Apply(p *nn.Params, grad []float32, factor float32, lr float64) error {
 	if len(p.Raw()) != o.size || len(grad) != o.size {
 		return fmt.Errorf("optimizer: %d parameters and %d gradients, must be %d each", len(p.Raw()), len(grad), o.size)
 	}
-	at, err := o.card.address(p)
+	at, err := o.gpu.address(p)
 	if err != nil {
 		return err
 	}
 	if o.grad == 0 {
-		if o.grad, err = o.card.memory(int64(4 * o.size)); err != nil {
+		if o.grad, err = o.gpu.memory(int64(4 * o.size)); err != nil {
 			return err
 		}
 		o.by = make([]float32, o.size)
@@ -207,9 +207,9 @@ func (o *gpuOptimizer) Apply(p *nn.Params, grad []float32, factor float32, lr fl
 	if err := o.lanes.main.Upload(o.grad, graph.BytesOf(o.by)); err != nil {
 		return err
 	}
-	r := &recorder{card: o.card}
+	r := &recorder{gpu: o.gpu}
 	record := func() error { return o.record(r, stepOf{params: at, grad: o.grad, rates: o.rate.at()}) }
-	if err := o.known.run(learningKey{what: stepping, params: at}, 1, record, func() error { return o.enqueue(&o.lanes, r.list) }); err != nil {
+	if err := o.programs.run(learningKey{what: stepping, params: at}, 1, record, func() error { return o.enqueue(&o.lanes, r.list) }); err != nil {
 		return err
 	}
 	if err := o.lanes.main.Synchronize(); err != nil {
@@ -218,8 +218,8 @@ func (o *gpuOptimizer) Apply(p *nn.Params, grad []float32, factor float32, lr fl
 	return o.stepped(p, &nn.Report{})
 }
 
-// enqueue enqueues steps between the copies that they need.
-func (o *gpuOptimizer) enqueue(l *lanes, list []launch) error {
+// enqueue enqueues an upload, the steps of a list and a download.
+func (o *optimizer) enqueue(l *lanes, list []launch) error {
 	if err := o.clock.upload(l.main); err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (o *gpuOptimizer) enqueue(l *lanes, list []launch) error {
 	return o.clock.download(l.main)
 }
 
-func (o *gpuOptimizer) ClipGradNorm(grad []float32, max float64) (norm float64, factor float32) {
+func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64, factor float32) {
 	norm = math.Sqrt(kernel.SumSquares(nil, grad))
 	return norm, nn.ClipFactor(norm, max)
 }

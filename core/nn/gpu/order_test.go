@@ -39,7 +39,7 @@ func TestInputGradientsRunFirst(t *testing.T) {
 		const rows = 3
 		l := nntest.Must(d.Learner(s, rows, nntest.LossOf(s)))(t)
 		p, b := nntest.Init(t, s, 1), nntest.RandomBatch(s, nntest.LossOf(s), rng.New(1, "test", 0), rows)
-		_, err := d.card.address(p) // upload the parameters first
+		_, err := d.gpu.address(p) // upload the parameters first
 		nntest.Check(t, err)
 		calls := lines(t, func() { nntest.Check(t, l.Gradient(p, b, make([]float32, len(p.Host())), &nn.Report{})) })
 		calls = slices.DeleteFunc(calls, func(line string) bool {
@@ -105,7 +105,7 @@ func TestEagerLaunchesGiveTheBitsOfGraphs(t *testing.T) {
 // enqueues more.
 func TestFewUpdatesAreEnqueuedAhead(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallMLP()
-	const rows, n = 2, 5*aheadOnce + 3
+	const rows, n = 2, 5*updatesAtOnce + 3
 	run := func(some bool) (*nn.Params, []int) {
 		st := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, Window: n}, false))(t).(nn.StackStepper)
 		p, target := nntest.Init(t, s, 1), nntest.Init(t, s, 2)
@@ -117,7 +117,7 @@ func TestFewUpdatesAreEnqueuedAhead(t *testing.T) {
 		launches := func(do func()) int { return cudatest.Calls(t, do)["cuGraphLaunch"] }
 		counts := []int{launches(func() { nntest.Check(t, st.Start(p, target, 0, rates, false)) })}
 		if some {
-			for range 3 * aheadOnce { // each query lets the software device do some work
+			for range 3 * updatesAtOnce { // each query lets the software device do some work
 				nntest.Check(t, st.Upload(0, 1))
 			}
 			counts = append(counts, launches(func() { nntest.Check(t, st.Upload(0, 1)) }))
@@ -136,8 +136,8 @@ func TestFewUpdatesAreEnqueuedAhead(t *testing.T) {
 	t.Setenv("PACELINE_SOFTWARE_LATE", "1")
 	for _, some := range []bool{false, true} {
 		got, counts := run(some)
-		if counts[0] != 2*aheadOnce || !some && counts[1] != n-2*aheadOnce || some && counts[2] >= n-2*aheadOnce {
-			t.Errorf("uploads between %v: %v updates were enqueued, must be %d and later the rest", some, counts, 2*aheadOnce)
+		if counts[0] != 2*updatesAtOnce || !some && counts[1] != n-2*updatesAtOnce || some && counts[2] >= n-2*updatesAtOnce {
+			t.Errorf("uploads between %v: %v updates were enqueued, must be %d and later the rest", some, counts, 2*updatesAtOnce)
 		}
 		if !slices.Equal(got.Host(), want.Host()) {
 			t.Error("the parameters differ")

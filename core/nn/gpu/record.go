@@ -11,8 +11,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// The kernels of the ops of a network, whose Do says what they compute. On a GPU all images are
-// planar, a convolution's output among them.
+// This file lists the kernels of each op; the runners of nn/cpu compute the same. On a GPU all
+// images are planar, also the output of a convolution.
 
 func (r *recorder) layer(o *graph.LayerOp, in []G.Value) error {
 	at, err := r.addresses(in[0], in[1], in[2], o.Y)
@@ -59,8 +59,7 @@ func convShape(c *nn.Conv, rows int) (cuda.ConvShape, error) {
 	return cuda.NewConvShape(rows, c.InC, c.InH, c.InW, c.OutC, c.Kernel, c.Stride)
 }
 
-// bytesKind returns the part of the names of kernels that read x, which may be bytes, and their
-// scale.
+// bytesKind returns the part of a kernel's name that says whether x is bytes, and the scale of x.
 func (r *recorder) bytesKind(x G.Value) (kind string, scale float32) {
 	if x.(*tensor.Dense).Dtype() == tensor.Uint8 {
 		return "bytes_", r.graph.Spec.ObsScale()
@@ -99,24 +98,25 @@ func (r *recorder) weightGrad(o *graph.WeightGradOp, in []G.Value) error {
 	return p.dense(l)
 }
 
-// pass is the backward pass of a layer: addresses, and what reads them.
+// pass is the backward pass of a layer.
 type pass struct {
 	r        *recorder
 	op       *graph.WeightGradOp
 	rows     int
 	x, w, dy uint64
-	y        uint64 // 0: no rectifier
+	y        uint64 // 0: the layer has no rectifier
 	dw, db   uint64
-	dx       uint64 // 0: not wanted
-	kind     string // of the kernels
+	dx       uint64 // 0: x is the observation
+	kind     string // see bytesKind
 	scale    float32
 }
 
-// partsOf is the memory of the parts of the gradients for the parameters.
+// partsOf is the key of the memory for partial sums of the gradients of the parameters.
 type partsOf struct{ op G.Op }
 
-// conv lists a convolution's. The layer before waits for the gradient of the input, and only the step for
-// those of the parameters: they come after it, and run beside.
+// conv lists the kernels of a convolution. The layer below waits only for the gradient of the
+// input. The gradients of the parameters run concurrently on the side stream, because only the
+// optimiser's step waits for them.
 func (p *pass) conv(l *nn.Layer) error {
 	s, err := convShape(l.Conv, p.rows)
 	if err != nil {
@@ -134,7 +134,7 @@ func (p *pass) conv(l *nn.Layer) error {
 			return err
 		}
 	}
-	return p.r.beside(func() error {
+	return p.r.onSide(func() error {
 		if err := enqueue(p.r, "conv_weight_gradient_"+p.kind+p.r.precision, g, args); err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (p *pass) conv(l *nn.Layer) error {
 	})
 }
 
-// dense lists a dense layer's.
+// dense lists the kernels of a dense layer, as conv does.
 func (p *pass) dense(l *nn.Layer) (err error) {
 	rows, in, out := p.rows, l.In, l.Out
 	g, split := cuda.DenseWeightGradient(rows, in, out)
@@ -157,7 +157,7 @@ func (p *pass) dense(l *nn.Layer) (err error) {
 			return err
 		}
 	}
-	return p.r.beside(func() error {
+	return p.r.onSide(func() error {
 		if err := enqueue(p.r, "dense_weight_gradient_"+p.r.precision, g, args); err != nil {
 			return err
 		}
@@ -165,7 +165,8 @@ func (p *pass) dense(l *nn.Layer) (err error) {
 	})
 }
 
-// partsFor returns memory for the parts of a sum, 0 where there is one part.
+// partsFor returns the address of memory for the partial sums of a gradient; 0 if there is only
+// one.
 func (p *pass) partsFor(split cuda.SplitK, floats int) (uint64, error) {
 	if split.Parts == 1 {
 		return 0, nil
@@ -173,7 +174,7 @@ func (p *pass) partsFor(split cuda.SplitK, floats int) (uint64, error) {
 	return p.r.memory(partsOf{p.op}, 4*int(split.Parts)*floats)
 }
 
-// sum adds the parts up, where there are several.
+// sum adds up the partial sums of the gradients, if there are several.
 func (p *pass) sum(split cuda.SplitK, parts uint64, weights, biases int, scale float32) error {
 	if split.Parts == 1 {
 		return nil
@@ -200,7 +201,8 @@ func (r *recorder) convert(o *graph.ConvertOp, in []G.Value) error {
 	return enqueue(r, "convert_bytes", cuda.Elements(n), cuda.ElementsArgs{N: int64(n), X: at[0], To: at[1], Factor: o.Scale})
 }
 
-// normForm is which kernels normalise the layer: of one position both forms are the same.
+// normForm chooses the kernels of a normalisation. For layers of one position both forms are the
+// same.
 func normForm(n *nn.Norm, rows int) (f cuda.NormForm, kernels string) {
 	f = cuda.NormForm{Rows: rows, Channels: n.Channels, Positions: n.Positions, ByRow: n.All || n.Positions == 1}
 	if f.ByRow {
@@ -209,16 +211,17 @@ func normForm(n *nn.Norm, rows int) (f cuda.NormForm, kernels string) {
 	return f, "norm_positions_"
 }
 
-// statisticsOf is the memory of a normalisation's statistics.
+// statisticsOf is the key of the memory of a normalisation's statistics.
 type statisticsOf struct{ op *graph.NormOp }
 
-// statistics returns the memory of a normalisation's statistics: two numbers a group and row.
+// statistics returns the address of a normalisation's statistics: mean and scale, for each position
+// of each row or, with All, for each row.
 func (r *recorder) statistics(o *graph.NormOp, f cuda.NormForm) (uint64, error) {
-	groups := f.Positions
+	perRow := f.Positions
 	if o.Layer.Norm.All {
-		groups = 1
+		perRow = 1
 	}
-	return r.memory(statisticsOf{o}, 2*4*r.graph.Rows*groups)
+	return r.memory(statisticsOf{o}, 2*4*r.graph.Rows*perRow)
 }
 
 func (r *recorder) norm(o *graph.NormOp, in []G.Value) error {
@@ -272,7 +275,7 @@ func (r *recorder) normGrad(o *graph.NormGradOp, in []G.Value) error {
 	if err := enqueue(r, kernels+"input_gradient", f.Forward(), args); err != nil {
 		return err
 	}
-	return r.beside(func() error {
+	return r.onSide(func() error {
 		p := pass{r: r, dw: args.DScale, db: args.DBias}
 		of := args
 		if parts > 1 {
@@ -287,13 +290,15 @@ func (r *recorder) normGrad(o *graph.NormGradOp, in []G.Value) error {
 	})
 }
 
-// blocksOf is the memory of what the blocks of a loss sum up, and of which of them is the last.
+// blocksOf is the key of the memory of a loss's kernel: the sums of its blocks or, with last, the
+// counter that finds the last block.
 type blocksOf struct {
 	op   G.Op
 	last bool
 }
 
-// lossSum is how the last block of a loss, of so many rows, makes it and its parts.
+// lossSum returns the arguments by which the last block of a loss over `rows` rows adds up the loss
+// and its parts.
 func (r *recorder) lossSum(op G.Op, rows, parts int, entropyCoef, valueCoef float64) (s cuda.LossSumArgs, err error) {
 	s = cuda.LossSumArgs{Terms: int32(parts), EntropyCoef: entropyCoef, ValueCoef: valueCoef, Loss: r.loss}
 	if s.Parts, err = r.memory(blocksOf{op, false}, 8*cuda.LossTerms*int(cuda.Loss(rows).Grid[0])); err == nil {
@@ -303,7 +308,7 @@ func (r *recorder) lossSum(op G.Op, rows, parts int, entropyCoef, valueCoef floa
 }
 
 func (r *recorder) td(o *graph.TDOp, in []G.Value) error {
-	r.end() // the targets may have been computed beside
+	r.join() // the targets may be computed on the side stream
 	at, err := r.addresses(append(in, o.DQ)...)
 	if err != nil {
 		return err
@@ -320,7 +325,7 @@ func (r *recorder) td(o *graph.TDOp, in []G.Value) error {
 	return enqueue(r, "td_loss", cuda.Loss(rows), args)
 }
 
-// lossGradient lists nothing: the kernel of the loss has written the gradient.
+// lossGradient lists no kernel, because the kernel of the loss writes the gradient.
 func lossGradient(in []G.Value) error {
 	if by := graph.Scalar(in[1]); by != 1 {
 		return fmt.Errorf("loss: multiplied by %v, must be the last op of its graph on a GPU", by)

@@ -11,31 +11,33 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// recorder lists the kernels that compute a graph on a GPU: it walks the sorted ops, as a
-// machine does, and each op (recorded) names its kernels, their arguments and addresses. The
-// same list is launched again and again.
+// recorder walks the sorted ops of a graph once and lists their kernels with arguments and
+// addresses. The list is launched many times.
 type recorder struct {
-	card      *card
-	precision string                   // as the kernels' names end
-	graph     *graph.Graph             // whose ops are listed
-	rows      int                      // that it computes
-	at        map[*tensor.Dense]uint64 // where the tensors lie
-	work      map[any]uint64           // memory of ops beside their outputs
+	gpu       *gpu
+	precision string                   // the end of the kernels' names
+	graph     *graph.Graph             // the graph that is walked
+	rows      int                      // rows to compute
+	at        map[*tensor.Dense]uint64 // addresses of the tensors
+	work      map[any]uint64           // addresses of further memory of ops
 	masks     uint64                   // of the minibatch; 0: it has none
-	loss      uint64                   // two doubles and more: the loss and its parts
+	loss      uint64                   // doubles: the loss and its parts
 	list      []launch
 }
 
-// launch is a kernel to be launched after those before it; or, without a kernel, a place in the list.
+// launch is a kernel. Without a kernel it is a fork or a join of the side stream.
+//
+// A kernel of the side stream waits for the kernels before the latest fork and runs concurrently
+// with the kernels after the fork, up to the next join.
 type launch struct {
 	kernel *cuda.Function
 	cuda.Launch
-	beside bool // a kernel that waits for what lies before the latest fork, and may run concurrently with what follows
-	fork   bool // no kernel: what is beside may begin here. Else, without a kernel: what is beside ends here
+	side bool // on the side stream
+	fork bool // without a kernel: a fork; false: a join
 }
 
-func newRecorder(c *card, s *nn.Spec) (*recorder, error) {
-	r := &recorder{card: c, precision: string(s.Precision), at: map[*tensor.Dense]uint64{}, work: map[any]uint64{}}
+func newRecorder(c *gpu, s *nn.Spec) (*recorder, error) {
+	r := &recorder{gpu: c, precision: string(s.Precision), at: map[*tensor.Dense]uint64{}, work: map[any]uint64{}}
 	if r.precision == "" {
 		r.precision = string(nn.FP32)
 	}
@@ -49,7 +51,7 @@ func newRecorder(c *card, s *nn.Spec) (*recorder, error) {
 	return r, nil
 }
 
-// walk lists the kernels of a graph behind those that are listed already.
+// walk appends the kernels of a graph to the list.
 func (r *recorder) walk(o *graph.Order, g *graph.Graph, rows int) error {
 	r.graph, r.rows = g, rows
 	values := make([]G.Value, len(o.Nodes))
@@ -72,8 +74,7 @@ func (r *recorder) walk(o *graph.Order, g *graph.Graph, rows int) error {
 	return nil
 }
 
-// record adds the kernels of an op, for inputs whose addresses are known, and returns its output;
-// nil is the scalar of a loss.
+// record appends the kernels of an op and returns its output; nil stands for the scalar of a loss.
 func (r *recorder) record(op G.Op, in []G.Value) (*tensor.Dense, error) {
 	switch o := op.(type) {
 	case *graph.LayerOp:
@@ -100,20 +101,19 @@ func (r *recorder) record(op G.Op, in []G.Value) (*tensor.Dense, error) {
 	return nil, fmt.Errorf("nn: %v: no kernel computes it", op)
 }
 
-// address returns where a tensor of float32 lies: where it was put, or in memory of its own.
+// address returns the address of a float32 tensor. It allocates memory for a tensor that has none.
 func (r *recorder) address(v G.Value) (uint64, error) {
 	t := v.(*tensor.Dense)
 	if at, ok := r.at[t]; ok {
 		return at, nil
 	}
-	at, err := r.card.memory(int64(4 * t.Shape().TotalSize()))
+	at, err := r.gpu.memory(int64(4 * t.Shape().TotalSize()))
 	if err == nil {
 		r.at[t] = at
 	}
 	return at, err
 }
 
-// addresses are those of several tensors.
 func (r *recorder) addresses(values ...G.Value) ([]uint64, error) {
 	list := make([]uint64, len(values))
 	for i, v := range values {
@@ -125,57 +125,57 @@ func (r *recorder) addresses(values ...G.Value) ([]uint64, error) {
 	return list, nil
 }
 
-// memory returns so many bytes that belong to key, the same ones every time.
+// memory returns the address of the memory of key, which the first call allocates.
 func (r *recorder) memory(key any, bytes int) (uint64, error) {
 	if at, ok := r.work[key]; ok {
 		return at, nil
 	}
-	at, err := r.card.memory(int64(bytes))
+	at, err := r.gpu.memory(int64(bytes))
 	if err == nil {
 		r.work[key] = at
 	}
 	return at, err
 }
 
-// end makes what follows wait for what is beside.
-func (r *recorder) end() { r.list = append(r.list, launch{}) }
+// join makes the kernels that follow wait for the side stream.
+func (r *recorder) join() { r.list = append(r.list, launch{}) }
 
 // enqueue lists a kernel.
 func enqueue[A any](r *recorder, kernel string, g cuda.Geometry, args A) error {
-	f, err := r.card.Function(kernel)
+	f, err := r.gpu.Function(kernel)
 	if err == nil {
 		r.list = append(r.list, launch{kernel: f, Launch: cuda.Launch{Grid: g.Grid, Block: g.Block, Args: unsafe.Pointer(&args), Bytes: unsafe.Sizeof(args)}})
 	}
 	return err
 }
 
-// fork makes what beside lists next wait for what is listed so far, and for nothing that is listed between.
+// fork makes the next kernels of onSide wait for all kernels listed so far.
 func (r *recorder) fork() { r.list = append(r.list, launch{fork: true}) }
 
-// aside is fork and beside at once.
-func (r *recorder) aside(do func() error) error {
+// forkSide is fork followed by onSide.
+func (r *recorder) forkSide(do func() error) error {
 	r.fork()
-	return r.beside(do)
+	return r.onSide(do)
 }
 
-// beside runs what do lists concurrently with what comes after the latest fork.
-func (r *recorder) beside(do func() error) error {
+// onSide puts the kernels that do lists on the side stream.
+func (r *recorder) onSide(do func() error) error {
 	first := len(r.list)
 	err := do()
 	for i := range r.list[first:] {
-		r.list[first+i].beside = true
+		r.list[first+i].side = true
 	}
 	return err
 }
 
-// lanes are two streams: what must run in order, and what may run beside that. The former goes first,
-// as the latter would otherwise fill the GPU with what nothing waits for yet.
+// lanes are the main stream and the side stream. The main stream has the higher priority: otherwise
+// the side stream would fill the GPU with work that no kernel waits for yet.
 type lanes struct {
 	main, side     *cuda.Stream
 	forked, joined *cuda.Event
 }
 
-func (c *card) lanes() (l lanes, err error) {
+func (c *gpu) lanes() (l lanes, err error) {
 	if l.main, err = c.stream(cuda.Normal); err != nil {
 		return l, err
 	}
@@ -191,7 +191,7 @@ func (c *card) lanes() (l lanes, err error) {
 
 // play enqueues the kernels of a list.
 func (l *lanes) play(list []launch) error {
-	began := false // there is work beside
+	began := false // the side stream has work since the latest join
 	join := func() error {
 		if !began {
 			return nil
@@ -202,7 +202,7 @@ func (l *lanes) play(list []launch) error {
 		}
 		return l.main.Wait(l.joined)
 	}
-	waits := false // side has not waited for the latest fork
+	waits := false // the side stream has not waited for the latest fork
 	for i := range list {
 		k, on := &list[i], l.main
 		switch {
@@ -217,7 +217,7 @@ func (l *lanes) play(list []launch) error {
 				return err
 			}
 			continue
-		case k.beside:
+		case k.side:
 			if on = l.side; waits {
 				if err := l.side.Wait(l.forked); err != nil {
 					return err

@@ -6,56 +6,56 @@ import (
 	"github.com/paceline-rl/paceline/core/nn/graph"
 )
 
-// keptRows are the rows of the latest Keep, and their copy in the GPU's memory. A row of zeros lies
-// before the others: batches name it -1.
-type keptRows struct {
+// rowSet are the rows of the latest SetObs and their copy in GPU memory. A row of zeros precedes
+// the copy: Batch.Rows calls it -1.
+type rowSet struct {
 	obs   []byte // the caller's
 	rows  int
 	at    uint64
 	bytes int
 }
 
-// Keep uploads the rows, in one copy. The graphs of updates hold its address: it stays as long
-// as the rows fit, and a copy that has become too small is freed with the device.
-func (l *gpuLearner) Keep(obs []byte) error {
-	rows, err := l.graph.CheckKeep(obs)
+// SetObs uploads the rows in one copy. The graphs of updates hold the address of the copy, so the
+// address changes only if the rows do not fit. A copy that is too small is freed with the device.
+func (l *learner) SetObs(obs []byte) error {
+	rows, err := l.graph.CheckSetObs(obs)
 	if err != nil {
 		return err
 	}
-	l.kept.obs, l.kept.rows = obs, rows
-	err = l.kept.reserve(l.card, l.graph.Spec.Obs.Bytes()+len(obs))
+	l.obsRows.obs, l.obsRows.rows = obs, rows
+	err = l.obsRows.reserve(l.gpu, l.graph.Spec.Obs.Bytes()+len(obs))
 	if err == nil {
-		err = l.upload(0, l.kept.rows)
+		err = l.upload(0, l.obsRows.rows)
 	}
 	if err != nil {
-		l.kept.rows = 0
+		l.obsRows.rows = 0
 	}
 	return err
 }
 
-// Refresh uploads so many rows again, in one copy, or in two where it goes on at row 0.
-func (l *gpuLearner) Refresh(first, rows int) error {
-	if err := graph.CheckRefresh(l.kept.rows, first, rows); err != nil {
+// Refresh uploads the rows in one copy, or in two if they wrap.
+func (l *learner) Refresh(first, rows int) error {
+	if err := graph.CheckRefresh(l.obsRows.rows, first, rows); err != nil {
 		return err
 	}
-	until := min(first+rows, l.kept.rows)
+	until := min(first+rows, l.obsRows.rows)
 	err := l.upload(first, until)
 	if err == nil {
 		err = l.upload(0, first+rows-until)
 	}
 	if err != nil {
-		l.kept.rows = 0
+		l.obsRows.rows = 0
 	}
 	return err
 }
 
-// upload uploads the rows that were kept from one number until another.
-func (l *gpuLearner) upload(from, until int) error {
+// upload uploads rows from to until-1.
+func (l *learner) upload(from, until int) error {
 	size := l.graph.Spec.Obs.Bytes()
-	return l.lanes.main.Upload(l.kept.at+uint64((1+from)*size), l.kept.obs[from*size:until*size])
+	return l.lanes.main.Upload(l.obsRows.at+uint64((1+from)*size), l.obsRows.obs[from*size:until*size])
 }
 
-func (k *keptRows) reserve(c *card, bytes int) error {
+func (k *rowSet) reserve(c *gpu, bytes int) error {
 	if bytes <= k.bytes {
 		return nil
 	}
@@ -66,40 +66,41 @@ func (k *keptRows) reserve(c *card, bytes int) error {
 	return err
 }
 
-// keptFor returns where the rows lie that a batch names; 0: it has observations of its own.
-func (l *gpuLearner) keptFor(b *nn.Batch) uint64 {
+// rowsOf returns the address of the rows that Batch.Rows refers to; 0: the batch has Obs.
+func (l *learner) rowsOf(b *nn.Batch) uint64 {
 	if b.Rows == nil {
 		return 0
 	}
-	return l.kept.at
+	return l.obsRows.at
 }
 
-// loadObs copies a batch's observations, or the numbers of its rows, to where the GPU fetches them.
-func (l *gpuLearner) loadObs(b *nn.Batch) {
+// loadObs copies the observations of a batch, or its row numbers, to page-locked memory for the
+// upload. The observations of OwnTransitions are in that memory already.
+func (l *learner) loadObs(b *nn.Batch) {
 	if b.Rows == nil {
-		if there := l.obs.host(); &there[0] != &b.Obs[0] { // OwnTransitions is there
-			copy(there, b.Obs)
+		if own := l.obs.host(); &own[0] != &b.Obs[0] {
+			copy(own, b.Obs)
 		}
 		return
 	}
 	index := view[int32](l.index)
 	for i, row := range b.Rows {
-		index[i] = row + 1 // behind the row of zeros
+		index[i] = row + 1 // row 0 is zeros
 	}
 }
 
-// recordRows lists the kernel that copies a batch's rows together, where it names them.
-func (l *gpuLearner) recordRows(key learningKey) error {
-	if key.kept == 0 {
+// recordRows lists the kernel that gathers the observations of a batch with Rows.
+func (l *learner) recordRows(key learningKey) error {
+	if key.obsRows == 0 {
 		return nil
 	}
 	rows, size := l.graph.Rows, l.graph.Spec.Obs.Bytes()
-	args := cuda.PickArgs{Rows: int64(rows), Width: int64(size), Index: l.index.at(), From: key.kept, To: l.obs.at()}
-	return enqueue(l.on, "pick", cuda.Pick(rows, size), args)
+	args := cuda.PickArgs{Rows: int64(rows), Width: int64(size), Index: l.index.at(), From: key.obsRows, To: l.obs.at()}
+	return enqueue(l.recorder, "pick", cuda.Pick(rows, size), args)
 }
 
 // recordBatch lists the kernels of a gradient.
-func (l *gpuLearner) recordBatch(key learningKey) error {
+func (l *learner) recordBatch(key learningKey) error {
 	if err := l.recordRows(key); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func TestAMinibatchStepIsOneLaunch(t *testing.T) {
 				}
 				nntest.Check(t, st.Update(p, b, 1e-3, &nn.Report{}))
 			}
-			nntest.Check(t, st.Keep(all[0]))
+			nntest.Check(t, st.SetObs(all[0]))
 			update()
 			got := cudatest.Calls(t, func() {
 				for range updates {
@@ -49,9 +49,9 @@ func TestAMinibatchStepIsOneLaunch(t *testing.T) {
 			if want := map[string]int{"cuGraphLaunch": updates, "cuStreamSynchronize": updates}; !maps.Equal(got, want) {
 				t.Errorf("%d updates call %v, want %v", updates, got, want)
 			}
-			got = cudatest.Calls(t, func() { nntest.Check(t, st.Keep(all[1])) })
+			got = cudatest.Calls(t, func() { nntest.Check(t, st.SetObs(all[1])) })
 			if want := map[string]int{"cuMemcpyHtoDAsync_v2": 1, "cuStreamSynchronize": 1}; !maps.Equal(got, want) {
-				t.Errorf("a Keep calls %v, want %v", got, want)
+				t.Errorf("SetObs calls %v, want %v", got, want)
 			}
 			for span, copies := range map[[2]int]int{{3, 5}: 1, {15, 5}: 1, {15, 8}: 2} {
 				got = cudatest.Calls(t, func() { nntest.Check(t, st.Refresh(span[0], span[1])) })

@@ -12,24 +12,24 @@ import (
 
 const stepBytes = int(unsafe.Sizeof(cuda.Step{}))
 
-// gpuStepper is a Stepper on a GPU: a gradient, a step and both are a launch each.
-type gpuStepper struct {
-	*gpuLearner
-	optimizer *gpuOptimizer
+// stepper is an nn.Stepper on a GPU. Learn, Step and Update are one launch each.
+type stepper struct {
+	*learner
+	optimizer *optimizer
 	maxNorm   float64 // +Inf: never clipped
 }
 
-func (d *gpu) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
-	s, err := d.stepper(c, func(*gpuLearner) {})
+func (d *device) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
+	s, err := d.stepper(c, func(*learner) {})
 	return s, err
 }
 
-// stepper makes a gpuStepper, to whose minibatches more adds pieces.
-func (d *gpu) stepper(c nn.StepperConfig, more func(*gpuLearner)) (*gpuStepper, error) {
+// stepper makes a stepper. more adds pieces to its minibatches.
+func (d *device) stepper(c nn.StepperConfig, more func(*learner)) (*stepper, error) {
 	if err := graph.CheckStepper(&c); err != nil {
 		return nil, err
 	}
-	l := d.card.learner()
+	l := d.gpu.learner()
 	if err := l.make(c.Net, c.Rows, c.Loss); err != nil {
 		return nil, err
 	}
@@ -41,53 +41,53 @@ func (d *gpu) stepper(c nn.StepperConfig, more func(*gpuLearner)) (*gpuStepper, 
 	if err != nil {
 		return nil, err
 	}
-	s := &gpuStepper{gpuLearner: l, optimizer: o, maxNorm: c.MaxGradNorm}
+	s := &stepper{learner: l, optimizer: o, maxNorm: c.MaxGradNorm}
 	if s.maxNorm == 0 {
 		s.maxNorm = math.Inf(1)
 	}
 	return s, nil
 }
 
-func (s *gpuStepper) Optimizer() nn.Optimizer { return s.optimizer }
+func (s *stepper) Optimizer() nn.Optimizer { return s.optimizer }
 
-func (s *gpuStepper) Learn(p *nn.Params, b nn.Batch, r *nn.Report) error {
+func (s *stepper) Learn(p *nn.Params, b nn.Batch, r *nn.Report) error {
 	return s.do(learning, p, &b, 0, r)
 }
 
-func (s *gpuStepper) Step(p *nn.Params, lr float64, r *nn.Report) error {
+func (s *stepper) Step(p *nn.Params, lr float64, r *nn.Report) error {
 	if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
 		return &nn.NotFinite{What: "loss", Value: r.Loss}
 	}
 	return s.do(stepping, p, nil, lr, r)
 }
 
-func (s *gpuStepper) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
+func (s *stepper) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
 	return s.do(learning|stepping, p, &b, lr, r)
 }
 
-func (s *gpuStepper) do(what updatePart, p *nn.Params, b *nn.Batch, lr float64, r *nn.Report) error {
+func (s *stepper) do(what updatePart, p *nn.Params, b *nn.Batch, lr float64, r *nn.Report) error {
 	key := learningKey{what: what}
 	if b != nil {
-		key.masked, key.kept = b.Masks != nil, s.keptFor(b)
+		key.masked, key.obsRows = b.Masks != nil, s.rowsOf(b)
 		if err := s.load(p, b); err != nil {
 			return err
 		}
 	}
 	var err error
-	if key.params, err = s.card.address(p); err != nil {
+	if key.params, err = s.gpu.address(p); err != nil {
 		return err
 	}
 	return s.launch(key, p, lr, r, func() error { return s.recordBatch(key) })
 }
 
-// launch runs what key says, and waits for it. gradient lists the kernels of the gradient.
-func (s *gpuStepper) launch(key learningKey, p *nn.Params, lr float64, r *nn.Report, gradient func() error) error {
+// launch runs the graph of key and waits for it. gradient lists the kernels of the gradient.
+func (s *stepper) launch(key learningKey, p *nn.Params, lr float64, r *nn.Report, gradient func() error) error {
 	if key.what&stepping != 0 {
 		if err := s.optimizer.prepare(lr); err != nil {
 			return err
 		}
 	}
-	if err := s.known.run(key, 1, func() error { return s.record(key, gradient) }, func() error { return s.enqueue(key) }); err != nil {
+	if err := s.programs.run(key, 1, func() error { return s.record(key, gradient) }, func() error { return s.enqueue(key) }); err != nil {
 		return err
 	}
 	if err := s.lanes.main.Synchronize(); err != nil {
@@ -103,8 +103,8 @@ func (s *gpuStepper) launch(key learningKey, p *nn.Params, lr float64, r *nn.Rep
 	return s.optimizer.stepped(p, r)
 }
 
-func (s *gpuStepper) record(key learningKey, gradient func() error) error {
-	s.on.list = nil
+func (s *stepper) record(key learningKey, gradient func() error) error {
+	s.recorder.list = nil
 	if key.what&learning != 0 {
 		if err := gradient(); err != nil {
 			return err
@@ -113,48 +113,48 @@ func (s *gpuStepper) record(key learningKey, gradient func() error) error {
 	if key.what&stepping == 0 {
 		return nil
 	}
-	return s.optimizer.record(s.on, stepOf{params: key.params, grad: s.grad, loss: s.loss.at(), rates: s.optimizer.rate.at(), maxNorm: s.maxNorm})
+	return s.optimizer.record(s.recorder, stepOf{params: key.params, grad: s.grad, loss: s.loss.at(), rates: s.optimizer.rate.at(), maxNorm: s.maxNorm})
 }
 
-func (s *gpuStepper) enqueue(key learningKey) error {
+func (s *stepper) enqueue(key learningKey) error {
 	switch key.what {
 	case learning:
-		return s.gpuLearner.enqueue(key)
+		return s.learner.enqueue(key)
 	case stepping:
-		return s.optimizer.enqueue(&s.lanes, s.on.list)
+		return s.optimizer.enqueue(&s.lanes, s.recorder.list)
 	}
 	if err := s.fetch(key); err != nil {
 		return err
 	}
-	if err := s.optimizer.enqueue(&s.lanes, s.on.list); err != nil {
+	if err := s.optimizer.enqueue(&s.lanes, s.recorder.list); err != nil {
 		return err
 	}
 	return s.losses.download(s.lanes.main)
 }
 
-// gpuQStepper is a QStepper on a GPU: an update is one launch, in which the pass of the target
-// network runs beside the forward pass.
-type gpuQStepper struct {
-	*gpuStepper
-	target, online *gpuPass // online: for the choice of actions; nil: not double
+// qStepper is an nn.QStepper on a GPU. An update is one launch, in which the pass of the target
+// network runs concurrently with the forward pass.
+type qStepper struct {
+	*stepper
+	target, online *forwardPass // online chooses the actions of double Q-learning; nil: not double
 	next           piece
 	rewards        piece
 	discounts      piece
 	best           uint64
-	window         *gpuWindow
+	window         *window
 }
 
-// gpuPass is a forward pass inside an update.
-type gpuPass struct{ graph *graph.Graph }
+// forwardPass is a forward pass inside an update.
+type forwardPass struct{ graph *graph.Graph }
 
-func (d *gpu) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) {
+func (d *device) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) {
 	if err := graph.CheckQStepper(&c); err != nil {
 		return nil, err
 	}
-	q := &gpuQStepper{}
+	q := &qStepper{}
 	var err error
-	q.gpuStepper, err = d.stepper(c, func(l *gpuLearner) {
-		// From the actions on they are what a window has of each minibatch (gpu_window.go).
+	q.stepper, err = d.stepper(c, func(l *learner) {
+		// The pieces from actions to masks are the numbers of a minibatch in a window (window.go).
 		q.rewards, q.discounts = l.batch.add(4*c.Rows), l.batch.add(4*c.Rows)
 		l.masks = l.batch.add(c.Rows * c.Net.Heads[c.Net.Head("q")].Out)
 		q.next = l.batch.add(c.Rows * c.Net.Obs.Bytes())
@@ -162,7 +162,7 @@ func (d *gpu) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.best, err = d.card.memory(int64(4 * c.Rows)); err != nil {
+	if q.best, err = d.gpu.memory(int64(4 * c.Rows)); err != nil {
 		return nil, err
 	}
 	if q.target, err = q.pass(c); err == nil && double {
@@ -174,17 +174,17 @@ func (d *gpu) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) {
 	return q, q.newWindow(c.Window)
 }
 
-func (q *gpuQStepper) pass(c nn.StepperConfig) (*gpuPass, error) {
-	g, _, err := q.card.build(c.Net, c.Rows)
+func (q *qStepper) pass(c nn.StepperConfig) (*forwardPass, error) {
+	g, _, err := q.gpu.build(c.Net, c.Rows)
 	if err != nil {
 		return nil, err
 	}
-	q.on.at[g.Obs] = q.next.at()
-	return &gpuPass{g}, nil
+	q.recorder.at[g.Obs] = q.next.at()
+	return &forwardPass{g}, nil
 }
 
-// record lists the kernels of a pass at params, and returns where the Q-values are.
-func (p *gpuPass) record(r *recorder, params uint64) (uint64, error) {
+// record lists the kernels of a pass at params and returns the address of the Q-values.
+func (p *forwardPass) record(r *recorder, params uint64) (uint64, error) {
 	r.put(p.graph, params)
 	if err := r.walk(p.graph.Order, p.graph, p.graph.Rows); err != nil {
 		return 0, err
@@ -192,33 +192,34 @@ func (p *gpuPass) record(r *recorder, params uint64) (uint64, error) {
 	return r.address(p.graph.Heads[0])
 }
 
-func (q *gpuQStepper) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
+func (q *qStepper) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
 	if err := q.loadTransitions(theta, target, t); err != nil {
 		return err
 	}
-	at, err := q.card.address(theta)
+	at, err := q.gpu.address(theta)
 	if err != nil {
 		return err
 	}
 	key := learningKey{what: learning | stepping, params: at, masked: len(t.NextMasks) > 0}
-	if key.target, err = q.card.address(target); err != nil {
+	if key.target, err = q.gpu.address(target); err != nil {
 		return err
 	}
 	return q.launch(key, theta, lr, r, func() error { return q.gradient(key) })
 }
 
-// gradient lists the targets beside the forward pass, and the gradient behind both.
-func (q *gpuQStepper) gradient(key learningKey) error {
-	if err := q.on.aside(func() error { return q.targets(key) }); err != nil {
+// gradient lists the targets on the side stream, concurrently with the forward pass. The kernel of
+// the loss waits for both.
+func (q *qStepper) gradient(key learningKey) error {
+	if err := q.recorder.forkSide(func() error { return q.targets(key) }); err != nil {
 		return err
 	}
-	return q.gpuLearner.record(key.params, false)
+	return q.learner.record(key.params, false)
 }
 
-// targets lists what makes the column of the loss.
-func (q *gpuQStepper) targets(key learningKey) error {
+// targets lists the kernels that compute the column of the loss.
+func (q *qStepper) targets(key learningKey) error {
 	rows, width := q.graph.Rows, q.graph.Spec.Heads[q.graph.Spec.Head("q")].Out
-	next, err := q.target.record(q.on, key.target)
+	next, err := q.target.record(q.recorder, key.target)
 	if err != nil {
 		return err
 	}
@@ -226,25 +227,25 @@ func (q *gpuQStepper) targets(key learningKey) error {
 	if q.online != nil || key.masked {
 		choice := cuda.ArgmaxArgs{Rows: args.Rows, Width: args.Width, Values: next, Actions: q.best}
 		if q.online != nil {
-			if choice.Values, err = q.online.record(q.on, key.params); err != nil {
+			if choice.Values, err = q.online.record(q.recorder, key.params); err != nil {
 				return err
 			}
 		}
 		if key.masked {
 			choice.Masks = q.masks.at()
 		}
-		if err := enqueue(q.on, "argmax", cuda.Loss(rows), choice); err != nil {
+		if err := enqueue(q.recorder, "argmax", cuda.Loss(rows), choice); err != nil {
 			return err
 		}
 		args.Actions = q.best
 	}
-	return enqueue(q.on, "td_targets", cuda.Loss(rows), args)
+	return enqueue(q.recorder, "td_targets", cuda.Loss(rows), args)
 }
 
-// loadTransitions checks a minibatch and copies it to where the GPU fetches it.
-func (q *gpuQStepper) loadTransitions(theta, target *nn.Params, t *experience.Transitions) error {
+// loadTransitions checks a minibatch and copies it to page-locked memory for the upload.
+func (q *qStepper) loadTransitions(theta, target *nn.Params, t *experience.Transitions) error {
 	own := nn.Batch{Obs: t.Obs, Actions: t.Actions, Columns: [][]float32{t.Rewards}}
-	if err := q.load(theta, &own); err != nil { // the column is another, computed there
+	if err := q.load(theta, &own); err != nil { // the GPU overwrites the column with the targets
 		return err
 	}
 	if err := q.graph.Layout.CheckParams("target", target); err != nil {
@@ -257,7 +258,7 @@ func (q *gpuQStepper) loadTransitions(theta, target *nn.Params, t *experience.Tr
 	if err := graph.CheckTransitions(t, rows, q.masks.bytes/rows); err != nil {
 		return err
 	}
-	if own := q.next.host(); &own[0] == &t.NextObs[0] { // all of it is: OwnTransitions
+	if own := q.next.host(); &own[0] == &t.NextObs[0] { // t is OwnTransitions
 		return nil
 	}
 	copy(q.next.host(), t.NextObs)

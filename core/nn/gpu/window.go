@@ -9,43 +9,46 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// gpuWindow is what a gpuQStepper has as a StackStepper: frames in the GPU's memory, and what
-// says of many minibatches which frames they are of. An update of a window is the same graph as
-// one of Update, but for its beginning, where the minibatch is gathered there: the kernels count
-// the updates in a cuda.Step, and take the minibatch and the learning rate of that number.
-type gpuWindow struct {
+// window is the state of a qStepper as nn.StackStepper: frames in GPU memory, and the minibatches
+// that refer to these frames. An update of a window is the graph of Update with another beginning:
+// its first kernels gather the minibatch in GPU memory. The kernels count the updates in a
+// cuda.Step, and use the minibatch and the learning rate of that number.
+type window struct {
 	frames        *cuda.Memory // nil: none
 	width         int          // of a frame, in bytes
-	all           *block       // stacks, and the other numbers of the minibatches, one behind the other
+	all           *block       // everything that is uploaded for the minibatches
 	obs, next     piece        // cuda.Stack
-	numbers       piece
-	stride        int // bytes of a minibatch's numbers
+	numbers       piece        // actions, rewards, discounts and masks of each minibatch
+	stride        int          // bytes of a minibatch's numbers
 	rates         piece
 	records       *block
 	record        piece // doubles: loss and norm of each update
 	minibatches   []experience.Transitions
 	reports       []nn.Report
 	theta         *nn.Params
-	done          *cuda.Event // sleeping, as a window takes a while
+	done          *cuda.Event // a wait for it sleeps, because a window takes long
 	uploaded      *cuda.Event
 	first         int // minibatch of the updates in progress
 	updates, rows int
-	known         programs[windowKey]
+	programs      programs[windowKey]
 
-	// Of the updates in progress, key says what they are, and left are not enqueued yet. marks are events
-	// after the latest batches of them, used in turn: turn is the next, pending are recorded and not known to be over.
+	// The updates in progress: key is that of their graph, left of them are not enqueued. An event
+	// of marks follows each enqueued batch; turn is the index of the next event, and pending events
+	// are recorded and not known to be done.
 	key           windowKey
 	left          int
 	marks         [2]*cuda.Event
 	turn, pending int
 }
 
-// aheadOnce is how many updates are enqueued at a time, and two such batches at most are ahead of the GPU. CUDA's
-// queues for launches are shared by all streams: a launch into a full one waits, and acting would. A batch lasts
-// some milliseconds, longer than it takes a thread that sleeps to enqueue the next.
-const aheadOnce = 32
+// updatesAtOnce is the number of updates in a batch that is enqueued at once. At most two batches
+// wait for the GPU: all streams share CUDA's launch queues, and a launch into a full queue would
+// block acting. A batch takes some milliseconds, longer than a sleeping thread needs to enqueue the
+// next one.
+const updatesAtOnce = 32
 
-// The kernels read a Stack as a cuda.Stack: the conversion compiles while both have the same fields.
+// The kernels read a Stack as a cuda.Stack: the conversion compiles while both have the same
+// fields.
 var _ = cuda.Stack(experience.Stack{})
 
 type windowKey struct {
@@ -54,30 +57,31 @@ type windowKey struct {
 	width  int
 }
 
-// Of a window are so many minibatches where nobody says how many, and no more than fit in so
-// many bytes of the host's memory and as many of the GPU's; but a few at least.
+// A window has defaultMinibatches minibatches, or the number that the caller asks for. Fewer fit if
+// they need more than windowBytes of host memory and of GPU memory, but never fewer than
+// fewestMinibatches.
 const (
-	usualMinibatches  = 1024
-	fewestMinibatches = 64
-	windowBytes       = 32 << 20
+	defaultMinibatches = 1024
+	fewestMinibatches  = 64
+	windowBytes        = 32 << 20
 )
 
-// newWindow makes the window of q, of n minibatches where they fit.
-func (q *gpuQStepper) newWindow(n int) (err error) {
+// newWindow makes the window of q, with n minibatches if they fit; 0: the default.
+func (q *qStepper) newWindow(n int) (err error) {
 	rows := q.graph.Rows
-	w := &gpuWindow{all: &block{}, records: &block{}, rows: rows, stride: q.masks.from + (q.masks.bytes+15)&^15 - q.actions.from}
+	w := &window{all: &block{}, records: &block{}, rows: rows, stride: q.masks.from + (q.masks.bytes+15)&^15 - q.actions.from}
 	stacks := rows * int(unsafe.Sizeof(experience.Stack{}))
 	if n == 0 {
-		n = usualMinibatches
+		n = defaultMinibatches
 	}
 	n = min(n, max(fewestMinibatches, windowBytes/(2*stacks+w.stride)))
 	w.obs, w.next = w.all.add(n*stacks), w.all.add(n*stacks)
 	w.numbers, w.rates = w.all.add(n*w.stride), w.all.add(4*n)
 	w.record = w.records.add(16 * n)
-	if err := w.all.allocate(q.card); err != nil {
+	if err := w.all.allocate(q.gpu); err != nil {
 		return err
 	}
-	if err := w.records.allocate(q.card); err != nil {
+	if err := w.records.allocate(q.gpu); err != nil {
 		return err
 	}
 	width := q.masks.bytes / rows
@@ -92,17 +96,17 @@ func (q *gpuQStepper) newWindow(n int) (err error) {
 		})
 	}
 	for _, e := range []**cuda.Event{&w.done, &w.uploaded, &w.marks[0], &w.marks[1]} {
-		if *e, err = q.card.event(true); err != nil {
+		if *e, err = q.gpu.event(true); err != nil {
 			return err
 		}
 	}
 	w.reports = make([]nn.Report, n)
-	w.known = newPrograms[windowKey](q.card, q.lanes.main)
+	w.programs = newPrograms[windowKey](q.gpu, q.lanes.main)
 	q.window = w
 	return nil
 }
 
-func (q *gpuQStepper) Resize(slots, width int) error {
+func (q *qStepper) Resize(slots, width int) error {
 	if q.graph.Spec.Obs.Bytes()%width != 0 {
 		return fmt.Errorf("frames: %d bytes, must divide the %d of an observation", width, q.graph.Spec.Obs.Bytes())
 	}
@@ -111,28 +115,28 @@ func (q *gpuQStepper) Resize(slots, width int) error {
 		w.frames.Free()
 		w.frames = nil
 	}
-	frames, err := q.card.Alloc(int64(slots) * int64(width))
+	frames, err := q.gpu.Alloc(int64(slots) * int64(width))
 	if err != nil {
 		return fmt.Errorf("replay_device: %w", err)
 	}
-	q.card.own(frames.Free)
+	q.gpu.own(frames.Free)
 	w.frames, w.width = frames, width
 	return nil
 }
 
-func (q *gpuQStepper) Free() (int64, error) {
-	free, _, err := q.card.Free()
+func (q *qStepper) FreeBytes() (int64, error) {
+	free, _, err := q.gpu.MemInfo()
 	return free, err
 }
 
-func (q *gpuQStepper) Put(slot int, frames []byte) error {
+func (q *qStepper) Put(slot int, frames []byte) error {
 	w := q.window
 	return q.lanes.main.Upload(w.frames.Ptr+uint64(slot)*uint64(w.width), frames)
 }
 
-func (q *gpuQStepper) Minibatches() []experience.Transitions { return q.window.minibatches }
+func (q *qStepper) Minibatches() []experience.Transitions { return q.window.minibatches }
 
-func (q *gpuQStepper) Upload(first, n int) error {
+func (q *qStepper) Upload(first, n int) error {
 	w := q.window
 	for _, p := range []piece{w.obs, w.next, w.numbers} {
 		each := p.bytes / len(w.minibatches)
@@ -146,28 +150,28 @@ func (q *gpuQStepper) Upload(first, n int) error {
 	return q.feed(false)
 }
 
-func (q *gpuQStepper) Uploaded() error { return q.window.uploaded.Wait() }
+func (q *qStepper) Uploaded() error { return q.window.uploaded.Wait() }
 
-func (q *gpuQStepper) Register(memory []byte) (release func(), err error) {
-	p, err := q.card.Register(memory)
+func (q *qStepper) Register(memory []byte) (release func(), err error) {
+	p, err := q.gpu.Register(memory)
 	if err != nil {
 		return nil, err
 	}
-	q.card.own(p.Free)
+	q.gpu.own(p.Free)
 	return func() {
-		q.lanes.main.Synchronize() // an error here is one of the next call, too
+		q.lanes.main.Synchronize() // the next call returns the same error
 		p.Free()
 	}, nil
 }
 
-func (q *gpuQStepper) Start(theta, target *nn.Params, first int, rates []float64, masked bool) error {
+func (q *qStepper) Start(theta, target *nn.Params, first int, rates []float64, masked bool) error {
 	w, n := q.window, len(rates)
-	at, err := q.card.address(theta)
+	at, err := q.gpu.address(theta)
 	if err != nil {
 		return err
 	}
 	key := windowKey{learningKey{what: learning | stepping, params: at, masked: masked}, w.frames.Ptr, w.width}
-	if key.target, err = q.card.address(target); err != nil {
+	if key.target, err = q.gpu.address(target); err != nil {
 		return err
 	}
 	o := q.optimizer
@@ -181,7 +185,7 @@ func (q *gpuQStepper) Start(theta, target *nn.Params, first int, rates []float64
 	if err := s.Upload(own.at(), own.host()); err != nil {
 		return err
 	}
-	// The kernels count updates from here, and take the minibatch of that number.
+	// The kernels count updates from `first`, and use the minibatch of that number.
 	view[cuda.Step](o.at)[0].Update = int64(first)
 	if err := o.clock.upload(s); err != nil {
 		return err
@@ -191,9 +195,10 @@ func (q *gpuQStepper) Start(theta, target *nn.Params, first int, rates []float64
 	return q.feed(false)
 }
 
-// feed enqueues updates in progress, as many as may be ahead of the GPU, and after the last of them what
-// Finish waits for. With wait it waits until all are enqueued.
-func (q *gpuQStepper) feed(wait bool) error {
+// feed enqueues batches of the updates in progress while fewer than two batches wait for the GPU.
+// After the last batch it enqueues the downloads that Finish waits for. With wait it returns after
+// everything is enqueued.
+func (q *qStepper) feed(wait bool) error {
 	w, s := q.window, q.lanes.main
 	if w.left == 0 {
 		return nil
@@ -209,8 +214,8 @@ func (q *gpuQStepper) feed(wait bool) error {
 			}
 			w.pending--
 		}
-		n, key := min(w.left, aheadOnce), w.key
-		if err := w.known.run(key, n, func() error { return q.recordWindow(key) }, func() error { return q.lanes.play(q.on.list) }); err != nil {
+		n, key := min(w.left, updatesAtOnce), w.key
+		if err := w.programs.run(key, n, func() error { return q.recordWindow(key) }, func() error { return q.lanes.play(q.recorder.list) }); err != nil {
 			return err
 		}
 		if w.left -= n; w.left > 0 {
@@ -231,10 +236,10 @@ func (q *gpuQStepper) feed(wait bool) error {
 }
 
 // recordWindow lists the kernels of an update of a window.
-func (q *gpuQStepper) recordWindow(key windowKey) error {
-	w, r := q.window, q.on
+func (q *qStepper) recordWindow(key windowKey) error {
+	w, r := q.window, q.recorder
 	r.list = nil
-	update := q.optimizer.at.at() // of the cuda.Step, whose first number it is
+	update := q.optimizer.at.at() // the first field of cuda.Step is the number of the update
 	words := w.stride / 4
 	if err := enqueue(r, "select", cuda.Elements(words), cuda.SelectArgs{Words: int64(words), Update: update, From: w.numbers.at(), To: q.actions.at()}); err != nil {
 		return err
@@ -244,7 +249,7 @@ func (q *gpuQStepper) recordWindow(key windowKey) error {
 		return enqueue(r, "gather", cuda.Gather(w.rows, frames), cuda.GatherArgs{Rows: int32(w.rows), Frames: int32(frames), Width: int32(w.width),
 			Arena: w.frames.Ptr, Stacks: stacks.at(), Update: update, To: to.at()})
 	}
-	err := r.aside(func() error {
+	err := r.forkSide(func() error {
 		if err := gather(w.next, q.next); err != nil {
 			return err
 		}
@@ -256,13 +261,13 @@ func (q *gpuQStepper) recordWindow(key windowKey) error {
 	if err := gather(w.obs, q.obs); err != nil {
 		return err
 	}
-	if err := q.gpuLearner.record(key.params, false); err != nil {
+	if err := q.learner.record(key.params, false); err != nil {
 		return err
 	}
 	return q.optimizer.record(r, stepOf{params: key.params, grad: q.grad, loss: q.loss.at(), rates: w.rates.at(), record: w.record.at(), maxNorm: q.maxNorm})
 }
 
-func (q *gpuQStepper) Finish() ([]nn.Report, error) {
+func (q *qStepper) Finish() ([]nn.Report, error) {
 	w := q.window
 	if err := q.feed(true); err != nil {
 		return nil, err
@@ -280,7 +285,7 @@ func (q *gpuQStepper) Finish() ([]nn.Report, error) {
 	return reports, q.optimizer.stepped(w.theta, &reports[len(reports)-1])
 }
 
-func (q *gpuQStepper) OwnTransitions() *experience.Transitions {
+func (q *qStepper) OwnTransitions() *experience.Transitions {
 	return &experience.Transitions{Obs: q.obs.host(), NextObs: q.next.host(), Actions: view[int32](q.actions), Rewards: view[float32](q.rewards),
 		Discounts: view[float32](q.discounts), NextMasks: q.masks.host()}
 }

@@ -25,9 +25,9 @@ func (g *Graph) CheckForward(p *nn.Params, obs []byte, rows int) error {
 	return nil
 }
 
-// CheckInputs checks what the outputs of a batch depend on. kept is the number of rows of the latest
-// Keep, 0 before the first.
-func (l *Learner) CheckInputs(p *nn.Params, b *nn.Batch, kept int) error {
+// CheckInputs checks the parameters and observations of a batch. obsRows is the number of rows of
+// the latest SetObs, 0 before the first.
+func (l *Learner) CheckInputs(p *nn.Params, b *nn.Batch, obsRows int) error {
 	if err := l.Layout.CheckParams("parameters", p); err != nil {
 		return err
 	}
@@ -38,12 +38,12 @@ func (l *Learner) CheckInputs(p *nn.Params, b *nn.Batch, kept int) error {
 		return fmt.Errorf("batch.obs: %d bytes, must be nil with batch.rows", len(b.Obs))
 	case len(b.Rows) != l.Rows:
 		return fmt.Errorf("batch.rows: %d, must be %d", len(b.Rows), l.Rows)
-	case kept == 0:
-		return fmt.Errorf("batch.rows: %d, must be nil: nothing was given to Keep", len(b.Rows))
+	case obsRows == 0:
+		return fmt.Errorf("batch.rows: %d, must be nil before SetObs", len(b.Rows))
 	}
 	for i, row := range b.Rows {
-		if row < -1 || int(row) >= kept {
-			return fmt.Errorf("batch.rows[%d]: %d, must be -1 or a row that was given to Keep: 0 to %d", i, row, kept-1)
+		if row < -1 || int(row) >= obsRows {
+			return fmt.Errorf("batch.rows[%d]: %d, must be -1 or a row of SetObs, 0 to %d", i, row, obsRows-1)
 		}
 	}
 	return nil
@@ -51,8 +51,8 @@ func (l *Learner) CheckInputs(p *nn.Params, b *nn.Batch, kept int) error {
 
 // CheckBatch checks a batch: CheckInputs, and the sizes of everything else. CheckActions and
 // CheckMasks check the values.
-func (l *Learner) CheckBatch(p *nn.Params, b *nn.Batch, kept int) error {
-	if err := l.CheckInputs(p, b, kept); err != nil {
+func (l *Learner) CheckBatch(p *nn.Params, b *nn.Batch, obsRows int) error {
+	if err := l.CheckInputs(p, b, obsRows); err != nil {
 		return err
 	}
 	if len(b.Actions) != l.Rows {
@@ -78,27 +78,27 @@ func (l *Learner) CheckBatch(p *nn.Params, b *nn.Batch, kept int) error {
 	return nil
 }
 
-// CheckKeep checks a call of Learner.Keep and returns the number of rows.
-func (l *Learner) CheckKeep(obs []byte) (rows int, err error) {
+// CheckSetObs checks a call of Learner.SetObs and returns the number of rows.
+func (l *Learner) CheckSetObs(obs []byte) (rows int, err error) {
 	size, most := l.Spec.Obs.Bytes(), 1<<31-2
 	if len(obs) == 0 || len(obs)%size != 0 || len(obs)/size > most {
-		return 0, fmt.Errorf("keep: %d bytes, must be 1 to %d rows of %d bytes", len(obs), most, size)
+		return 0, fmt.Errorf("set_obs: %d bytes, must be 1 to %d rows of %d bytes", len(obs), most, size)
 	}
 	if l.Spec.Obs.DType == env.Float32 && uintptr(unsafe.Pointer(&obs[0]))%4 != 0 {
-		return 0, fmt.Errorf("keep: address %p, must be a multiple of 4", &obs[0])
+		return 0, fmt.Errorf("set_obs: address %p, must be a multiple of 4", &obs[0])
 	}
 	return len(obs) / size, nil
 }
 
-// CheckRefresh checks a call of Learner.Refresh after a Keep of kept rows.
-func CheckRefresh(kept, first, rows int) error {
+// CheckRefresh checks a call of Learner.Refresh after a SetObs of obsRows rows.
+func CheckRefresh(obsRows, first, rows int) error {
 	switch {
-	case kept == 0:
-		return fmt.Errorf("refresh: %d rows, must follow a Keep", rows)
-	case first < 0 || first >= kept:
-		return fmt.Errorf("refresh: first row %d, must be 0 to %d", first, kept-1)
-	case rows < 1 || rows > kept:
-		return fmt.Errorf("refresh: %d rows, must be 1 to %d", rows, kept)
+	case obsRows == 0:
+		return fmt.Errorf("refresh: %d rows, must follow SetObs", rows)
+	case first < 0 || first >= obsRows:
+		return fmt.Errorf("refresh: first row %d, must be 0 to %d", first, obsRows-1)
+	case rows < 1 || rows > obsRows:
+		return fmt.Errorf("refresh: %d rows, must be 1 to %d", rows, obsRows)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func CheckMasks(masks []byte, actions []int32, weights []float32, width int) err
 	return nil
 }
 
-// CheckTransitions checks the sizes of a minibatch that its observations and actions do not show.
+// CheckTransitions checks the sizes of rewards, discounts and masks of a minibatch.
 func CheckTransitions(t *experience.Transitions, rows, width int) error {
 	if len(t.Rewards) != rows || len(t.Discounts) != rows {
 		return fmt.Errorf("transitions: %d rewards and %d discounts, must be %d each", len(t.Rewards), len(t.Discounts), rows)
@@ -137,7 +137,7 @@ func CheckTransitions(t *experience.Transitions, rows, width int) error {
 	return nil
 }
 
-// CheckStepper checks what a Stepper needs of its configuration beside the network and the loss.
+// CheckStepper checks the configuration of a Stepper, except its network and its loss.
 func CheckStepper(c *nn.StepperConfig) error {
 	if !(c.MaxGradNorm >= 0) {
 		return fmt.Errorf("max_grad_norm: %v, must be at least 0", c.MaxGradNorm)
@@ -145,7 +145,7 @@ func CheckStepper(c *nn.StepperConfig) error {
 	return nil
 }
 
-// CheckQStepper checks what a QStepper needs of its loss.
+// CheckQStepper checks the loss of a QStepper.
 func CheckQStepper(c *nn.StepperConfig) error {
 	if l, ok := c.Loss.(nn.TD); !ok || l.Weighted {
 		return fmt.Errorf("loss: %#v, must be a TD that is not weighted", c.Loss)
@@ -153,7 +153,7 @@ func CheckQStepper(c *nn.StepperConfig) error {
 	return nil
 }
 
-// CheckObs checks the observations of one call. The error begins with name.
+// CheckObs checks the size and the alignment of observations. The error begins with name.
 func CheckObs(s *nn.Spec, name string, obs []byte, rows int) error {
 	if want := rows * s.Obs.Bytes(); len(obs) != want {
 		return fmt.Errorf("%s: %d bytes, must be %d for %d rows of %v %v", name, len(obs), want, rows, s.Obs.DType, s.Obs.Shape)

@@ -9,8 +9,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// building serialises the construction of graphs: Gorgonia's constant nodes are shared by all
-// graphs of the process. Running graphs shares nothing.
+// building serialises the construction of graphs, because all graphs of the process share
+// Gorgonia's constant nodes. Running graphs share nothing.
 var building sync.Mutex
 
 // Graph is a network for a number of rows.
@@ -18,7 +18,7 @@ type Graph struct {
 	Spec   nn.Spec
 	Layout *nn.Layout
 	Rows   int
-	Learns bool // it has a loss: the parameters change from run to run
+	Learns bool // the graph has a loss, and the parameters change from run to run
 	Layers []nn.Layer
 	Params []*tensor.Dense // in layout order
 	Obs    *tensor.Dense
@@ -31,7 +31,7 @@ type Graph struct {
 	heads  []*G.Node
 }
 
-// Hidden is a layer that is no head, with its output.
+// Hidden is a layer below the heads, with its output.
 type Hidden struct {
 	Layer *nn.Layer
 	Y     *tensor.Dense
@@ -96,7 +96,6 @@ func build(s nn.Spec, rows int) (g *Graph, err error) {
 	return g, nil
 }
 
-// add adds a layer with its parameters.
 func (g *Graph) add(l *nn.Layer, x, w, b *G.Node) (*G.Node, *tensor.Dense, error) {
 	if l.Norm != nil {
 		return g.norm(l, x, w, b)
@@ -104,8 +103,7 @@ func (g *Graph) add(l *nn.Layer, x, w, b *G.Node) (*G.Node, *tensor.Dense, error
 	return g.layer(l, x, w, b)
 }
 
-// leaf adds an input and the tensor that is its value. The tensor has no memory until a run points
-// it at the caller's.
+// leaf adds an input and its tensor, which has no memory until a run points it at the caller's.
 func (g *Graph) leaf(name string, dt tensor.Dtype, shape ...int) (*G.Node, *tensor.Dense) {
 	t := tensor.New(tensor.Of(dt), tensor.WithShape(shape...))
 	n := G.NewTensor(g.exprs, dt, len(shape), G.WithShape(shape...), G.WithName(name), G.WithValue(t))

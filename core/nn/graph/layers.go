@@ -11,12 +11,12 @@ import (
 // The ops of a layer: y = f(x·w + b) forward, and backward, from dy,
 //
 //	dz = dy where y > 0   after a rectifier; dy (1 - y²) after a tanh
-//	dw = dz ⊗ x           WeightGradOp computes all of these in one pass;
-//	db = Σ dz             an OutputOf hands out the second
-//	dx = dz·w             and the third, unless x is the observation
+//	dw = dz ⊗ x           WeightGradOp computes all three in one pass
+//	db = Σ dz             its second output, an OutputOf
+//	dx = dz·w             its third output, unless x is the observation
 //
 // The same ops serve convolutions and dense layers. norm.go has the ops of a normalisation, which
-// takes over the activation of the layer below it.
+// applies the activation of the layer below it.
 
 // LayerOp has the inputs x, w, b.
 type LayerOp struct {
@@ -73,20 +73,20 @@ func (o *WeightGradOp) flat() *tensor.Dense { return o.DW }
 type OutputOf struct {
 	op
 	Value *tensor.Dense
-	Flat  bool // Value is the gradient of a parameter, which lies in the flat gradient
+	Flat  bool // Value is the gradient of a parameter: a part of the flat gradient
 }
 
 func (o *OutputOf) flat() *tensor.Dense { return o.Value }
 
-// SumOp has the inputs x and y of one shape. It takes the place of Gorgonia's addition, which
-// allocates its output in every run.
+// SumOp has the inputs x and y of one shape. It replaces Gorgonia's addition, which allocates its
+// output in every run.
 type SumOp struct {
 	op
 	Sum *tensor.Dense
 }
 
-// newSum returns n's op as a SumOp, or nil if it is not the addition that Gorgonia inserts where
-// the gradients of several users of a node come together.
+// newSum returns the op of n as a SumOp, or nil if it is not an addition. Gorgonia inserts an
+// addition where several nodes read the same node, because their gradients add up.
 func newSum(n *G.Node, x, y *G.Node) *SumOp {
 	if n.Dtype() != tensor.Float32 || n.Dims() == 0 || !x.Shape().Eq(n.Shape()) || !y.Shape().Eq(n.Shape()) {
 		return nil

@@ -4,10 +4,10 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// Look sets the entries of alive, [l.Units()], whose units are above 0 anywhere in y, the outputs
-// of a layer for some rows. planar says that the positions of a unit lie side by side; otherwise
-// the units of a position do. Look reads a unit up to its first position above 0, so it takes long
-// only where units are dead.
+// Look sets alive[unit], [l.Units()], for every unit that is above 0 anywhere in y, the outputs of
+// a layer for some rows. planar says that y has the layout [unit, position]; otherwise it is
+// [position, unit]. Look stops reading a unit at its first output above 0, so only dead units take
+// long.
 func Look(alive []bool, l *nn.Layer, y []float32, rows int, planar bool) {
 	positions := 1 // of a unit in a row
 	switch {

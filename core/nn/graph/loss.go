@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// WeightColumn is the place of the weights among the columns of nn.ActorCritic and nn.PPO.
+// WeightColumn is the index of the weights in the columns of nn.ActorCritic and nn.PPO.
 const WeightColumn = 2
 
 // Learner is a network with a loss and the gradient of the loss for the parameters.
@@ -17,7 +17,7 @@ type Learner struct {
 	Actions *tensor.Dense   // [Rows], int32
 	Columns []*tensor.Dense // [Rows] each, in the order of Loss.Columns
 	Grads   []*tensor.Dense // in layout order
-	Cost    int             // place of the loss in Order.Nodes
+	Cost    int             // index of the loss in Order.Nodes
 	Forward *Order          // the part of Order that computes the heads
 	Parts   int             // numbers of Report.Parts
 
@@ -43,8 +43,7 @@ func NewLearner(s nn.Spec, rows int, loss nn.Loss) (*Learner, error) {
 		return nil, err
 	}
 	for i, n := range grads {
-		// A parameter of more than one layer would have a sum here, which would need a buffer of
-		// its own.
+		// A parameter that two layers share would have a sum here, which needs a buffer of its own.
 		o, ok := n.Op().(interface{ flat() *tensor.Dense })
 		if !ok {
 			return nil, fmt.Errorf("nn: the gradient of %s is %v, not an op that writes into the flat gradient", l.Layout.Params[i].Name, n.Op())
@@ -101,9 +100,9 @@ func (o *TDOp) SymDiff(in G.Nodes, loss, grad *G.Node) (G.Nodes, error) {
 	return append(G.Nodes{dq}, make(G.Nodes, len(in)-1)...), err
 }
 
-// ActorCriticOp has the inputs logits [n, Width], values [n, 1], actions [n] (int32) and the columns
-// [n] of its loss. Its output is the scalar loss; the same pass computes the gradients of logits and
-// values.
+// ActorCriticOp has the inputs logits [n, Width], values [n, 1], actions [n] (int32) and the
+// columns [n] of its loss. Its output is the scalar loss; the same pass computes the gradients of
+// logits and values.
 type ActorCriticOp struct {
 	op
 	Loss             nn.ActorCritic
@@ -127,7 +126,7 @@ func (o *ActorCriticOp) SymDiff(in G.Nodes, loss, grad *G.Node) (G.Nodes, error)
 	forLogits := newLossGradient(o.name+".pi'", in[0], loss, grad)
 	forValues := newLossGradient(o.name+".v'", in[1], loss, grad)
 	o.DLogits, o.DValues = forLogits.Value, forValues.Value
-	grads := make(G.Nodes, len(in)) // nil for what the loss compares with
+	grads := make(G.Nodes, len(in)) // nil: no gradient flows into the columns
 	var err error
 	if grads[0], err = G.ApplyOp(forLogits, loss, grad); err != nil {
 		return nil, err

@@ -11,14 +11,15 @@ import (
 	"hash/fnv"
 )
 
-// op is the part of a Gorgonia op that describes its place in a graph. Its output is float32.
+// op is the part of a Gorgonia op that all ops share: its name, inputs and output. The output is
+// float32.
 type op struct {
 	name  string // unique in its graph: Gorgonia merges ops of equal hashes
 	types []hm.Type
 	shape tensor.Shape
 }
 
-// newOp describes an op by its inputs and the shape of its output; without a shape it is a scalar.
+// newOp describes an op by its inputs and the shape of its output; nil: a scalar.
 func newOp(name string, shape tensor.Shape, inputs ...*G.Node) op {
 	o := op{name: name, shape: shape}
 	for _, n := range inputs {
@@ -46,7 +47,7 @@ func (o *op) Hashcode() uint32 {
 	return h.Sum32()
 }
 
-// Do is what Gorgonia's own machines would call: a device computes an op by its type.
+// Do is for Gorgonia's own machines, which this package does not use.
 func (o *op) Do(...G.Value) (G.Value, error) {
 	return nil, fmt.Errorf("nn: %s: an op that a device computes", o.name)
 }
@@ -66,7 +67,7 @@ func BytesOf[T float32 | int32](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
 }
 
-// Scalar returns a number that an op of one output computed.
+// Scalar returns the value of a scalar.
 func Scalar(v G.Value) float64 {
 	switch x := v.(type) {
 	case *G.F32:

@@ -6,18 +6,18 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// Order is the ops of a graph in the order in which they are computed.
+// Order lists the ops of a graph in the order of their computation.
 type Order struct {
 	Steps  []Step
 	Nodes  []*G.Node
-	Leaves []int // places in Nodes of inputs and constants
+	Leaves []int // indices in Nodes of inputs and constants
 }
 
-// Step is one op.
+// Step is one op. In and Out are indices in Nodes.
 type Step struct {
 	Op  G.Op
-	In  []int // places in Nodes of its inputs
-	Out int   // place in Nodes of its output
+	In  []int
+	Out int
 }
 
 // Sorted returns the order of a graph, which must not change afterwards.
@@ -27,10 +27,10 @@ func Sorted(g *G.ExprGraph) (*Order, error) {
 		return nil, err
 	}
 	o := &Order{}
-	places := map[int64]int{}
+	indices := map[int64]int{}
 	for i := len(sorted) - 1; i >= 0; i-- {
 		n, at := sorted[i], len(o.Nodes)
-		places[n.ID()] = at
+		indices[n.ID()] = at
 		o.Nodes = append(o.Nodes, n)
 		children := g.From(n.ID())
 		if children.Len() == 0 { // an input or a constant
@@ -39,7 +39,7 @@ func Sorted(g *G.ExprGraph) (*Order, error) {
 		}
 		s := Step{Op: n.Op(), Out: at}
 		for children.Next() {
-			s.In = append(s.In, places[children.Node().ID()])
+			s.In = append(s.In, indices[children.Node().ID()])
 		}
 		if len(s.In) == 2 {
 			if sum := newSum(n, o.Nodes[s.In[0]], o.Nodes[s.In[1]]); sum != nil {
@@ -51,7 +51,7 @@ func Sorted(g *G.ExprGraph) (*Order, error) {
 	return o, nil
 }
 
-// part returns the steps that compute some nodes and what the nodes need.
+// part returns the steps that some nodes depend on.
 func (o *Order) part(nodes []*G.Node) *Order {
 	needed := make([]bool, len(o.Nodes))
 	for _, n := range nodes {
@@ -71,5 +71,4 @@ func (o *Order) part(nodes []*G.Node) *Order {
 	return &p
 }
 
-// index returns the place of a node.
 func (o *Order) index(n *G.Node) int { return slices.Index(o.Nodes, n) }

@@ -70,7 +70,7 @@ func (on *suite) testGradientAgainstFiniteDifferences(t *testing.T) {
 					}
 				}
 				for _, w := range wantSlopes {
-					// float32 sums on one side; a kink of ReLU or Huber within h on the other.
+					// The gradient has float32 sums; the difference may have a kink of ReLU or Huber within h.
 					if math.Abs(float64(grad[w.index])-w.value) > 1e-4*(1+math.Abs(w.value)) {
 						t.Errorf("%s, %v: gradient of %s[%d] is %v, finite difference %v", c.name, loss, w.part.Name, w.index-w.part.Offset, grad[w.index], w.value)
 					}

@@ -8,7 +8,7 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// What networks and losses compute, written down from the definitions in float64.
+// This file computes networks and losses from their definitions, in float64.
 
 // naive returns the outputs of every layer, [rows, Out]. Images are planar.
 func naive(s nn.Spec, p *nn.Params, obs []byte, rows int) (layers []nn.Layer, outputs [][]float64) {
@@ -40,8 +40,8 @@ func naiveOutputs(s nn.Spec, p *nn.Params, obs []byte, rows int) [][]float64 {
 	return outputs[len(outputs)-len(s.Heads):]
 }
 
-// naiveLargest returns the largest output of every unit with a rectifier, by layer, and the names of
-// the layers.
+// naiveLargest returns the largest output of every unit with a rectifier, by layer, and the names
+// of the layers.
 func naiveLargest(s nn.Spec, p *nn.Params, obs []byte, rows int) (largest [][]float64, names []string) {
 	layers, outputs := naive(s, p, obs, rows)
 	for i := range layers {
@@ -104,7 +104,7 @@ func naiveLayer(l *nn.Layer, p *nn.Params, x []float64, rows int) []float64 {
 	return y
 }
 
-// naiveNorm normalises a row [channel, position] by the definition.
+// naiveNorm normalises a row [channel, position].
 func naiveNorm(l *nn.Norm, y, x []float64, scale, bias []float32) {
 	positions := l.Positions
 	for p := range positions {

@@ -46,8 +46,8 @@ func (on *suite) testForwardAgainstDefinition(t *testing.T) {
 	})
 }
 
-// A row's values must be the same bits alone, anywhere in a batch of any size,
-// and in a network of any capacity.
+// The values of a row have the same bits alone, anywhere in a batch of any size, and in a network
+// of any capacity.
 func (on *suite) testRowsAreIndependent(t *testing.T) {
 	on.eachPath(t, func(t *testing.T) {
 		for _, s := range append(Norms(OneCNN(), SmallMLP()), SmallNature(), SmallMLP(), TwoMLPs(), OneCNN()) {

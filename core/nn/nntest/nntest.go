@@ -1,5 +1,5 @@
-// Package nntest is the suite of every device that computes networks, and what tests of networks are
-// made of.
+// Package nntest is the test suite of every device that computes networks, with networks,
+// observations and batches for other tests.
 package nntest
 
 import (
@@ -24,7 +24,8 @@ func Atari() nn.Spec {
 	return QSpec(env.ObsSpec{Shape: []int{4, 84, 84}}, 6, nn.Trunk{Arch: "nature_cnn"})
 }
 
-// SmallNature returns a small Nature CNN: only its last layer has one position.
+// SmallNature returns a Nature CNN for images of the smallest size: only its last convolution has
+// one position.
 func SmallNature() nn.Spec {
 	return QSpec(env.ObsSpec{Shape: []int{2, 44, 40}}, 3, nn.Trunk{Arch: "nature_cnn"})
 }
@@ -72,7 +73,7 @@ func Norms(specs ...nn.Spec) (all []nn.Spec) {
 // parameters.
 func StirNorms(p *nn.Params, r *rng.Stream) {
 	for i, part := range p.Layout.Params {
-		if i%2 == 0 && len(part.Shape) != 2 && len(part.Shape) != 4 { // a weight that is no layer's
+		if i%2 == 0 && len(part.Shape) != 2 && len(part.Shape) != 4 { // the scale of a normalisation
 			for k := range p.Piece(part) {
 				p.Piece(part)[k] = float32(r.Uniform(0.5, 1.5))
 				p.Piece(p.Layout.Params[i+1])[k] = float32(r.Uniform(-0.5, 0.5))
@@ -133,7 +134,7 @@ func LossOf(s nn.Spec) nn.Loss {
 	return nn.ActorCritic{EntropyCoef: 0.01, ValueCoef: 0.5}
 }
 
-// Named returns the piece called name, which must exist.
+// Named returns the piece called name. It panics if there is none.
 func Named(p *nn.Params, name string) []float32 {
 	return p.Piece(p.Layout.Params[slices.IndexFunc(p.Layout.Params, func(part nn.Param) bool { return part.Name == name })])
 }
@@ -148,7 +149,8 @@ func Init(t testing.TB, s nn.Spec, seed uint64) *nn.Params {
 	return p
 }
 
-// OnEveryISA runs f once for each path of the CPU's kernels; with -short, for each path in C.
+// OnEveryISA runs f once for each instruction set of the CPU's kernels; with -short, only for those
+// in C.
 func OnEveryISA(t *testing.T, f func(t *testing.T)) {
 	was := kernel.ISA()
 	defer kernel.Use(was)

@@ -10,9 +10,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Three steps of one parameter against numbers worked out from the rules by
-// hand: theta 1, gradients 0.5, -0.25, 0.5, learning rate 0.1, other constants
-// chosen so that decimals stay short.
+// testThreeStepsByHand compares three steps of one parameter with numbers computed by hand: theta
+// 1, gradients 0.5, -0.25, 0.5, learning rate 0.1.
 func (on *suite) testThreeStepsByHand(t *testing.T) {
 	grads := []float64{0.5, -0.25, 0.5}
 	for _, c := range []struct {
@@ -92,9 +91,9 @@ func (on *suite) testThreeStepsByHand(t *testing.T) {
 	}
 }
 
-// Where RAdam begins to divide by the root of v: with the default beta2 at step 6, with
-// .8 at step 7, and with .6, whose r_inf is 4, never. Against PyTorch's formula in
-// float64, line by line.
+// testRAdamRectifies compares RAdam with PyTorch's formula in float64. RAdam divides by the root of
+// v from step 6 on with the default beta2, from step 7 on with .8, and never with .6, whose r_inf
+// is 4.
 func (on *suite) testRAdamRectifies(t *testing.T) {
 	for _, c := range []struct {
 		beta2 float64
@@ -135,7 +134,8 @@ func (on *suite) testRAdamRectifies(t *testing.T) {
 	}
 }
 
-// An optimiser restored from Step and State goes on with the same bits.
+// testOptimizerStateIsAll restores an optimiser from Step and State. Its next steps have the same
+// bits.
 func (on *suite) testOptimizerStateIsAll(t *testing.T) {
 	const size = 37
 	for _, cfg := range []nn.OptimizerConfig{

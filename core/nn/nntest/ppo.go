@@ -11,8 +11,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// movedBatch is a batch of actor-critic with PPO's columns: log probabilities and values as
-// the network at p gives them, and ranges in which everything lies.
+// movedBatch is a batch of actor-critic, and the same batch with PPO's columns: log probabilities
+// and values are those of the network at p, and no ratio or value is clipped.
 func (on *suite) movedBatch(t *testing.T, s nn.Spec, p *nn.Params, rows int) (b, clipped nn.Batch) {
 	t.Helper()
 	b = RandomBatch(s, nn.ActorCritic{}, rng.New(6, "test", 0), rows)
@@ -33,8 +33,8 @@ func (on *suite) movedBatch(t *testing.T, s nn.Spec, p *nn.Params, rows int) (b,
 	return b, nn.Batch{Obs: b.Obs, Actions: b.Actions, Columns: columns}
 }
 
-// acted gives a batch of PPO log probabilities and values of acting that lie around those of
-// the network at p: half of the ratios, and of the values, are within their ranges.
+// acted sets the recorded log probabilities and values of a PPO batch near those of the network at
+// p, so that half of the ratios and of the values are within their ranges.
 func acted(s nn.Spec, p *nn.Params, b *nn.Batch, r *rng.Stream) {
 	outputs := naiveOutputs(s, p, b.Obs, len(b.Actions))
 	width := s.Heads[0].Out
@@ -45,7 +45,8 @@ func acted(s nn.Spec, p *nn.Params, b *nn.Batch, r *rng.Stream) {
 	}
 }
 
-// As long as nothing has moved, PPO's gradient is that of actor-critic.
+// testPPOOfTheActingPolicyIsActorCritic compares PPO's gradient with that of actor-critic. They are
+// equal while the policy is the one that acted.
 func (on *suite) testPPOOfTheActingPolicyIsActorCritic(t *testing.T) {
 	const rows = 12
 	s := TwoMLPs()
@@ -68,7 +69,7 @@ func (on *suite) testPPOOfTheActingPolicyIsActorCritic(t *testing.T) {
 			t.Errorf("parts %v, of actor-critic %v", r.Parts, wantReport.Parts)
 		}
 	}
-	// Far out of all ranges nothing is left of the policy's and the value's gradient.
+	// If every ratio and value is clipped, the gradients of policy and value are 0.
 	for i, a := range plain.Columns[0] {
 		clipped.Columns[3][i] -= float32(math.Copysign(1, float64(a)))
 		clipped.Columns[5][i] += 1
@@ -78,8 +79,8 @@ func (on *suite) testPPOOfTheActingPolicyIsActorCritic(t *testing.T) {
 	}
 }
 
-// Masks that allow everything change no bit; one that forbids an action that was taken,
-// or is of another size, is refused.
+// testMasksOfABatch tests masks. Masks that allow all actions change no bit. A mask that forbids
+// the action taken and masks of another size are refused.
 func (on *suite) testMasksOfABatch(t *testing.T) {
 	const rows = 12
 	s := TwoMLPs()

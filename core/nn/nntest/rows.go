@@ -10,23 +10,23 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// copied is a batch by rows with observations of its own.
-func copied(s nn.Spec, b nn.Batch, kept []byte) nn.Batch {
+// copied returns a batch with Obs instead of Rows, which refers to all.
+func copied(s nn.Spec, b nn.Batch, all []byte) nn.Batch {
 	size := s.Obs.Bytes()
 	for _, row := range b.Rows {
 		if row < 0 {
 			b.Obs = append(b.Obs, make([]byte, size)...)
 		} else {
-			b.Obs = append(b.Obs, kept[int(row)*size:][:size]...)
+			b.Obs = append(b.Obs, all[int(row)*size:][:size]...)
 		}
 	}
 	b.Rows = nil
 	return b
 }
 
-// A batch that names rows of those that were kept has the gradients, steps and reports of one
-// with copies of them, to the bit, and -1 is a row of zeros; another Keep replaces them, also by
-// more or by fewer. Batches of both kinds may follow each other.
+// testRowsAreCopies compares batches with Rows with batches that have the same observations in Obs:
+// gradients, steps and reports have the same bits. Row -1 is zeros. Another SetObs replaces the
+// rows, also by more or by fewer. Batches of both kinds may alternate.
 func (on *suite) testRowsAreCopies(t *testing.T) {
 	const rows = 6
 	for _, s := range []nn.Spec{TwoMLPs(), OneCNN(), OddBytes(), SmallMLP()} {
@@ -39,8 +39,8 @@ func (on *suite) testRowsAreCopies(t *testing.T) {
 		for k, many := range []int{9, 4, 21, 21, 9} {
 			r := rng.New(1, "test", k)
 			all := RandomObs(s, r, many)
-			Check(t, byRows.Keep(all))
-			Check(t, learner.Keep(all))
+			Check(t, byRows.SetObs(all))
+			Check(t, learner.SetObs(all))
 			for range 2 {
 				b := RandomBatch(s, loss, r, rows)
 				b.Obs, b.Rows = nil, make([]int32, rows)
@@ -53,12 +53,12 @@ func (on *suite) testRowsAreCopies(t *testing.T) {
 				Check(t, learner.Gradient(p, b, gradients[0], &have))
 				Check(t, learner.Gradient(p, whole, gradients[1], &want))
 				if !slices.Equal(gradients[0], gradients[1]) || !reflect.DeepEqual(have, want) {
-					t.Fatalf("%s: Keep %d: the gradient of the rows is not that of their copies: %+v, want %+v", Name(s), k, have, want)
+					t.Fatalf("%s: SetObs %d: the gradient of the rows is not that of their copies: %+v, want %+v", Name(s), k, have, want)
 				}
 				Check(t, byRows.Update(p, b, 1e-2, &have))
 				Check(t, byCopies.Update(q, whole, 1e-2, &want))
 				if !slices.Equal(p.Host(), q.Host()) || !reflect.DeepEqual(have, want) {
-					t.Fatalf("%s: Keep %d: the update by rows is not that by their copies: %+v, want %+v", Name(s), k, have, want)
+					t.Fatalf("%s: SetObs %d: the update by rows is not that by their copies: %+v, want %+v", Name(s), k, have, want)
 				}
 				Check(t, byRows.Learn(p, whole, &have)) // a copy may come between
 				Check(t, byCopies.Learn(q, whole, &want))
@@ -72,7 +72,7 @@ func (on *suite) testRowsAreCopies(t *testing.T) {
 	}
 }
 
-// Rows that there are not, and what is not rows, are refused in a sentence.
+// testRowsRefused tests that row numbers out of range and invalid observations are refused.
 func (on *suite) testRowsRefused(t *testing.T) {
 	const rows = 3
 	s := TwoMLPs()
@@ -88,27 +88,28 @@ func (on *suite) testRowsRefused(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	refused("batch.rows: 3, must be nil: nothing was given to Keep", func(*nn.Batch) {})
+	refused("batch.rows: 3, must be nil before SetObs", func(*nn.Batch) {})
 	obs := RandomObs(s, rng.New(2, "test", 0), 5)
-	for want, obs := range map[string][]byte{"keep: 0 bytes, must be": nil, "keep: 99 bytes, must be 1 to 2147483646 rows of 20 bytes": obs[:99], "must be a multiple of 4": obs[1:81]} {
-		if err := st.Keep(obs); err == nil || !strings.Contains(err.Error(), want) {
+	for want, obs := range map[string][]byte{"set_obs: 0 bytes, must be": nil, "set_obs: 99 bytes, must be 1 to 2147483646 rows of 20 bytes": obs[:99], "must be a multiple of 4": obs[1:81]} {
+		if err := st.SetObs(obs); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	Check(t, st.Keep(obs))
-	refused("batch.rows[1]: 5, must be -1 or a row that was given to Keep: 0 to 4", func(b *nn.Batch) { b.Rows[1] = 5 })
-	refused("batch.rows[2]: -2, must be -1 or a row that was given to Keep: 0 to 4", func(b *nn.Batch) { b.Rows[2] = -2 })
+	Check(t, st.SetObs(obs))
+	refused("batch.rows[1]: 5, must be -1 or a row of SetObs, 0 to 4", func(b *nn.Batch) { b.Rows[1] = 5 })
+	refused("batch.rows[2]: -2, must be -1 or a row of SetObs, 0 to 4", func(b *nn.Batch) { b.Rows[2] = -2 })
 	refused("batch.rows: 2, must be 3", func(b *nn.Batch) { b.Rows = b.Rows[:2] })
 	refused("batch.obs: 60 bytes, must be nil with batch.rows", func(b *nn.Batch) { b.Obs = obs[:60] })
-	Check(t, st.Keep(obs[:40]))
-	refused("batch.rows[0]: 2, must be -1 or a row that was given to Keep: 0 to 1", func(b *nn.Batch) { b.Rows[0] = 2 })
+	Check(t, st.SetObs(obs[:40]))
+	refused("batch.rows[0]: 2, must be -1 or a row of SetObs, 0 to 1", func(b *nn.Batch) { b.Rows[0] = 2 })
 	if !slices.Equal(p.Host(), before.Host()) {
 		t.Error("the parameters have changed")
 	}
 }
 
-// Outputs, of rows or of copies, have the bits of a Network's, and leave the gradient that Step is
-// to take. Rows that a Refresh names are what they have become, also where they go on at row 0.
+// testOutputsOfRows compares Outputs, for Rows and for Obs, with those of a Network. They have the
+// same bits and do not change the gradient of the next Step. After a Refresh the outputs are those
+// of the new rows, also where they wrap.
 func (on *suite) testOutputsOfRows(t *testing.T) {
 	const rows, many = 6, 9
 	rounded := TwoMLPs()
@@ -137,7 +138,7 @@ func (on *suite) testOutputsOfRows(t *testing.T) {
 				}
 			}
 		}
-		Check(t, st.Keep(all))
+		Check(t, st.SetObs(all))
 		for _, span := range [][2]int{{0, 1}, {7, 4}, {3, 3}, {8, 9}, {0, 9}} {
 			for k := range span[1] {
 				copy(all[(span[0]+k)%many*size:][:size], RandomObs(s, r, 1))
@@ -159,7 +160,7 @@ func (on *suite) testOutputsOfRows(t *testing.T) {
 	}
 }
 
-// What has no outputs, and rows that cannot be brought again, are refused in a sentence.
+// testOutputsRefused tests that invalid batches of Outputs and rows of Refresh are refused.
 func (on *suite) testOutputsRefused(t *testing.T) {
 	const rows = 3
 	s := TwoMLPs()
@@ -176,9 +177,9 @@ func (on *suite) testOutputsRefused(t *testing.T) {
 		return err
 	}
 	index := []int32{0, 1, -1}
-	refused(st.Refresh(0, 1), "refresh: 1 rows, must follow a Keep")
-	refused(outputs(p, nn.Batch{Rows: index}), "batch.rows: 3, must be nil: nothing was given to Keep")
-	Check(t, st.Keep(obs))
+	refused(st.Refresh(0, 1), "refresh: 1 rows, must follow SetObs")
+	refused(outputs(p, nn.Batch{Rows: index}), "batch.rows: 3, must be nil before SetObs")
+	Check(t, st.SetObs(obs))
 	refused(st.Refresh(-1, 1), "refresh: first row -1, must be 0 to 4")
 	refused(st.Refresh(5, 1), "refresh: first row 5, must be 0 to 4")
 	refused(st.Refresh(1, 0), "refresh: 0 rows, must be 1 to 5")
@@ -187,14 +188,15 @@ func (on *suite) testOutputsRefused(t *testing.T) {
 	refused(outputs(p, nn.Batch{Obs: obs[:40]}), "batch.obs: 40 bytes, must be 60 for 3 rows of float32 [5]")
 	refused(outputs(p, nn.Batch{Rows: index[:2]}), "batch.rows: 2, must be 3")
 	refused(outputs(p, nn.Batch{Rows: index, Obs: obs[:60]}), "batch.obs: 60 bytes, must be nil with batch.rows")
-	refused(outputs(p, nn.Batch{Rows: []int32{0, 5, 1}}), "batch.rows[1]: 5, must be -1 or a row that was given to Keep: 0 to 4")
+	refused(outputs(p, nn.Batch{Rows: []int32{0, 5, 1}}), "batch.rows[1]: 5, must be -1 or a row of SetObs, 0 to 4")
 	if err := outputs(Init(t, OddBytes(), 1), nn.Batch{Rows: index}); err == nil || !strings.Contains(err.Error(), "parameters: ") || !strings.Contains(err.Error(), "must be") {
 		t.Error(err)
 	}
 	Check(t, outputs(p, nn.Batch{Rows: index}))
 }
 
-// Neither another Keep of as many rows, nor a Refresh, outputs or an update allocate.
+// testRowsAllocateNothing tests that SetObs of as many rows, Refresh, Outputs and Update do not
+// allocate.
 func (on *suite) testRowsAllocateNothing(t *testing.T) {
 	const rows = 4
 	s := OneCNN()
@@ -203,7 +205,7 @@ func (on *suite) testRowsAllocateNothing(t *testing.T) {
 	b.Obs, b.Rows = nil, []int32{8, -1, 0, 3}
 	var r nn.Report
 	update := func() {
-		Check(t, st.Keep(all))
+		Check(t, st.SetObs(all))
 		for range 2 {
 			Check(t, st.Refresh(7, 3))
 			if _, err := st.Outputs(p, b); err != nil {

@@ -28,7 +28,7 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		{QSpec(f32(), 1, nn.Trunk{Arch: "mlp"}), "obs.shape: [], must have at least one axis"},
 		{QSpec(f32(4, 0), 1, nn.Trunk{Arch: "mlp"}), "obs.shape: [4 0], axes must be at least 1 and the product at most 268435456"},
 		{QSpec(f32(1<<20, 1<<20, 1<<40), 1, nn.Trunk{Arch: "mlp"}), "obs.shape: [1048576 1048576 1099511627776], axes must be"},
-		{QSpec(f32(1<<27), 1, nn.Trunk{Arch: "mlp"}), "hidden[0]: 64, must be 1 to 2 behind a layer of 134217728"},
+		{QSpec(f32(1<<27), 1, nn.Trunk{Arch: "mlp"}), "hidden[0]: 64, must be 1 to 2 after a layer of 134217728"},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Hidden: []int{8, 0}}), "hidden[1]: 0, must be 1 to "},
 		{ActorCritic(f32(4), 1, nn.Trunk{Arch: "mlp"}, nn.Trunk{Arch: "mlp", Hidden: []int{8, 0}}), "trunks[1].hidden[1]: 0, must be 1 to "},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Hidden: []int{1 << 14, 1 << 14, 1 << 14}}), "hidden: [16384 16384 16384]: more than 268435456 parameters"},

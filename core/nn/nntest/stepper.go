@@ -14,8 +14,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// A stepper's updates are gradients, clipping and steps by hand, to the bit, in one call or
-// in two, and allocate nothing.
+// testStepper compares the updates of a Stepper, in one call or in two, with Gradient, ClipGradNorm
+// and Apply: they have the same bits. They do not allocate.
 func (on *suite) testStepper(t *testing.T) {
 	for _, maxNorm := range []float64{0, 0.05} {
 		s := TwoMLPs()
@@ -45,7 +45,7 @@ func (on *suite) testStepper(t *testing.T) {
 				Check(t, stepper.Learn(q, b, &r))
 				Check(t, stepper.Step(q, lr, &r))
 			}
-			// A GPU adds the squares of the gradient up in another order than ClipGradNorm.
+			// A GPU adds the squares of the gradient in another order than ClipGradNorm.
 			sameNorm := math.Abs(r.Norm-want.Norm) <= 1e-12*want.Norm
 			want.Norm = r.Norm
 			if !slices.Equal(p.Host(), q.Host()) || stepper.Optimizer().Step() != int64(k+1) || q.Updates != uint64(k+1) || !sameNorm || !reflect.DeepEqual(r, want) {
@@ -62,8 +62,8 @@ func (on *suite) testStepper(t *testing.T) {
 	}
 }
 
-// The targets of a QStepper's updates are those of the textbook, with and without double
-// Q-learning and masks; the rest is a stepper's.
+// testQStepper compares the targets of a QStepper with the textbook, with and without double
+// Q-learning and masks. Everything else is tested by testStepper.
 func (on *suite) testQStepper(t *testing.T) {
 	s, d := SmallMLP(), on.device(t, 2)
 	const rows = 7
@@ -124,7 +124,7 @@ func (on *suite) testQStepper(t *testing.T) {
 	}
 }
 
-// What cannot be a step is not one, clipped or not.
+// testNotFinite tests that a loss or a norm that is not finite gives no step, clipped or not.
 func (on *suite) testNotFinite(t *testing.T) {
 	s := TwoMLPs()
 	loss, d := LossOf(s), on.device(t, 1)

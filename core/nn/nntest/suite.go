@@ -10,13 +10,13 @@ import (
 type Subject struct {
 	// Open returns a device, of n threads where the device has threads.
 	Open func(n int) (nn.Device, error)
-	// EachPath runs f once for each way in which the device computes; nil: there is one.
+	// EachPath runs f once for each code path of the device; nil: there is one.
 	EachPath func(t *testing.T, f func(t *testing.T))
-	// Spoil makes a number of the gradient that a Stepper keeps NaN.
+	// Spoil sets a number of a Stepper's gradient to NaN.
 	Spoil func(t *testing.T, s nn.Stepper)
 }
 
-// Run is the suite.
+// Run runs the suite.
 func Run(t *testing.T, s Subject) {
 	on := &suite{s}
 	for _, c := range []struct {

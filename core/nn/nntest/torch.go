@@ -124,8 +124,8 @@ func (c *torchCase) params(t *testing.T, key uint32) *nn.Params {
 	return p
 }
 
-// batch returns that of a step. In a DQN's, net with the parameters target makes
-// the targets.
+// batch returns the batch of a step. For a Q-network, net computes the targets at the parameters
+// target.
 func (c *torchCase) batch(t *testing.T, step int, net nn.Network, target *nn.Params) nn.Batch {
 	s, key := c.spec(), 10000+100*uint32(step)
 	obs := func(k uint32) (b []byte) {
@@ -184,11 +184,10 @@ func (c *torchCase) batch(t *testing.T, step int, net nn.Network, target *nn.Par
 	return b
 }
 
-// tolerance is the largest difference allowed, over the largest magnitude in the
-// tensor.
+// tolerance is the largest allowed difference, divided by the largest magnitude in the tensor.
 const tolerance = 1e-5
 
-// worst is the largest such ratio seen.
+// worst is the largest such ratio.
 type worst struct{ ratio float64 }
 
 func (w *worst) compare(t *testing.T, what string, got []float32, want torchTensor) {
@@ -223,9 +222,9 @@ func (w *worst) number(t *testing.T, what string, got, want float64) {
 	w.ratio = max(w.ratio, r)
 }
 
-// AgainstTorch compares loss, every gradient and ten optimiser steps with PyTorch's: the file
-// core/nn/testdata/reference.json, whose path is given, or the file that PACELINE_TORCH_REFERENCE
-// names (a fresh output of the generator).
+// AgainstTorch compares loss, every gradient and ten optimiser steps with PyTorch's. path is
+// core/nn/testdata/reference.json; PACELINE_TORCH_REFERENCE may name a new output of the generator
+// instead.
 func AgainstTorch(t *testing.T, s Subject, path string) {
 	on := &suite{s}
 	if p := os.Getenv("PACELINE_TORCH_REFERENCE"); p != "" {

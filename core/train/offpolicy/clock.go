@@ -79,9 +79,9 @@ func (c *Config) windowUpdates(envs int) int {
 	return (steps/c.Periods.TrainFreq + 1) * c.Periods.GradientSteps
 }
 
-// changePeriods goes on under other Periods. due updates are due at this step before and after,
-// and no update of ThetaMinus is added or left out. If windows are shorter now, the window in
-// progress ends at the next multiple of their length.
+// changePeriods adapts the counts to other Periods. due updates are due at this step before and
+// after, and no update of ThetaMinus is added or left out. If windows are shorter now, the window
+// in progress ends at the next multiple of their length.
 func (c *Clock) changePeriods(due int64, from Periods, cfg *Config) {
 	if w := cfg.Periods.Window; w < from.Window {
 		c.Due = min(c.Due, (c.T/w+1)*w)

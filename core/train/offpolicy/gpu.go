@@ -50,7 +50,7 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 	if c.ReplayDevice == ReplayCPU {
 		return nil
 	}
-	free, err := frames.Free()
+	free, err := frames.FreeBytes()
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 }
 
 // span is the number of updates from first on, up to last, that are started at once. 0: the next
-// one is done by itself, because no GPU has the frames or because its hidden units are looked at.
+// update is done alone, because no GPU has the frames or because Units checks its minibatch.
 func (g *gpu) span(first, last int64) int {
 	if g.frames == nil {
 		return 0
@@ -105,9 +105,9 @@ func (g *gpu) updates(first int64, n int, last int64) (losses []float32, err err
 	return g.losses, err
 }
 
-// enqueue has the GPU do n updates from number first on. While the GPU works, the minibatches of
-// all updates up to number last are drawn, and then the core is released. So the GPU waits for
-// draws only in a window's first span: a draw takes some 4.5 microseconds on a Zen 4, the draws of
+// enqueue starts n updates on the GPU, from number first on. While the GPU works, enqueue draws the
+// minibatches of all updates up to number last, and then releases the core. So the GPU waits for
+// draws only in a window's first span. A draw takes some 4.5 microseconds on a Zen 4, the draws of
 // a window of 2,500 updates 11 milliseconds. The reports are those of nn.StackStepper.Finish.
 func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err error) {
 	defer caught(&err)

@@ -35,9 +35,8 @@ func (r *Run) tell(e WindowEvent) {
 	}
 }
 
-// Wrap puts wrappers around the steppers, for tests: stepper around that of single updates, and
-// frames, unless it is nil, around that of updates on a GPU that has the frames of the replay
-// memory.
+// Wrap wraps the steppers, for tests: stepper wraps the stepper of single updates. frames, which
+// may be nil, wraps the stepper of updates on a GPU that has the frames of the replay memory.
 func (up *Updates) Wrap(stepper func(nn.QStepper) nn.QStepper, frames func(nn.StackStepper) nn.StackStepper) {
 	up.mu.Lock()
 	defer up.mu.Unlock()
@@ -51,7 +50,7 @@ func (up *Updates) Wrap(stepper func(nn.QStepper) nn.QStepper, frames func(nn.St
 	}
 }
 
-// LimitPrefetch makes at most n minibatches be drawn ahead of their updates. It is for tests.
+// LimitPrefetch limits the number of prefetched minibatches to n. It is for tests.
 func (up *Updates) LimitPrefetch(n int) {
 	f := &up.gpu.prefetch
 	f.after = f.after[:min(n, len(f.after))]

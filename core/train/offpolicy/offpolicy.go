@@ -12,7 +12,7 @@
 //	progress    progress.go    how many updates are released and done
 //	minibatch   minibatch.go   one update
 //	gpu         gpu.go         many updates at once on a GPU that has the frames of the replay memory
-//	prefetch    prefetch.go    minibatches drawn ahead of their updates
+//	prefetch    prefetch.go    minibatches of coming updates, drawn and uploaded
 //	backup      backup.go      copies of what is lost with a GPU
 //
 // # What holds for a Run

@@ -125,7 +125,7 @@ func (s *savedClock) check(envs int) error {
 	if passed := c.T / p.TargetInterval; c.Copies > passed || c.Copies < 0 && c.T > 0 || c.Copies < passed-2-(p.Window+w)/p.TargetInterval {
 		return fmt.Errorf("clock: %d copies of the target, where %d are due", c.Copies, passed)
 	}
-	// Updates are behind or ahead by at most those of a window, or by a burst.
+	// The updates done differ from those due by at most the updates of a window, or a burst.
 	due, spread := s.UpdatesDue, p.spread(c.T)
 	slack := p.spread(min(p.Window, 1<<20)+w) + int64(p.GradientSteps)
 	if d := due - c.Begun; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.Due))) || s.Updates > due+slack || due-s.Updates > slack {
@@ -138,7 +138,7 @@ func (s *savedClock) check(envs int) error {
 }
 
 // replayPart is the part of the replay memory. If the file has none, the memory is emptied at the
-// end. If nothing can be drawn then, learning_starts random steps come before updates go on; a
+// end. If nothing can be drawn then, learning_starts random steps come before further updates; a
 // later load of experience ends these steps. whole is that of clockPart.
 func (r *Run) replayPart(whole *bool) checkpoint.Part {
 	p := r.Memory.Part("replay.bin", r.spec.Action.N)

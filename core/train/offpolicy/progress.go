@@ -96,8 +96,8 @@ func (g *progress) wake() {
 	g.mu.Unlock()
 }
 
-// forgive lets updates go on after a loss that is not finite, because the parameters or the run are
-// others now. Other errors stay.
+// forgive lets updates continue after a loss that is not finite, because the parameters or the run
+// are others now. Other errors stay.
 func (g *progress) forgive() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -22,9 +22,9 @@ func (m *room) forget() { m.rounds = 0 }
 
 // measure sets rounds to the rounds that fit into every ring for certain.
 func (m *room) measure() bool {
-	m.rounds = m.memory.Free(0)
+	m.rounds = m.memory.Room(0)
 	for i := 1; i < m.envs; i++ {
-		m.rounds = min(m.rounds, m.memory.Free(i))
+		m.rounds = min(m.rounds, m.memory.Room(i))
 	}
 	return m.rounds > 0
 }
@@ -68,7 +68,7 @@ func (r *Run) RandomRound(c policy.Chooser) error {
 }
 
 // JointRound is a round in which one forward pass serves all environments. If goOn is set, the
-// first of two groups may begin the next round in it: the acting parameters stay the same inside a
+// first of two halves may begin the next round in it: the acting parameters stay the same inside a
 // window.
 func (r *Run) JointRound(c policy.Chooser, until int64, interrupt *train.Interrupt, goOn bool) error {
 	end := r.Clock.T + int64(r.envs)

@@ -41,10 +41,10 @@ func (r *Run) Insert(from *experience.Transitions) error {
 
 func (r *Run) insert(from *experience.Transitions, row int) error {
 	e, size := row%r.envs, r.spec.Obs.Bytes()
-	if r.Memory.Free(e) < 2 {
+	if r.Memory.Room(e) < 2 {
 		r.Memory.Flush() // evicts transitions that are too old
 	}
-	if r.Memory.Free(e) < 2 {
+	if r.Memory.Room(e) < 2 {
 		if err := r.Memory.Grow(2); err != nil {
 			return err
 		}

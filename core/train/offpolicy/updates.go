@@ -15,8 +15,8 @@ import (
 // Without concurrent training, and under Emulate, there is no trainer thread, and wait does the
 // updates on the main thread.
 //
-// The trainer thread holds a core during an update and acquires it anew for the next one, so the
-// main thread, which has none while it waits for updates, gets one between two updates.
+// The trainer thread holds a core during an update and acquires one again for the next update. The
+// main thread has no core while it waits for updates. So it gets one between two updates.
 type Updates struct {
 	progress
 	minibatch minibatch

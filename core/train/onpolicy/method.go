@@ -39,7 +39,7 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 // Failed returns the error that ended training, if one did.
 func (r *Run) Failed() error { return r.err }
 
-// forgive lets training go on after a loss that is not finite, because the parameters or the run
+// forgive lets training continue after a loss that is not finite, because the parameters or the run
 // are others now. The rollout of that loss is discarded.
 func (r *Run) forgive() {
 	if errors.Is(r.err, fault.ErrNotFinite) {

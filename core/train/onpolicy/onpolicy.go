@@ -14,15 +14,15 @@
 //     what a reader gets is a function of the seed and the step. (With Config.Slide the rollout is
 //     a window that slides, whose older rows are of older parameters.)
 //   - An update is one minibatch or several, one after the other. A Stop or a time limit ends a
-//     call between two of them, and the next call that steps or settles goes on with the rest, also
-//     after a load.
+//     call between two of them, and the next call that steps or settles continues with the rest,
+//     also after a load.
 //   - Minibatches refer to rows of the rollout, whose observations are uploaded once for all of
 //     them; of a window that slides, each observation is uploaded once. A2C's only minibatch
 //     without V-trace is the whole rollout, as it lies in memory.
 //   - Advance ends at the first round end at or past its step, anywhere in a rollout. The rollout
-//     goes on in the next call, and a checkpoint with experience holds it.
+//     continues in the next call, and a checkpoint with experience holds it.
 //   - An update that fails ends training. After a loss that is not finite, a new run or a write of
-//     the parameters lets training go on, with the next rollout.
+//     the parameters lets training continue, with the next rollout.
 //   - A checkpoint's parts, and their order, are the same for every method.
 //
 // A Run belongs to its train.Trainer and is called by one goroutine at a time.

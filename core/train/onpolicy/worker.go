@@ -143,7 +143,7 @@ func (w *Worker) upload(b *nn.Batch) (err error) {
 		rounds := min(int64(w.cfg.Slide)*(now.full-before.full), int64(w.cfg.Horizon))
 		err = w.Stepper.Refresh(w.Rollout.Newest(int(rounds)))
 	} else {
-		err = w.Stepper.Keep(w.observations())
+		err = w.Stepper.SetObs(w.observations())
 	}
 	if err == nil {
 		w.uploaded = now

@@ -16,9 +16,9 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// OnGPU runs the part of the suite that depends on the device, on "cuda": every run has the same
-// bits, also a run in pieces, and the numbers are those of the CPU up to rounding. The caller must
-// have called cudatest.Start.
+// OnGPU runs the part of the suite that depends on the device, on "cuda". Every run has the same
+// bits, also a run in pieces. The numbers are those of the CPU up to rounding. The caller must have
+// called cudatest.Start.
 func OnGPU(t *testing.T, s Subject) {
 	cpu := s
 	cpu.Settings, s.Settings = maps.Clone(s.Settings), maps.Clone(s.Settings)
