@@ -179,7 +179,7 @@ func (e *tableEnv) StepBatch(steps []env.BatchStep, obs []byte) error {
 	for k, s := range steps {
 		envs[k], rows[k] = s.Env.(hasTable).table().c.env, C.uint32_t(s.Row)
 		if to := actions[k*size : (k+1)*size]; f.spec.Action.N > 0 {
-			binary.NativeEndian.PutUint32(to, uint32(s.Action))
+			binary.NativeEndian.PutUint32(to, uint32(s.Branches[0]))
 		} else {
 			copy(to, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s.Box))), size))
 		}

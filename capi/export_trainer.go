@@ -350,7 +350,7 @@ func pacelineGoTrainerRows(rows *C.paceline_rows, actions unsafe.Pointer, id C.u
 			if err := t.rows.bindInfos(t.Infos(), t.numEnvs); err != nil {
 				return err
 			}
-			err := t.Latest(&t.rows.vec, hostSlice((*int32)(actions), t.numEnvs))
+			err := t.Latest(&t.rows.vec, vec.Actions{Discrete: hostSlice((*int32)(actions), t.numEnvs)})
 			if err == nil {
 				t.rows.write(nil)
 			}

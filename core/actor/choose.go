@@ -7,6 +7,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // choosing is how a Group chooses actions: policy.Chooser asks a policy.Row for the network's
@@ -14,7 +15,10 @@ import (
 type choosing struct {
 	streams []*rng.Stream // "explore", i
 	steps   []experience.Step
-	actions []int32 // of steps
+	ints    int         // integers of an action
+	floats  int         // numbers of the box of an action
+	boxes   [][]float32 // [envs]: steps[i].Continuous, clipped to the bounds
+	actions vec.Actions // of the latest batch, as the environments take them
 
 	outputs nn.Outputs // of the latest batch
 	first   int        // the batch's first row
@@ -28,16 +32,20 @@ type choosing struct {
 func newChoosing(g *Group) choosing {
 	w := g.Envs
 	c := choosing{
-		streams: make([]*rng.Stream, w), steps: make([]experience.Step, w), actions: make([]int32, w),
+		streams: make([]*rng.Stream, w), steps: make([]experience.Step, w), ints: g.Spec.Action.Ints(), floats: g.Spec.Action.Floats(),
 		joint: make([]jointRow, w), alone: make([]aloneRow, len(g.Alone)), unused: make(chan *aloneRow, len(g.Alone)),
 		single: aloneRow{g: g, net: g.Joint},
 	}
+	c.actions = vec.Actions{Discrete: make([]int32, w*c.ints), Box: make([]float32, w*c.floats)}
+	c.boxes = numbersByRow[float32](w, c.floats)
+	ints, boxes := numbersByRow[int32](w, c.ints), numbersByRow[float32](w, c.floats)
 	columns := make([]float32, w*g.Columns)
 	for i := range w {
+		c.steps[i].Action, c.steps[i].Continuous = ints[i], boxes[i]
 		c.streams[i] = rng.New(g.Seed, "explore", i)
 		c.steps[i].Columns = columns[i*g.Columns : (i+1)*g.Columns : (i+1)*g.Columns]
 		if g.Spec.Masks {
-			c.steps[i].Mask = make([]byte, g.Spec.Action.N)
+			c.steps[i].Mask = make([]byte, g.Spec.Action.Logits())
 		}
 		c.joint[i] = jointRow{g: g, i: i}
 	}
@@ -46,6 +54,17 @@ func newChoosing(g *Group) choosing {
 		c.unused <- &c.alone[k]
 	}
 	return c
+}
+
+// numbersByRow returns n numbers for each of w rows. The numbers of two rows share no cache line,
+// because several threads write them.
+func numbersByRow[T int32 | float32](w, n int) [][]T {
+	const line = 64 / 4
+	rows := make([][]T, w)
+	for i := range rows {
+		rows[i] = make([]T, n, (n+line-1)/line*line)[:n:n]
+	}
+	return rows
 }
 
 // jointRow is a row of the latest batch.
@@ -90,8 +109,9 @@ func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
 	return err
 }
 
-// Actions returns the actions that Choose chose last.
-func (g *Group) Actions() []int32 { return g.actions }
+// Actions returns the actions that Choose chose last, boxes clipped to their bounds. They are valid
+// until the Group's next call.
+func (g *Group) Actions() vec.Actions { return g.actions }
 
 // chooseRows is Choose for the rows first to end-1. It returns how many of them take a step.
 func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bool) (steps int64, err error) {
@@ -106,7 +126,6 @@ func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bo
 		}
 	}
 	for i := first; i < end; i++ {
-		g.steps[i].Action, g.actions[i] = 0, 0
 		if g.idle(i) {
 			g.clearIdle(i)
 			continue
@@ -119,7 +138,7 @@ func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bo
 		if err := g.choose(t+steps, i, c, row); err != nil {
 			return 0, err
 		}
-		g.actions[i] = g.steps[i].Action
+		g.shareAction(i)
 		steps++
 	}
 	return steps, nil
@@ -129,7 +148,19 @@ func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bo
 func (g *Group) choose(t int64, i int, c policy.Chooser, row policy.Row) error {
 	s := &g.steps[i]
 	copy(s.Mask, g.mask(g.rows.Masks, i)) // the environment's step overwrites the row's mask
-	return c.Choose(t, row, s.Mask, g.streams[i], s)
+	if err := c.Choose(t, row, s.Mask, g.streams[i], s); err != nil {
+		return err
+	}
+	if g.floats > 0 {
+		g.Spec.Action.Clip(g.boxes[i], s.Continuous)
+	}
+	return nil
+}
+
+// shareAction copies row i's action to actions.
+func (g *Group) shareAction(i int) {
+	copy(g.actions.Discrete[i*g.ints:(i+1)*g.ints], g.steps[i].Action)
+	copy(g.actions.Box[i*g.floats:], g.boxes[i])
 }
 
 // chooseAlone chooses row i's action for step number t on one of several threads. took is how long

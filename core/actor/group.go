@@ -83,6 +83,8 @@ type Group struct {
 	Config
 	rows *vec.Rows
 	size int // bytes of an observation
+	// maskBytes is the size of an action mask.
+	maskBytes int
 
 	// What the rows are in the middle of.
 	starting  []bool // the host's next observation begins an episode
@@ -98,12 +100,12 @@ type Group struct {
 // New returns a group whose environments must all be reset. Its owner must Close it.
 func New(c Config) (*Group, error) {
 	w := c.Envs
-	g := &Group{Config: c, size: c.Spec.Obs.Bytes(), starting: make([]bool, w), resetting: make([]bool, w), broken: make([]bool, w)}
+	g := &Group{Config: c, size: c.Spec.Obs.Bytes(), maskBytes: c.Spec.Action.Logits(), starting: make([]bool, w), resetting: make([]bool, w), broken: make([]bool, w)}
 	if c.Source != nil {
 		g.rows = vec.NewRows(c.Spec.Obs, w)
 		g.rows.AddInfos(c.Source.Infos())
 		if c.Spec.Masks {
-			g.rows.AddMasks(c.Spec.Action.N)
+			g.rows.AddMasks(c.Spec.Action.Logits())
 		}
 	}
 	g.choosing = newChoosing(g)
@@ -135,8 +137,7 @@ func (g *Group) mask(masks []byte, i int) []byte {
 	if masks == nil {
 		return nil
 	}
-	n := g.Spec.Action.N
-	return masks[i*n : (i+1)*n]
+	return masks[i*g.maskBytes : (i+1)*g.maskBytes]
 }
 
 // idle reports whether row i takes no step in this round.

@@ -49,7 +49,7 @@ func (j journal) Add(i int, s *experience.Step, next []byte) error {
 	if s.End&env.Terminated != 0 {
 		next = nil // may have any value
 	}
-	j[i] = append(j[i], fmt.Sprintf("step %d %v %d %d %v %x", s.Action, s.Reward, s.End, s.Updates, s.Columns, next))
+	j[i] = append(j[i], fmt.Sprintf("step %d %v %v %d %d %v %x", s.Action, s.Continuous, s.Reward, s.End, s.Updates, s.Columns, next))
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (b batchedWalk) StepBatch(steps []env.BatchStep, obs []byte) error {
 	b.calls.Add(1)
 	for k := range steps {
 		s := &steps[k]
-		s.Reward, s.End, s.Err = s.Env.(batchedWalk).Walk.Step(s.Action, obs[8*s.Row:8*s.Row+8])
+		s.Reward, s.End, s.Err = s.Env.(batchedWalk).Walk.Step(s.Branches[0], obs[8*s.Row:8*s.Row+8])
 	}
 	return nil
 }
@@ -189,15 +189,15 @@ func twin(t *testing.T, x *trial, i, n int, episodes *[]actor.Episode) []string 
 	var sum float64
 	var length int64
 	for range n {
-		s := experience.Step{Updates: 42, Columns: []float32{}}
+		s := experience.Step{Action: make([]int32, 1), Updates: 42, Columns: []float32{}}
 		if stream.Float64() < 0.5 {
-			s.Action = int32(stream.Intn(3))
+			s.Action[0] = int32(stream.Intn(3))
 		} else {
 			outputs := must(net.Forward(x.config.Acting, obs, 1))(t)
-			s.Action = nn.Argmax(outputs.Row(0, 0), nil)
+			s.Action[0] = nn.Argmax(outputs.Row(0, 0), nil)
 		}
 		var err error
-		s.Reward, s.End, err = e.Step(s.Action, obs)
+		s.Reward, s.End, err = e.Step(s.Action[0], obs)
 		check(t, err)
 		check(t, j.Add(0, &s, obs))
 		sum, length = sum+float64(s.Reward), length+1
@@ -335,7 +335,7 @@ func (h *host) step(t *testing.T, x *trial, nextStep bool) {
 			continue
 		}
 		var err error
-		h.rows.Rewards[i], h.rows.Ends[i], err = e.Step(x.Actions()[i], obs)
+		h.rows.Rewards[i], h.rows.Ends[i], err = e.Step(x.Actions().Discrete[i], obs)
 		check(t, err)
 		if h.rows.Ends[i] == 0 {
 			continue

@@ -55,7 +55,7 @@ func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []by
 	if err := g.startEpisodes(step); err != nil {
 		return 0, err
 	}
-	for i := range g.actions {
+	for i := range g.Envs {
 		next, err := g.check(i, step)
 		if err == nil && next != nil && accept != nil {
 			err = accept(i, next)
@@ -101,7 +101,7 @@ func (g *Group) check(i int, step int64) (next []byte, err error) {
 }
 
 func (g *Group) checkMask(i int, step int64, what string, masks []byte) error {
-	if err := env.CheckMask(g.mask(masks, i)); err != nil {
+	if err := g.Spec.Action.CheckMask(g.mask(masks, i)); err != nil {
 		return refused(i, step, fmt.Errorf("%s%w", what, err))
 	}
 	return nil
@@ -123,7 +123,7 @@ func refused(i int, step int64, err error) error {
 // were steps.
 func (g *Group) recordRows() (made int64, err error) {
 	g.made.Store(0)
-	for i := range g.actions {
+	for i := range g.Envs {
 		if g.resetting[i] {
 			g.resetting[i] = false
 			err = g.start(i)

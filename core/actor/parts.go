@@ -93,7 +93,7 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 			return nil, fmt.Errorf("%w: %v", checkpoint.ErrFormat, err)
 		}
 		for i := range saved.Returns {
-			if err := env.CheckMask(g.mask(saved.Masks, i)); err != nil {
+			if err := g.Spec.Action.CheckMask(g.mask(saved.Masks, i)); err != nil {
 				return nil, fmt.Errorf("%w: environment %d: %v", checkpoint.ErrFormat, i, err)
 			}
 		}

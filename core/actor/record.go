@@ -104,12 +104,17 @@ func (g *Group) TakeFinished(f func(Episode)) {
 }
 
 // Latest returns the rows that the Source's latest round wrote and the actions that it took, valid
-// until the Group's next call. FinalObs and FinalInfos are written where an episode ended, also
+// until the Group's next call. Boxes are clipped to their bounds. FinalObs and FinalInfos are written where an episode ended, also
 // where the environment is reset later. A row that took no step has no reward and no End.
-func (g *Group) Latest() (*vec.Rows, []int32) { return g.rows, g.actions }
+func (g *Group) Latest() (*vec.Rows, vec.Actions) { return g.rows, g.actions }
 
-// clearIdle clears what row i of the Source, which takes no step, shows of an earlier round.
+// clearIdle clears the action of row i, which takes no step, and what row i of the Source shows of
+// an earlier round.
 func (g *Group) clearIdle(i int) {
+	clear(g.steps[i].Action)
+	clear(g.steps[i].Continuous)
+	g.Spec.Action.Clip(g.boxes[i], g.steps[i].Continuous) // a host's environment may check its range
+	g.shareAction(i)
 	if g.Source != nil {
 		g.rows.Rewards[i], g.rows.Ends[i] = 0, 0
 	}

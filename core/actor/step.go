@@ -80,7 +80,7 @@ func (g *Group) Round(t int64, c policy.Chooser, more bool) (Ran, error) {
 // then completes each of these steps.
 func (g *Group) stepBatch(first, end int) {
 	if g.batched != nil {
-		g.batched.StepBatch(first, end, g.isIdle, vec.Actions{Discrete: g.actions}, g.rows)
+		g.batched.StepBatch(first, end, g.isIdle, g.actions, g.rows)
 	}
 }
 
@@ -114,7 +114,7 @@ func (g *Group) recordLate(first, end int, err error) error {
 
 // stepOne takes the chosen action in environment i of the Source.
 func (g *Group) stepOne(i int) error {
-	return g.Source.StepOne(i, vec.Action{Discrete: g.steps[i].Action}, g.rows)
+	return g.Source.StepOne(i, vec.Action{Discrete: g.steps[i].Action, Box: g.boxes[i]}, g.rows)
 }
 
 // stepped records the step of environment i, for which stepOne returned err. at is the step's

@@ -56,11 +56,11 @@ func (e *Env) gameOver() bool {
 }
 
 var (
-	_ env.Saver    = (*Env)(nil)
-	_ env.Renderer = (*Env)(nil)
-	_ env.Delayer  = (*Env)(nil)
-	_ env.BoxEnv   = (*Env)(nil)
-	_ env.Informer = (*Env)(nil)
+	_ env.Saver     = (*Env)(nil)
+	_ env.Renderer  = (*Env)(nil)
+	_ env.Delayer   = (*Env)(nil)
+	_ env.ActionEnv = (*Env)(nil)
+	_ env.Informer  = (*Env)(nil)
 
 	_ env.RecipeEnv = (*Env)(nil)
 	_ env.Evaluable = (*Env)(nil)
@@ -294,18 +294,14 @@ func (e *Env) press(a games.Action) error {
 
 func (e *Env) has(a games.Action) bool { return slices.Contains(e.console.game.MinActions, a) }
 
-// Step plays an action.
+// Step plays a discrete action.
 func (e *Env) Step(action int32, obs []byte) (float32, env.End, error) {
-	reward, end, err := e.Advance(action, nil)
-	if err == nil {
-		e.Observe(obs)
-	}
-	return reward, end, err
+	return e.StepAction([]int32{action}, nil, obs)
 }
 
-// StepBox plays a continuous action.
-func (e *Env) StepBox(action []float32, obs []byte) (float32, env.End, error) {
-	reward, end, err := e.Advance(0, action)
+// StepAction plays an action.
+func (e *Env) StepAction(branches []int32, box []float32, obs []byte) (float32, env.End, error) {
+	reward, end, err := e.Advance(branches, box)
 	if err == nil {
 		e.Observe(obs)
 	}
@@ -313,7 +309,7 @@ func (e *Env) StepBox(action []float32, obs []byte) (float32, env.End, error) {
 }
 
 // Advance plays an action. Observe writes its observation.
-func (e *Env) Advance(action int32, box []float32) (float32, env.End, error) {
+func (e *Env) Advance(branches []int32, box []float32) (float32, env.End, error) {
 	if !e.running {
 		return 0, 0, errNotActive
 	}
@@ -329,7 +325,7 @@ func (e *Env) Advance(action int32, box []float32) (float32, env.End, error) {
 	if r.Continuous {
 		a, strength = polar(box, float32(r.Threshold)), box[0]
 	} else {
-		a = e.actions[action]
+		a = e.actions[branches[0]]
 	}
 	e.act(a, strength)
 	var end env.End

@@ -126,7 +126,7 @@ func TestAdvanceAndObserveEqualStep(t *testing.T) {
 				if q.Spec().Action.N == 0 {
 					box = []float32{1, float32(action)/3 - math.Pi, float32(action % 2)}
 				}
-				reward, end, err := q.Advance(action, box)
+				reward, end, err := q.Advance([]int32{action}, box)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -146,7 +146,7 @@ func TestAdvanceAndObserveEqualStep(t *testing.T) {
 		}
 	}
 	p := newTrial(t, "")
-	if _, _, err := p.Advance(0, nil); err != errNotActive {
+	if _, _, err := p.Advance([]int32{0}, nil); err != errNotActive {
 		t.Errorf("before the first reset: %v", err)
 	}
 }
@@ -238,7 +238,7 @@ func TestContinuousActions(t *testing.T) {
 		{[]float32{1, -3 * math.Pi / 4, 0.5}, 0x9F, 0x80},
 		{[]float32{0.5, 0, 0.51}, 0xFF, 0},
 	} {
-		if _, _, err := p.StepBox(c.box, p.obs); err != nil {
+		if _, _, err := p.StepAction(nil, c.box, p.obs); err != nil {
 			t.Fatal(err)
 		}
 		ram := p.console.RAM()
@@ -257,7 +257,7 @@ func TestContinuousActions(t *testing.T) {
 	}
 	for _, radius := range []float32{0.25, 0.5, 1} {
 		before := paddles.console.paddle[0]
-		if _, _, err := paddles.StepBox([]float32{radius, 0, 0}, obs); err != nil {
+		if _, _, err := paddles.StepAction(nil, []float32{radius, 0, 0}, obs); err != nil {
 			t.Fatal(err)
 		}
 		if turned := before - paddles.console.paddle[0]; turned != 4*int(radius*paddleStep) {

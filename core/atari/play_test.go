@@ -61,7 +61,7 @@ func (p *trial) step(action int32) {
 		p.reward, p.end, err = p.Step(action, p.obs)
 	} else {
 		box := []float32{1, float32(action)/3 - math.Pi, float32(action % 2)}
-		p.reward, p.end, err = p.StepBox(box, p.obs)
+		p.reward, p.end, err = p.StepAction(nil, box, p.obs)
 	}
 	if err != nil {
 		p.t.Fatal(err)

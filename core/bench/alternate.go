@@ -111,7 +111,7 @@ func newSampler(o *AlternateOptions, envs, groups, act, step, cores int, cost *s
 	if err != nil {
 		return x, err
 	}
-	if x.rollout, err = rollout.New(rollout.Config{Obs: spec.Obs, Actions: spec.Action.N, Horizon: 128, Envs: envs, Columns: chooser.Columns()}); err != nil {
+	if x.rollout, err = rollout.New(rollout.Config{Obs: spec.Obs, Action: spec.Action, Horizon: 128, Envs: envs, Columns: chooser.Columns()}); err != nil {
 		return x, err
 	}
 	x.group, err = actor.New(actor.Config{

@@ -369,7 +369,7 @@ func randomMemory(obs env.ObsSpec, r *rng.Stream) (*replay.Memory, error) {
 	err = m.Begin(0, frames[:obs.Bytes()])
 	for i := 0; i < 10_000 && err == nil; i++ {
 		at := i % 63 * obs.Bytes()
-		err = m.Add(0, &experience.Step{Action: int32(i % 6)}, frames[at:at+obs.Bytes()])
+		err = m.Add(0, &experience.Step{Action: []int32{int32(i % 6)}}, frames[at:at+obs.Bytes()])
 	}
 	m.Flush()
 	return m, err

@@ -12,7 +12,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/paceline-rl/paceline/core/fault"
 )
@@ -61,37 +60,6 @@ func (s ObsSpec) Len() int {
 
 // Bytes returns the size of an observation in bytes.
 func (s ObsSpec) Bytes() int { return s.Len() * s.DType.Size() }
-
-// ActionSpec describes an action. With N above 0 an action is an integer 0..N-1 (Gymnasium's
-// Discrete). With N 0 an action has one float32 for each entry of Low and High, within these
-// bounds (a Box with one axis).
-type ActionSpec struct {
-	N         int
-	Low, High []float32
-	// Names holds the names of the N discrete actions; nil: the actions have no names.
-	Names []string
-}
-
-// Equal reports whether two specs are the same.
-func (s ActionSpec) Equal(o ActionSpec) bool {
-	return s.N == o.N && slices.Equal(s.Low, o.Low) && slices.Equal(s.High, o.High)
-}
-
-// Bytes returns the size of an action in bytes: an int32, or the float32 of a box.
-func (s ActionSpec) Bytes() int {
-	if s.N > 0 {
-		return 4
-	}
-	return 4 * len(s.Low)
-}
-
-// String returns "5 discrete" or "a box of 3".
-func (s ActionSpec) String() string {
-	if s.N > 0 {
-		return fmt.Sprintf("%d discrete", s.N)
-	}
-	return fmt.Sprintf("a box of %d", len(s.Low))
-}
 
 // Spec describes an environment.
 type Spec struct {
@@ -146,11 +114,11 @@ func (s Spec) Check() error {
 	if o.FrameStack < 0 || o.FrameStack > 1 && o.FrameStack != o.Shape[0] {
 		return fmt.Errorf("observation frame_stack: %d, must be 0, 1 or the first axis of the shape %v", o.FrameStack, o.Shape)
 	}
-	if a := s.Action; a.N < 0 || a.N == 0 && (len(a.Low) == 0 || len(a.Low) != len(a.High)) {
-		return fmt.Errorf("actions: %d, must be at least 1", a.N)
+	if err := s.Action.Check(); err != nil {
+		return err
 	}
-	if s.Masks && s.Action.N == 0 {
-		return fmt.Errorf("actions: %v, must be discrete where there are action masks", s.Action)
+	if s.Masks && s.Action.Ints() == 0 {
+		return fmt.Errorf("actions: %v, must be discrete or have branches where there are action masks", s.Action)
 	}
 	if s.MaxSteps < 0 {
 		return fmt.Errorf("max_steps: %d, must not be negative", s.MaxSteps)
@@ -187,19 +155,21 @@ type Env interface {
 	Close() error
 }
 
-// BoxEnv is an Env that may have box actions. If the ActionSpec is a box, the caller calls StepBox
-// instead of Step. The caller has checked the range of the action.
-type BoxEnv interface {
+// ActionEnv is an Env whose actions may be of every kind. If ActionSpec.N is 0, the caller calls
+// StepAction instead of Step: branches has an integer for each branch, box a number for each entry of
+// the box. The caller has checked their ranges.
+type ActionEnv interface {
 	Env
-	StepBox(action []float32, obs []byte) (reward float32, end End, err error)
+	StepAction(branches []int32, box []float32, obs []byte) (reward float32, end End, err error)
 }
 
 // BatchStep is the step of one environment in a call of StepBatch.
 type BatchStep struct {
-	Env    Env
-	Row    int       // the environment's row of the observations
-	Action int32     // within its range; or, where the ActionSpec is a box:
-	Box    []float32 // the action, within its bounds
+	Env Env
+	Row int // the environment's row of the observations
+	// The action, within its ranges: Branches has an entry where ActionSpec.N is above 0.
+	Branches []int32
+	Box      []float32
 
 	// Results.
 	Reward float32
@@ -221,10 +191,10 @@ type Batcher interface {
 
 // Delayer is an Env that can step before the caller knows the memory for the observation. Advance
 // takes the step; Observe writes its observation, any number of times until the next call.
-// If the ActionSpec is a box, the action is box, otherwise action.
+// branches has one entry where ActionSpec.N is above 0.
 type Delayer interface {
 	Env
-	Advance(action int32, box []float32) (reward float32, end End, err error)
+	Advance(branches []int32, box []float32) (reward float32, end End, err error)
 	Observe(obs []byte)
 }
 

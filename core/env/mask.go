@@ -7,24 +7,26 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// A mask has one byte for each action; 0: the action is not allowed. A nil mask allows all actions.
+// A mask has one byte for each action, with branches one for each action of each branch; 0: the
+// action is not allowed. A nil mask allows all actions. The functions that do not take an ActionSpec
+// are about the mask of one branch.
 
 // Masker is an Env that knows which actions its state allows. The caller asks for masks only if
 // the Spec says Masks.
 type Masker interface {
 	Env
 	// Mask writes the mask of the state after the latest Reset or Step. The mask allows at least
-	// one action. Mask is not called after a termination.
+	// one action of every branch. Mask is not called after a termination.
 	Mask(mask []byte) error
 }
 
-// ReadMask writes the mask of e, which must be a Masker. It returns an error if the mask allows no
-// action.
-func ReadMask(e Env, mask []byte) error {
+// ReadMask writes the mask of e, which must be a Masker with actions as spec says. It returns an
+// error if the mask allows no action of one branch.
+func ReadMask(e Env, spec *ActionSpec, mask []byte) error {
 	if err := e.(Masker).Mask(mask); err != nil {
 		return err
 	}
-	return CheckMask(mask)
+	return spec.CheckMask(mask)
 }
 
 // CheckMask returns an error if a mask allows no action.

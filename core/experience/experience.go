@@ -4,20 +4,24 @@ package experience
 
 import "github.com/paceline-rl/paceline/core/env"
 
-// Step is the transition between two observations of one environment.
+// Step is the transition between two observations of one environment. Its slices belong to the
+// caller of Sink.Add: a sink must copy what it keeps.
 type Step struct {
-	Action int32
-	Reward float32
-	End    env.End
+	// Action has the integers of the action: one, or one for each branch (env.ActionSpec.Ints).
+	Action []int32
+	// Continuous is the box of the action (env.ActionSpec.Floats), as the chooser sampled it. The
+	// environment takes a copy that is clipped to the bounds.
+	Continuous []float32
+	Reward     float32
+	End        env.End
 	// Mask is the action mask under which Action was chosen. NextMask is the action mask of the
 	// next observation; it is arbitrary if the step terminated. Both are nil if masks are not used.
-	// A sink must copy the masks that it keeps.
 	Mask, NextMask []byte
 	// Updates is the number of updates that had been applied to the parameters that chose Action.
 	// It gives the age of the experience.
 	Updates uint64
 	// Columns are the numbers that the chooser recorded with the action, in the order of
-	// policy.Chooser.Columns. A sink must copy them.
+	// policy.Chooser.Columns.
 	Columns []float32
 }
 

@@ -9,7 +9,7 @@ type Transitions struct {
 	// Stacks and NextStacks replace Obs and NextObs if the reader has the frames in its own memory.
 	Stacks     []Stack   // n
 	NextStacks []Stack   // n; without frames if the transition terminated
-	Actions    []int32   // n
+	Actions    []int32   // n: transitions have one discrete action
 	Rewards    []float32 // n, as added
 	// Discounts are the factors of the value of NextObs: gamma, or 0 if the transition terminated.
 	// NextObs must give finite values even then: 0 times NaN is NaN.

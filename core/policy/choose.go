@@ -25,8 +25,9 @@ type Chooser interface {
 	Columns() []string
 	// NeedsOutputs reports whether Choose may call Head at step t.
 	NeedsOutputs(t int64) bool
-	// Choose sets to.Action to an allowed action and to.Columns to the values of Columns, at step
-	// t. mask has a byte for each action and allows at least one; nil allows all.
+	// Choose writes an allowed action to to.Action and to.Continuous and the values of Columns to
+	// to.Columns, at step t. Their lengths are right. mask has a byte for each action of each branch
+	// and allows at least one of each branch; nil allows all.
 	Choose(t int64, row Row, mask []byte, r *rng.Stream, to *experience.Step) error
 }
 
@@ -36,7 +37,7 @@ type Uniform struct{ Actions int }
 func (Uniform) Columns() []string       { return nil }
 func (Uniform) NeedsOutputs(int64) bool { return false }
 func (u Uniform) Choose(_ int64, _ Row, mask []byte, r *rng.Stream, to *experience.Step) error {
-	to.Action = env.RandomAction(u.Actions, mask, r)
+	to.Action[0] = env.RandomAction(u.Actions, mask, r)
 	return nil
 }
 
@@ -70,12 +71,12 @@ func (c *EpsilonGreedy) Choose(t int64, row Row, mask []byte, r *rng.Stream, to 
 		to.Columns[0] = q[nn.Argmax(q, nil)]
 	}
 	if r.Float64() < c.Epsilon(t) {
-		to.Action = env.RandomAction(c.Actions, mask, r)
+		to.Action[0] = env.RandomAction(c.Actions, mask, r)
 		return nil
 	}
 	q, err := row.Head(c.Head)
 	if err == nil {
-		to.Action = nn.Argmax(q, mask)
+		to.Action[0] = nn.Argmax(q, mask)
 	}
 	return err
 }
@@ -97,7 +98,7 @@ func (c *Softmax) Choose(_ int64, row Row, mask []byte, r *rng.Stream, to *exper
 		return err
 	}
 	var logProb float32
-	to.Action, logProb = sampleSoftmax(logits, mask, r.Float64())
+	to.Action[0], logProb = sampleSoftmax(logits, mask, r.Float64())
 	to.Columns[0], to.Columns[1] = logProb, value[0]
 	return nil
 }

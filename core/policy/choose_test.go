@@ -70,7 +70,7 @@ func TestEpsilonGreedyDrawsIndependentlyOfOutputs(t *testing.T) {
 		random := 0
 		for n := range 2000 {
 			row := &outputs{heads: [][]float32{nil, {0, 1, float32(n), -1}}}
-			var s experience.Step
+			s := experience.Step{Action: make([]int32, 1)}
 			if err := c.Choose(int64(n), row, nil, r, &s); err != nil {
 				t.Fatal(err)
 			}
@@ -79,8 +79,8 @@ func TestEpsilonGreedyDrawsIndependentlyOfOutputs(t *testing.T) {
 				want, asked = int32(twin.Intn(4)), 0
 				random++
 			}
-			if s.Action != want || row.asked != asked {
-				t.Fatalf("epsilon %v, choice %d: action %d with %d computations, want %d with %d", epsilon, n, s.Action, row.asked, want, asked)
+			if s.Action[0] != want || row.asked != asked {
+				t.Fatalf("epsilon %v, choice %d: action %d with %d computations, want %d with %d", epsilon, n, s.Action[0], row.asked, want, asked)
 			}
 		}
 		if share := float64(random) / 2000; math.Abs(share-epsilon) > 0.05 {
@@ -89,7 +89,7 @@ func TestEpsilonGreedyDrawsIndependentlyOfOutputs(t *testing.T) {
 	}
 	broken := errors.New("no outputs")
 	c := &EpsilonGreedy{Actions: 2, Epsilon: func(int64) float64 { return 0 }}
-	if err := c.Choose(0, &outputs{err: broken}, nil, rng.New(1, "explore", 0), new(experience.Step)); !errors.Is(err, broken) {
+	if err := c.Choose(0, &outputs{err: broken}, nil, rng.New(1, "explore", 0), &experience.Step{Action: make([]int32, 1)}); !errors.Is(err, broken) {
 		t.Errorf("%v, want the row's error", err)
 	}
 }
@@ -99,14 +99,14 @@ func TestUniformDrawsOnceAndNeedsNoOutputs(t *testing.T) {
 	if u.NeedsOutputs(0) || u.Columns() != nil {
 		t.Error("Uniform asks for outputs or records something")
 	}
-	if n := drawn(t, func(r *rng.Stream) { _ = u.Choose(0, nil, nil, r, new(experience.Step)) }); n != 1 {
+	if n := drawn(t, func(r *rng.Stream) { _ = u.Choose(0, nil, nil, r, &experience.Step{Action: make([]int32, 1)}) }); n != 1 {
 		t.Errorf("%d numbers drawn, want 1", n)
 	}
 	r, counts := rng.New(2, "explore", 0), [3]int{}
 	for range 30_000 {
-		var s experience.Step
+		s := experience.Step{Action: make([]int32, 1)}
 		_ = u.Choose(0, nil, nil, r, &s)
-		counts[s.Action]++
+		counts[s.Action[0]]++
 	}
 	for a, n := range counts {
 		if n < 9_500 || n > 10_500 {
@@ -186,17 +186,19 @@ func TestSoftmaxRecordsLogProbAndValue(t *testing.T) {
 		t.Fatalf("columns %v", c.Columns())
 	}
 	row := &outputs{heads: [][]float32{{2.5}, {0, 1, 2}}}
-	if n := drawn(t, func(r *rng.Stream) { _ = c.Choose(0, row, nil, r, &experience.Step{Columns: make([]float32, 2)}) }); n != 1 {
+	if n := drawn(t, func(r *rng.Stream) {
+		_ = c.Choose(0, row, nil, r, &experience.Step{Action: make([]int32, 1), Columns: make([]float32, 2)})
+	}); n != 1 {
 		t.Errorf("%d numbers drawn, want 1", n)
 	}
 	r, counts, p := rng.New(7, "explore", 0), [3]int{}, softmax(row.heads[1])
 	for range 30_000 {
-		s := experience.Step{Columns: make([]float32, 2)}
+		s := experience.Step{Action: make([]int32, 1), Columns: make([]float32, 2)}
 		if err := c.Choose(0, row, nil, r, &s); err != nil {
 			t.Fatal(err)
 		}
-		counts[s.Action]++
-		if want := math.Log(p[s.Action]); s.Columns[1] != 2.5 || math.Abs(float64(s.Columns[0])-want) > 1e-6 {
+		counts[s.Action[0]]++
+		if want := math.Log(p[s.Action[0]]); s.Columns[1] != 2.5 || math.Abs(float64(s.Columns[0])-want) > 1e-6 {
 			t.Fatalf("columns %v, want %v and 2.5", s.Columns, want)
 		}
 	}
@@ -206,7 +208,7 @@ func TestSoftmaxRecordsLogProbAndValue(t *testing.T) {
 		}
 	}
 	broken := errors.New("no outputs")
-	if err := c.Choose(0, &outputs{err: broken}, nil, r, &experience.Step{Columns: make([]float32, 2)}); !errors.Is(err, broken) {
+	if err := c.Choose(0, &outputs{err: broken}, nil, r, &experience.Step{Action: make([]int32, 1), Columns: make([]float32, 2)}); !errors.Is(err, broken) {
 		t.Errorf("%v, want the row's error", err)
 	}
 }

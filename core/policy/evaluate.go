@@ -66,6 +66,7 @@ type episode struct {
 	number int // among all of the evaluation
 	env    env.Env
 	stream *rng.Stream
+	action *env.ActionSpec
 	mask   []byte // allowed actions of the next step; nil allows all
 	reward float64
 	length int64
@@ -92,7 +93,7 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			e.Evaluate()
 		}
 		stream := rng.New(o.Seed, "eval", first+i)
-		played = append(played, episode{number: first + i, env: e, stream: stream})
+		played = append(played, episode{number: first + i, env: e, action: &p.spec.Env.Action, stream: stream})
 		if s := e.Spec(); s.Obs.Bytes() != size || s.Obs.DType != spec.Obs.DType || s.Action.N != spec.Action.N {
 			return nil, fmt.Errorf("env: %q has observations of %d bytes and %d actions, must be %d and %d as the policy's", id, s.Obs.Bytes(), s.Action.N, size, spec.Action.N)
 		}
@@ -181,7 +182,7 @@ func (g *episode) readMask() error {
 	if g.mask == nil {
 		return nil
 	}
-	return env.ReadMask(g.env, g.mask)
+	return env.ReadMask(g.env, g.action, g.mask)
 }
 
 func summarise(played []episode) Evaluation {

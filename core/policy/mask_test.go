@@ -53,13 +53,13 @@ func TestChoosersSeeAllowedActionsOnly(t *testing.T) {
 			{&EpsilonGreedy{Actions: n, Epsilon: epsilon}, &EpsilonGreedy{Actions: len(few), Epsilon: epsilon}},
 			{&Softmax{Pi: 0, V: 0}, &Softmax{Pi: 0, V: 0}},
 		} {
-			got, want := experience.Step{Columns: make([]float32, 2)}, experience.Step{Columns: make([]float32, 2)}
+			got, want := experience.Step{Action: make([]int32, 1), Columns: make([]float32, 2)}, experience.Step{Action: make([]int32, 1), Columns: make([]float32, 2)}
 			if err := errors.Join(c[0].Choose(0, &outputs{heads: [][]float32{values}}, mask, streams[0], &got),
 				c[1].Choose(0, &outputs{heads: [][]float32{few}}, nil, streams[1], &want)); err != nil {
 				t.Fatal(err)
 			}
-			if got.Action != actions[want.Action] || got.Columns[0] != want.Columns[0] {
-				t.Fatalf("%T, mask %v, values %v: action %d, want %d; %v, want %v", c[0], mask, values, got.Action, actions[want.Action], got.Columns, want.Columns)
+			if got.Action[0] != actions[want.Action[0]] || got.Columns[0] != want.Columns[0] {
+				t.Fatalf("%T, mask %v, values %v: action %d, want %d; %v, want %v", c[0], mask, values, got.Action[0], actions[want.Action[0]], got.Columns, want.Columns)
 			}
 		}
 	}

@@ -24,5 +24,5 @@ func addStep(m *Memory, e int, action int32, reward float32, updates uint64, end
 }
 
 func addMasked(m *Memory, e int, action int32, reward float32, updates uint64, end env.End, next, mask []byte) error {
-	return m.Add(e, &experience.Step{Action: action, Reward: reward, Updates: updates, End: end, NextMask: mask}, next)
+	return m.Add(e, &experience.Step{Action: []int32{action}, Reward: reward, Updates: updates, End: end, NextMask: mask}, next)
 }

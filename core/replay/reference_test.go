@@ -308,7 +308,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 				end = env.Terminated
 			}
 			mask := bytes.Repeat([]byte{1}, cfg.Actions)
-			s := experience.Step{Reward: r.Float32(), End: end & env.Terminated, NextMask: mask, Updates: r.Uint64()}
+			s := experience.Step{Action: make([]int32, 1), Reward: r.Float32(), End: end & env.Terminated, NextMask: mask, Updates: r.Uint64()}
 			hash := m.Hash()
 			if err := m.Insert(e, &s, obs, next[1:]); err == nil && end == env.Truncated {
 				t.Fatal("a short observation was inserted")
@@ -316,7 +316,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			if end == env.Truncated { // an observation after a termination is not checked
 				check(t, m.Insert(e, &s, obs, next))
 			}
-			ref.insert(e, s.Action, s.Reward, s.Updates, end, obs, next, mask)
+			ref.insert(e, s.Action[0], s.Reward, s.Updates, end, obs, next, mask)
 			if m.Hash() != hash {
 				t.Fatal("Insert changed what is visible")
 			}

@@ -199,7 +199,7 @@ func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 		p.frames.write(p.nextFrame, next[(m.stack-1)*p.frames.width:])
 	}
 	to := p.steps.at(p.nextStep)
-	transition{frame: p.nextFrame - 1, end: end, action: s.Action, reward: s.Reward, updates: s.Updates}.encode(to)
+	transition{frame: p.nextFrame - 1, end: end, action: s.Action[0], reward: s.Reward, updates: s.Updates}.encode(to)
 	if keepsNext {
 		packMask(to[transitionBytes:], s.NextMask)
 	} else {

@@ -14,9 +14,9 @@ func BenchmarkRound(b *testing.B) {
 	for _, size := range []int{16, 4 * 84 * 84} {
 		b.Run(fmt.Sprintf("%d bytes", size), func(b *testing.B) {
 			const envs = 8
-			r, err := New(Config{Obs: env.ObsSpec{DType: env.Uint8, Shape: []int{size}}, Actions: 2, Horizon: 5, Envs: envs, Columns: []string{ColumnValue}})
+			r, err := New(Config{Obs: env.ObsSpec{DType: env.Uint8, Shape: []int{size}}, Action: env.ActionSpec{N: 2}, Horizon: 5, Envs: envs, Columns: []string{ColumnValue}})
 			check(b, err)
-			obs, values, x := make([]byte, size), make([]float32, envs), experience.Step{Columns: []float32{0}}
+			obs, values, x := make([]byte, size), make([]float32, envs), experience.Step{Action: []int32{0}, Columns: []float32{0}}
 			for i := range envs {
 				check(b, r.Begin(i, obs))
 			}

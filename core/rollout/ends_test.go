@@ -82,7 +82,7 @@ func TestEndsBelongToTheirStep(t *testing.T) {
 			if end == trunc { // the true last observation, of value 10
 				next = observation(10)
 			}
-			check(t, r.Add(0, &experience.Step{Reward: float32(int(1) << k), End: end, Columns: []float32{0, float32(k + 1)}}, next))
+			check(t, r.Add(0, &experience.Step{Action: []int32{0}, Reward: float32(int(1) << k), End: end, Columns: []float32{0, float32(k + 1)}}, next))
 			if end.Over() {
 				check(t, r.Begin(0, observation([]int{2, 3, 9}[k])))
 			}

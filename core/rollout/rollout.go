@@ -59,7 +59,7 @@ const ColumnValue = "value"
 // Config describes a Rollout.
 type Config struct {
 	Obs     env.ObsSpec
-	Actions int // discrete actions, 1 to 2^31 - 1
+	Action  env.ActionSpec
 	Horizon int // rounds, 1 to 2^20: the setting n_steps
 	Envs    int // environments, 1 to 2^20; Horizon*Envs at most 2^24
 	// Masks says that steps have action masks.
@@ -73,25 +73,26 @@ type Config struct {
 // truncated episodes need additional memory.
 func (cfg Config) Bytes() int64 {
 	rows := int64(cfg.Horizon+1) * int64(cfg.Envs)
-	const perRow = 4 + 4 + 1 + 8 + 3*4 // action, reward, end, updates; weight, advantage, return
-	return rows * int64(cfg.Obs.Bytes()+perRow+4*len(cfg.Columns)+cfg.maskBytes())
+	const perRow = 4 + 1 + 8 + 3*4 // reward, end, updates; weight, advantage, return
+	return rows * int64(cfg.Obs.Bytes()+cfg.Action.Bytes()+perRow+4*len(cfg.Columns)+cfg.maskBytes())
 }
 
 // maskBytes returns the size of an action mask, 0 without Masks.
 func (cfg Config) maskBytes() int {
 	if cfg.Masks {
-		return cfg.Actions
+		return cfg.Action.Logits()
 	}
 	return 0
 }
 
 func (cfg Config) check() error {
 	const maxSize, maxRows = 1 << 20, 1 << 24
+	if err := cfg.Action.Check(); err != nil {
+		return err
+	}
 	switch {
 	case cfg.Obs.Bytes() < 1 || cfg.Obs.Bytes() > 1<<28:
 		return fmt.Errorf("observation: %d bytes, must be 1 to %d", cfg.Obs.Bytes(), 1<<28)
-	case cfg.Actions < 1 || cfg.Actions > 1<<31-1:
-		return fmt.Errorf("actions: %d, must be 1 to %d", cfg.Actions, 1<<31-1)
 	case cfg.Horizon < 1 || cfg.Horizon > maxSize:
 		return fmt.Errorf("n_steps: %d, must be 1 to %d", cfg.Horizon, maxSize)
 	case cfg.Envs < 1 || cfg.Envs > maxSize:
@@ -113,14 +114,17 @@ func (cfg Config) check() error {
 // called. The arrays belong to the Rollout.
 type Batch struct {
 	Obs     []byte      // [rows] observations
-	Actions []int32     // [rows], 0 to Config.Actions-1
+	Actions []int32     // [rows][Config.Action.Ints()]
 	Rewards []float32   // [rows], as added
 	Ends    []env.End   // [rows], as added; Cut adds env.Truncated
 	Updates []uint64    // [rows]: number of updates of the parameters that acted
 	Columns [][]float32 // [columns][rows], in the order of Config.Columns
 	Weights []float32   // [rows]: 1 for a step, 0 for a hole
-	// Masks is [rows][Config.Actions]: the mask under which each action was chosen. It is nil
-	// without Config.Masks, and undefined in holes.
+	// Continuous is [rows][Config.Action.Floats()]: the boxes of the actions as they were sampled,
+	// not clipped to the bounds.
+	Continuous []float32
+	// Masks is [rows][Config.Action.Logits()]: the mask under which each action was chosen. It is
+	// nil without Config.Masks, and undefined in holes.
 	Masks []byte
 
 	// Written by Finish, 0 in holes.
@@ -130,9 +134,10 @@ type Batch struct {
 
 // Rollout is [Horizon][Envs] experience. It is an experience.Sink.
 type Rollout struct {
-	cfg   Config
-	size  int // bytes of an observation
-	value int // index of ColumnValue
+	cfg          Config
+	size         int // bytes of an observation
+	ints, floats int // of an action
+	value        int // index of ColumnValue
 	// data is [Horizon+1][Envs] rows, a ring of rounds. Round base of the ring is the oldest. The
 	// pending observations are in the rows of the first round without steps. rows are the first
 	// Horizon rounds of the ring.
@@ -169,10 +174,11 @@ func New(cfg Config) (*Rollout, error) {
 	cfg.Columns = slices.Clone(cfg.Columns)
 	rows, size := (cfg.Horizon+1)*cfg.Envs, cfg.Obs.Bytes()
 	r := &Rollout{
-		cfg: cfg, size: size, value: slices.Index(cfg.Columns, ColumnValue),
+		cfg: cfg, size: size, ints: cfg.Action.Ints(), floats: cfg.Action.Floats(), value: slices.Index(cfg.Columns, ColumnValue),
 		envs: make([]envState, cfg.Envs), pendingValues: make([]float32, cfg.Envs),
 		data: Batch{
-			Obs: make([]byte, rows*size), Actions: make([]int32, rows), Rewards: make([]float32, rows), Ends: make([]env.End, rows),
+			Obs: make([]byte, rows*size), Rewards: make([]float32, rows), Ends: make([]env.End, rows),
+			Actions: make([]int32, rows*cfg.Action.Ints()), Continuous: make([]float32, rows*cfg.Action.Floats()),
 			Updates: make([]uint64, rows), Columns: make([][]float32, len(cfg.Columns)), Weights: make([]float32, rows),
 			Advantages: make([]float32, rows), Returns: make([]float32, rows), Masks: make([]byte, rows*cfg.maskBytes()),
 		},
@@ -192,7 +198,7 @@ func New(cfg Config) (*Rollout, error) {
 
 // prefix returns the first n of rows rows.
 func (b *Batch) prefix(n, rows int) Batch {
-	f := Batch{Obs: b.Obs[:n*(len(b.Obs)/rows)], Actions: b.Actions[:n], Rewards: b.Rewards[:n], Ends: b.Ends[:n], Updates: b.Updates[:n],
+	f := Batch{Obs: b.Obs[:n*(len(b.Obs)/rows)], Actions: b.Actions[:n*(len(b.Actions)/rows)], Continuous: b.Continuous[:n*(len(b.Continuous)/rows)], Rewards: b.Rewards[:n], Ends: b.Ends[:n], Updates: b.Updates[:n],
 		Columns: make([][]float32, len(b.Columns)), Weights: b.Weights[:n], Advantages: b.Advantages[:n], Returns: b.Returns[:n]}
 	for c, column := range b.Columns {
 		f.Columns[c] = column[:n]
@@ -218,6 +224,11 @@ func (r *Rollout) Newest(n int) (first, rows int) { return r.row(r.round-n, 0), 
 
 // row returns the index in data of environment i in round t.
 func (r *Rollout) row(t, i int) int { return (r.base+t)%(r.cfg.Horizon+1)*r.cfg.Envs + i }
+
+// action returns the action of row k of data.
+func (r *Rollout) action(k int) (branches []int32, box []float32) {
+	return r.data.Actions[k*r.ints : (k+1)*r.ints], r.data.Continuous[k*r.floats : (k+1)*r.floats]
+}
 
 // Full reports whether Horizon rounds are finished. Next or Drop must then be called before the
 // next round.
@@ -280,6 +291,8 @@ func (r *Rollout) Add(i int, s *experience.Step, next []byte) error {
 		return fmt.Errorf("environment %d: a second step in one round", i)
 	case !e.pending:
 		return fmt.Errorf("environment %d: a step without a first observation", i)
+	case len(s.Action) != r.ints || len(s.Continuous) != r.floats:
+		return fmt.Errorf("environment %d: action of %d integers and %d numbers of a box, must be %d and %d", i, len(s.Action), len(s.Continuous), r.ints, r.floats)
 	case len(s.Mask) != r.cfg.maskBytes():
 		return fmt.Errorf("environment %d: action mask of %d, must be %d", i, len(s.Mask), r.cfg.maskBytes())
 	case len(s.Columns) != len(r.cfg.Columns):
@@ -289,7 +302,9 @@ func (r *Rollout) Add(i int, s *experience.Step, next []byte) error {
 	}
 	k := r.row(r.round, i)
 	d := &r.data
-	d.Actions[k], d.Rewards[k], d.Ends[k], d.Updates[k], d.Weights[k] = s.Action, s.Reward, s.End, s.Updates, 1
+	d.Rewards[k], d.Ends[k], d.Updates[k], d.Weights[k] = s.Reward, s.End, s.Updates, 1
+	copy(d.Actions[k*r.ints:], s.Action)
+	copy(d.Continuous[k*r.floats:], s.Continuous)
 	for c, v := range s.Columns {
 		d.Columns[c][k] = v
 	}
@@ -358,7 +373,10 @@ func (r *Rollout) hole(t, i int) {
 	k := r.row(t, i)
 	d := &r.data
 	clear(r.at(t, i)) // the network evaluates holes, too: their rows must be finite and reproducible
-	d.Actions[k], d.Rewards[k], d.Ends[k], d.Updates[k], d.Weights[k] = 0, 0, 0, 0, 0
+	d.Rewards[k], d.Ends[k], d.Updates[k], d.Weights[k] = 0, 0, 0, 0
+	actions, box := r.action(k)
+	clear(actions)
+	clear(box)
 	for _, column := range d.Columns {
 		column[k] = 0
 	}

@@ -43,7 +43,7 @@ func values(obs []byte, rows int) ([]float32, error) {
 func newRollout(t testing.TB, horizon, envs int) *Rollout {
 	t.Helper()
 	r, err := New(Config{Obs: env.ObsSpec{DType: env.Float32, Shape: []int{1}, Low: []float32{0}, High: []float32{1e9}},
-		Actions: 5, Horizon: horizon, Envs: envs, Columns: []string{"log_prob", "value"}})
+		Action: env.ActionSpec{N: 5}, Horizon: horizon, Envs: envs, Columns: []string{"log_prob", "value"}})
 	check(t, err)
 	return r
 }
@@ -129,7 +129,7 @@ func play(t *testing.T, rnd *rand.Rand, r *Rollout, n *naive, nextStep bool, ids
 			if rnd.IntN(4) == 0 {
 				s.end = env.End(1 + rnd.IntN(7))
 			}
-			x := experience.Step{Action: s.action, Reward: s.reward, End: s.end, Updates: s.updates, Columns: []float32{-1, v(s.obs)}}
+			x := experience.Step{Action: []int32{s.action}, Reward: s.reward, End: s.end, Updates: s.updates, Columns: []float32{-1, v(s.obs)}}
 			next := observation(s.next)
 			if s.end&env.Terminated != 0 {
 				next = nil
@@ -229,7 +229,7 @@ func TestRolloutEqualsLists(t *testing.T) {
 // If the last row of a rollout is a hole, the next rollout begins with the pending observation.
 func TestHoleAtTheHorizon(t *testing.T) {
 	r := newRollout(t, 2, 1)
-	x := experience.Step{Reward: 1, End: env.Truncated, Columns: []float32{0, 3}}
+	x := experience.Step{Action: []int32{0}, Reward: 1, End: env.Truncated, Columns: []float32{0, 3}}
 	check(t, r.Begin(0, observation(3)))
 	check(t, r.Add(0, &x, observation(4)))
 	check(t, r.EndRound())
@@ -281,7 +281,7 @@ func TestNormalize(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	obs := env.ObsSpec{DType: env.Uint8, Shape: []int{4}}
-	good := Config{Obs: obs, Actions: 2, Horizon: 3, Envs: 2, Columns: []string{"value"}}
+	good := Config{Obs: obs, Action: env.ActionSpec{N: 2}, Horizon: 3, Envs: 2, Columns: []string{"value"}}
 	for _, c := range []struct {
 		edit func(*Config)
 		want string
@@ -289,7 +289,7 @@ func TestRefusals(t *testing.T) {
 		{func(c *Config) { c.Horizon = 0 }, "n_steps: 0, must be 1 to 1048576"},
 		{func(c *Config) { c.Envs = 0 }, "num_envs: 0, must be 1 to 1048576"},
 		{func(c *Config) { c.Envs, c.Horizon = 1<<20, 17 }, "n_steps: 17, must be at most 16 with num_envs 1048576"},
-		{func(c *Config) { c.Actions = 0 }, "actions: 0, must be 1 to 2147483647"},
+		{func(c *Config) { c.Action.N = 0 }, "actions: 0, must be at least 1"},
 		{func(c *Config) { c.Obs.Shape = []int{0} }, "observation: 0 bytes, must be 1 to 268435456"},
 		{func(c *Config) { c.Columns = []string{"log_prob"} }, `columns: ["log_prob"], must hold "value"`},
 		{func(c *Config) { c.Columns = []string{"value", "value"} }, `columns: ["value" "value"], must be different from one another`},
@@ -302,7 +302,7 @@ func TestRefusals(t *testing.T) {
 	}
 	r, err := New(good)
 	check(t, err)
-	x := experience.Step{Columns: []float32{0}}
+	x := experience.Step{Action: []int32{0}, Columns: []float32{0}}
 	saved := func() string {
 		var b bytes.Buffer
 		if err := r.Save(&b); err != nil {
@@ -322,7 +322,7 @@ func TestRefusals(t *testing.T) {
 	refused(r.Finish(1, 1, values), "rollout: 0 rounds are over, must be 3")
 	check(t, r.Begin(0, make([]byte, 4)))
 	refused(r.Add(0, &x, make([]byte, 3)), "environment 0: observation of 3 bytes, must be 4")
-	refused(r.Add(0, &experience.Step{}, make([]byte, 4)), `environment 0: 0 columns, must be 1: ["value"]`)
+	refused(r.Add(0, &experience.Step{Action: []int32{0}}, make([]byte, 4)), `environment 0: 0 columns, must be 1: ["value"]`)
 	r.Cut(0)
 	if saved() != before {
 		t.Error("a refused call changed something")
@@ -349,7 +349,7 @@ func TestGoroutines(t *testing.T) {
 	const envs, horizon = 8, 20
 	a, b := newRollout(t, horizon, envs), newRollout(t, horizon, envs)
 	one := func(r *Rollout, i, round int) {
-		x := experience.Step{Reward: float32(i), Columns: []float32{0, v(i)}}
+		x := experience.Step{Action: []int32{0}, Reward: float32(i), Columns: []float32{0, v(i)}}
 		if round == 0 {
 			check(t, r.Begin(i, observation(i)))
 		}
@@ -384,7 +384,7 @@ func TestGoroutines(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	const envs = 40
 	r := newRollout(t, 5, envs)
-	x := experience.Step{Columns: []float32{0, 1}}
+	x := experience.Step{Action: []int32{0}, Columns: []float32{0, 1}}
 	obs, zeros := observation(1), make([]float32, envs)
 	for i := range envs {
 		check(t, r.Begin(i, obs))

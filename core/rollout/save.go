@@ -15,12 +15,15 @@ import (
 
 // The saved form, little-endian:
 //
-//	magic, format, bytes of an observation, actions, horizon, envs, finished rounds,
-//	length of the column names, the column names with commas between them
+//	magic, format, bytes of an observation, actions (of all branches), horizon, envs, finished
+//	rounds, length of the column names, the column names with commas between them
+//	numbers of branches and of box entries, the branches (formats 3 and 4)
 //	for each environment: flags, number of truncations, the round of each truncation
-//	for each row of the finished rounds: action, reward, updates, end, weight
+//	for each row of the finished rounds: action (0 in formats 3 and 4), reward, updates, end,
+//	weight
+//	the branches of these rows, the boxes of these rows (formats 3 and 4)
 //	for each column: the values of these rows
-//	the action masks of these rows (format 2)
+//	the action masks of these rows (formats 2 and 4)
 //	the observations of these rows
 //	the pending observation of each environment (zeros if there is none)
 //	for each environment: the last observations of its truncations
@@ -29,7 +32,7 @@ import (
 // a method that is saved during an update saves them (onpolicy.Run).
 const (
 	saveMagic  = "PLROLLOU"
-	saveFormat = 1 // 2 with action masks
+	saveFormat = 1 // 2 with action masks; 3 and 4 for actions that are not one integer
 )
 
 const flagPending = 1
@@ -42,7 +45,7 @@ type saveHeader struct {
 	Names                 uint32
 }
 
-// saveRow is a row without its observation and columns.
+// saveRow is a row without its observation, columns, branches and box.
 type saveRow struct {
 	Action      int32
 	Reward      float32
@@ -51,13 +54,29 @@ type saveRow struct {
 }
 
 func (r *Rollout) header() saveHeader {
-	h := saveHeader{Format: saveFormat, ObsBytes: uint32(r.size), Actions: uint32(r.cfg.Actions), Horizon: uint32(r.cfg.Horizon),
+	h := saveHeader{Format: saveFormat, ObsBytes: uint32(r.size), Actions: uint32(r.cfg.Action.Logits()), Horizon: uint32(r.cfg.Horizon),
 		Envs: uint32(r.cfg.Envs), Rounds: uint32(r.round), Names: uint32(len(r.names()))}
 	if r.cfg.Masks {
 		h.Format++
 	}
+	if r.cfg.Action.N == 0 {
+		h.Format += 2
+	}
 	copy(h.Magic[:], saveMagic)
 	return h
+}
+
+// widths describes actions of several branches or with a box: numbers of branches and of box entries,
+// and the branches. It is nil for an action of one integer.
+func (r *Rollout) widths() []uint32 {
+	if r.cfg.Action.N > 0 {
+		return nil
+	}
+	list := []uint32{uint32(r.ints), uint32(r.floats)}
+	for _, b := range r.cfg.Action.Branches {
+		list = append(list, uint32(b))
+	}
+	return list
 }
 
 func (r *Rollout) names() string { return strings.Join(r.cfg.Columns, ",") }
@@ -74,6 +93,9 @@ func (r *Rollout) Save(w io.Writer) error {
 		return err
 	}
 	if err := putBytes([]byte(r.names())); err != nil {
+		return err
+	}
+	if err := put(r.widths()); err != nil {
 		return err
 	}
 	for i := range r.envs {
@@ -93,11 +115,27 @@ func (r *Rollout) Save(w io.Writer) error {
 	list := make([]saveRow, 0, r.round*r.cfg.Envs)
 	for _, s := range spans {
 		for k := s[0]; k < s[1]; k++ {
-			list = append(list, saveRow{d.Actions[k], d.Rewards[k], d.Updates[k], uint8(d.Ends[k]), uint8(d.Weights[k])})
+			row := saveRow{0, d.Rewards[k], d.Updates[k], uint8(d.Ends[k]), uint8(d.Weights[k])}
+			if r.cfg.Action.N > 0 {
+				row.Action = d.Actions[k]
+			}
+			list = append(list, row)
 		}
 	}
 	if err := put(list); err != nil {
 		return err
+	}
+	if r.cfg.Action.N == 0 {
+		for _, s := range spans {
+			if err := put(d.Actions[s[0]*r.ints : s[1]*r.ints]); err != nil {
+				return err
+			}
+		}
+		for _, s := range spans {
+			if err := put(d.Continuous[s[0]*r.floats : s[1]*r.floats]); err != nil {
+				return err
+			}
+		}
 	}
 	for _, column := range d.Columns {
 		for _, s := range spans {
@@ -177,6 +215,14 @@ func (r *Rollout) read(in io.Reader) error {
 	if string(names) != r.names() {
 		return fmt.Errorf("columns: rollout saved with %q, must be %q", names, r.names())
 	}
+	widths := r.widths()
+	got := make([]uint32, len(widths))
+	if err := get(got); err != nil {
+		return err
+	}
+	if !slices.Equal(got, widths) {
+		return fmt.Errorf("actions: rollout saved with other branches or another box, must be %v", r.cfg.Action)
+	}
 	r.round = int(head.Rounds)
 	for i := range r.envs {
 		e := &r.envs[i]
@@ -202,8 +248,19 @@ func (r *Rollout) read(in io.Reader) error {
 		return err
 	}
 	for k, s := range list {
-		r.data.Actions[k], r.data.Rewards[k], r.data.Updates[k] = s.Action, s.Reward, s.Updates
+		r.data.Rewards[k], r.data.Updates[k] = s.Reward, s.Updates
 		r.data.Ends[k], r.data.Weights[k] = env.End(s.End), float32(s.Weight)
+		if r.cfg.Action.N > 0 {
+			r.data.Actions[k] = s.Action
+		}
+	}
+	if r.cfg.Action.N == 0 {
+		if err := get(r.data.Actions[:rows*r.ints]); err != nil {
+			return err
+		}
+		if err := get(r.data.Continuous[:rows*r.floats]); err != nil {
+			return err
+		}
 	}
 	for _, column := range r.data.Columns {
 		if err := get(column[:rows]); err != nil {
@@ -259,6 +316,31 @@ func (r *Rollout) checkHeader(h *saveHeader) error {
 	return nil
 }
 
+// possible reports whether the action of row k is one of the spec and its mask allows it. Its box is
+// not clipped.
+func (r *Rollout) possible(k int) bool {
+	branches, box := r.action(k)
+	if r.cfg.Action.CheckAction(branches, nil) != nil {
+		return false
+	}
+	for _, x := range box {
+		if x-x != 0 {
+			return false
+		}
+	}
+	if !r.cfg.Masks {
+		return true
+	}
+	first := k * r.cfg.maskBytes()
+	for b, a := range branches {
+		if r.data.Masks[first+int(a)] == 0 {
+			return false
+		}
+		first += r.cfg.Action.Branch(b)
+	}
+	return true
+}
+
 // checkEnv finds the newest step of environment i. It returns an error for data that Save cannot
 // have written.
 func (r *Rollout) checkEnv(i int) error {
@@ -271,10 +353,7 @@ func (r *Rollout) checkEnv(i int) error {
 		case w == 0:
 			r.hole(t, i) // as EndRound does
 			continue
-		case w != 1 || d.Ends[k] > env.Terminated|env.Truncated|env.Lost || d.Actions[k] < 0 || int(d.Actions[k]) >= r.cfg.Actions:
-			return errDamaged
-		}
-		if r.cfg.Masks && r.data.Masks[k*r.cfg.Actions+int(d.Actions[k])] == 0 {
+		case w != 1 || d.Ends[k] > env.Terminated|env.Truncated|env.Lost || !r.possible(k):
 			return errDamaged
 		}
 		if err := env.CheckReward(d.Rewards[k]); err != nil {

@@ -38,7 +38,7 @@ func drive(t testing.TB, r *Rollout, from, until int) {
 					continue
 				}
 			}
-			x := experience.Step{Action: int32(rnd.IntN(5)), Reward: rnd.Float32(), Updates: uint64(round), Columns: []float32{rnd.Float32(), rnd.Float32()}}
+			x := experience.Step{Action: []int32{int32(rnd.IntN(5))}, Reward: rnd.Float32(), Updates: uint64(round), Columns: []float32{rnd.Float32(), rnd.Float32()}}
 			if rnd.IntN(3) == 0 {
 				x.End = env.End(rnd.IntN(8))
 			}
@@ -161,7 +161,7 @@ func TestLoadRefusesOtherConfigs(t *testing.T) {
 	}{
 		{func(c *Config) { c.Horizon = 7 }, "n_steps: rollout saved with 6, must be 7"},
 		{func(c *Config) { c.Envs = 4 }, "num_envs: rollout saved with 3, must be 4"},
-		{func(c *Config) { c.Actions = 6 }, "rollout: saved with 5 actions, must be 6"},
+		{func(c *Config) { c.Action.N = 6 }, "rollout: saved with 5 actions, must be 6"},
 		{func(c *Config) { c.Obs.Shape = []int{2} }, "rollout: saved with observations of 4 bytes, must be 8"},
 		{func(c *Config) { c.Columns = []string{"value"} }, `columns: rollout saved with other ones, must be "value"`},
 		{func(c *Config) { c.Columns = []string{"value", "log_prob"} }, `columns: rollout saved with "log_prob,value", must be "value,log_prob"`},

@@ -24,15 +24,16 @@ const minLogProb = -11.512925464970229
 
 // Gather copies the rows of environments first to first+n-1 of a full rollout, round by round: row
 // t*n + k is the step of environment first+k in round t. It does not copy observations: rows gets
-// their indices in Obs. masks is [Horizon*n][Config.Actions], or nil without Config.Masks.
-func (r *Rollout) Gather(first, n int, rows, actions []int32, masks []byte, weights []float32) {
+// their indices in Obs. actions, continuous and masks are as in a Batch.
+func (r *Rollout) Gather(first, n int, rows, actions []int32, continuous []float32, masks []byte, weights []float32) {
 	d := &r.data
 	for t := range r.round {
 		k := r.row(t, first)
 		for i := range n {
 			rows[t*n+i] = int32(k + i)
 		}
-		copy(actions[t*n:(t+1)*n], d.Actions[k:])
+		copy(actions[t*n*r.ints:(t+1)*n*r.ints], d.Actions[k*r.ints:])
+		copy(continuous[t*n*r.floats:(t+1)*n*r.floats], d.Continuous[k*r.floats:])
 		copy(weights[t*n:(t+1)*n], d.Weights[k:])
 		if m := r.cfg.maskBytes(); m > 0 {
 			copy(masks[t*n*m:(t+1)*n*m], d.Masks[k*m:])

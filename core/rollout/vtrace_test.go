@@ -81,7 +81,7 @@ func TestVTraceEqualsDefinition(t *testing.T) {
 				count := 1 + rnd.IntN(envs-first)
 				rows := horizon * count
 				indices, actions, weights := make([]int32, rows), make([]int32, rows), make([]float32, rows)
-				r.Gather(first, count, indices, actions, nil, weights)
+				r.Gather(first, count, indices, actions, nil, nil, weights)
 				pi, rowValues, advantages, returns := make([]float32, rows), make([]float32, rows), make([]float32, rows), make([]float32, rows)
 				for at := range rows {
 					s := n.rounds[first+at%count][at/count]
@@ -164,7 +164,7 @@ func TestVTraceByHand(t *testing.T) {
 		check(t, r.Begin(0, observation(1)))
 		for k, end := range x.ends {
 			next := []int{2, 3, 9}[k]
-			step := experience.Step{Reward: []float32{1, 3, 4}[k], End: end, Columns: []float32{-2, 0}}
+			step := experience.Step{Action: []int32{0}, Reward: []float32{1, 3, 4}[k], End: end, Columns: []float32{-2, 0}}
 			if end == trunc {
 				check(t, r.Add(0, &step, observation(10)))
 			} else {

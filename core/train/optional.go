@@ -41,7 +41,7 @@ type Recoverer interface {
 // Observe. The size of rows has been checked.
 type Pushed interface {
 	// Act chooses an action for every row.
-	Act(rows *vec.Rows, interrupt *Interrupt) (actions []int32, err error)
+	Act(rows *vec.Rows, interrupt *Interrupt) (actions vec.Actions, err error)
 	// Observe records the result of the host's step. If it refuses a row, it records none.
 	Observe(rows *vec.Rows, interrupt *Interrupt) error
 }
@@ -49,7 +49,7 @@ type Pushed interface {
 // Stepped is a Method that shows the steps it takes.
 type Stepped interface {
 	// Latest returns the rows and actions of the latest round of a source: see actor.Group.
-	Latest() (*vec.Rows, []int32)
+	Latest() (*vec.Rows, vec.Actions)
 }
 
 // Digested is a Method of which Hash knows parts besides the parameter sets.

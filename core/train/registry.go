@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nearest"
 	"github.com/paceline-rl/paceline/core/settings"
@@ -23,6 +24,9 @@ type Definition struct {
 	Placement []string
 	// Masks says that the method uses action masks.
 	Masks bool
+	// AnyAction says that the method learns with actions of every kind. Otherwise an action is one
+	// integer (env.ActionSpec.N is above 0).
+	AnyAction bool
 	// Memory lists what New will allocate.
 	Memory func(*Setup) ([]limits.Part, error)
 	New    func(*Setup) (Method, error)
@@ -51,6 +55,23 @@ func Register(d *Definition) {
 		panic("train: method " + d.Name + " registered twice")
 	}
 	registry[d.Name] = d
+}
+
+// checkAction returns an error if the method cannot learn with actions of a spec.
+func (d *Definition) checkAction(a env.ActionSpec) error {
+	if a.N > 0 || d.AnyAction {
+		return nil
+	}
+	var others []string
+	for _, name := range Methods() {
+		if registry[name].AnyAction {
+			others = append(others, name)
+		}
+	}
+	if len(others) == 0 {
+		return fmt.Errorf("actions: %v, must be discrete for %s", a, d.Name)
+	}
+	return fmt.Errorf("actions: %v, must be discrete for %s; %s takes them", a, d.Name, strings.Join(others, " or "))
 }
 
 // Methods returns the names of the methods that are known, sorted.

@@ -216,7 +216,8 @@ func (t *Trainer) recover(lost error) error {
 	return nil
 }
 
-// Act chooses an action for every row from its observation: the first half of a round. After a
+// Act chooses an action for every row from its observation: the first half of a round. Boxes are
+// clipped to their bounds. After a
 // Begin with ResetEnvs rows.Obs are the first observations of new episodes. If it waits for
 // updates, it returns fault.ErrStopped after Stop, and fault.ErrTimedOut when limit (0: none) has
 // passed; nothing has changed then.
@@ -236,8 +237,8 @@ func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) 
 	if err := t.checkRows(rows, false); err != nil {
 		return err
 	}
-	if have, want := len(actions.Discrete), t.common.NumEnvs; have != want {
-		return fmt.Errorf("actions: %d, must be %d", have, want)
+	if err := t.spec.Action.CheckSize(actions.Discrete, actions.Box, t.common.NumEnvs); err != nil {
+		return err
 	}
 	// Steps continue after Stop, but not after Close, which also calls Stop.
 	t.stopping.Store(false)
@@ -250,7 +251,8 @@ func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) 
 	if err != nil {
 		return waited("act", err)
 	}
-	copy(actions.Discrete, chosen)
+	copy(actions.Discrete, chosen.Discrete)
+	copy(actions.Box, chosen.Box)
 	t.acted = true
 	return nil
 }
@@ -322,11 +324,11 @@ func (t *Trainer) checkRows(rows *vec.Rows, answered bool) error {
 	}{
 		{"rows.Masks", rows.Masks, true}, {"rows.FinalMasks", rows.FinalMasks, answered && t.common.Autoreset == "same_step"},
 	} {
-		switch want := t.common.NumEnvs * t.spec.Action.N; {
+		switch size := t.spec.Action.Logits(); {
 		case x.masks != nil && !t.spec.Masks:
 			return fmt.Errorf("%s: set, must be nil where action_masks is false", x.name)
-		case t.spec.Masks && x.needed && len(x.masks) != want:
-			return fmt.Errorf("%s: %d, must be %d (num_envs %d times %d actions)", x.name, len(x.masks), want, t.common.NumEnvs, t.spec.Action.N)
+		case t.spec.Masks && x.needed && len(x.masks) != t.common.NumEnvs*size:
+			return fmt.Errorf("%s: %d, must be %d (num_envs %d times %d actions)", x.name, len(x.masks), t.common.NumEnvs*size, t.common.NumEnvs, size)
 		}
 	}
 	return nil

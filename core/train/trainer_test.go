@@ -128,8 +128,8 @@ func (m *counting) Policy() policy.Spec {
 func (m *counting) Digests() []train.Digest {
 	return []train.Digest{{Name: "replay", Sum: func() [32]byte { return [32]byte{1} }}}
 }
-func (m *counting) Latest() (*vec.Rows, []int32) {
-	return vec.NewRows(m.spec.Obs, m.envs), make([]int32, m.envs)
+func (m *counting) Latest() (*vec.Rows, vec.Actions) {
+	return vec.NewRows(m.spec.Obs, m.envs), vec.Actions{Discrete: make([]int32, m.envs)}
 }
 func (m *counting) Metrics(to *train.Metrics) {
 	to.Due(m.host.Steps.Load() / int64(m.envs))
@@ -484,7 +484,7 @@ func TestBadConfigsAreRefused(t *testing.T) {
 	spec := e.Spec()
 	spec.Action = env.ActionSpec{Low: []float32{0}, High: []float32{1}}
 	_, err = train.NewPushed(cfg, spec)
-	says(t, err, "must be discrete")
+	says(t, err, "actions: a box of 1, must be discrete for counting")
 	defer func() {
 		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "registered twice") {
 			t.Errorf("%v", r)

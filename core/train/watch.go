@@ -20,7 +20,7 @@ func (t *Trainer) Infos() []env.InfoSpec {
 // Latest copies the rows and actions of the latest round; nil arrays are left out. FinalObs,
 // FinalInfos and FinalMasks are written in the rows whose episode ended. An environment that waits
 // for its reset has reward 0 and End 0.
-func (t *Trainer) Latest(rows *vec.Rows, actions []int32) error {
+func (t *Trainer) Latest(rows *vec.Rows, actions vec.Actions) error {
 	if err := t.lock(); err != nil {
 		return err
 	}
@@ -39,9 +39,10 @@ func (t *Trainer) Latest(rows *vec.Rows, actions []int32) error {
 	copy(rows.Ends, from.Ends)
 	copy(rows.Starts, from.Starts)
 	copy(rows.Masks, from.Masks)
-	copy(actions, taken)
+	copy(actions.Discrete, taken.Discrete)
+	copy(actions.Box, taken.Box)
 	copyColumns(rows.Infos, from.Infos)
-	size, actionsEach := t.spec.Obs.Bytes(), t.spec.Action.N
+	size, maskBytes := t.spec.Obs.Bytes(), t.spec.Action.Logits()
 	for i, end := range from.Ends {
 		if end == 0 {
 			continue
@@ -50,7 +51,7 @@ func (t *Trainer) Latest(rows *vec.Rows, actions []int32) error {
 			copy(rows.FinalObs[i*size:(i+1)*size], from.FinalObs[i*size:])
 		}
 		if rows.FinalMasks != nil {
-			copy(rows.FinalMasks[i*actionsEach:(i+1)*actionsEach], from.FinalMasks[i*actionsEach:])
+			copy(rows.FinalMasks[i*maskBytes:(i+1)*maskBytes], from.FinalMasks[i*maskBytes:])
 		}
 	}
 	copyColumns(rows.FinalInfos, from.FinalInfos)

@@ -94,11 +94,7 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 		scratchRows: make([]byte, n*v.bytes), isReset: make([]bool, n), hasSeed: make([]bool, n), seeds: make([]uint64, n), underWay: make([]bool, n), blockOf: make([]*block, n),
 	}
 	a.idle = sync.NewCond(&a.mu)
-	if size := len(v.spec.Action.Low); v.spec.Action.N == 0 {
-		a.actions.Box = make([]float32, n*size)
-	} else {
-		a.actions.Discrete = make([]int32, n)
-	}
+	a.actions = Actions{make([]int32, n*v.width.ints), make([]float32, n*v.width.floats)}
 	v.async = a
 	if v.waiting != nil {
 		numThreads = threads.Max
@@ -135,18 +131,16 @@ func (a *Async) Offer(rows *Rows) error {
 // environment moves.
 func (a *Async) Send(ids []int32, actions Actions) error {
 	v := a.vec
-	if err := v.checkActions(actions, len(ids)); err != nil {
+	if err := v.spec.Action.CheckSize(actions.Discrete, actions.Box, len(ids)); err != nil {
 		return err
 	}
-	size := len(v.spec.Action.Low)
 	return a.send(ids, func(k, i int) error {
-		return v.checkStep(i, actions.of(k, size))
+		return v.checkStep(i, actions.of(k, v.width))
 	}, func(k, i int) {
-		if a.isReset[i] = false; actions.Box != nil {
-			copy(a.actions.Box[i*size:(i+1)*size], actions.Box[k*size:])
-		} else {
-			a.actions.Discrete[i] = actions.Discrete[k]
-		}
+		a.isReset[i] = false
+		to, from := a.actions.of(i, v.width), actions.of(k, v.width)
+		copy(to.Discrete, from.Discrete)
+		copy(to.Box, from.Box)
 	})
 }
 
@@ -216,7 +210,7 @@ func (a *Async) work(i int) {
 			err = a.vec.reset(i, slot{}, !a.vec.replacesAutoreset(i))
 		}
 	} else {
-		stepped, err = a.vec.step(i, a.actions.of(i, len(a.vec.spec.Action.Low)), slot{})
+		stepped, err = a.vec.step(i, a.actions.of(i, a.vec.width), slot{})
 	}
 	if a.done(i, stepped, err) {
 		runtime.Gosched() // lets the receiver run before the next job

@@ -79,7 +79,7 @@ func TestAsyncSendRefuses(t *testing.T) {
 }
 
 func TestAsyncBoxRefuses(t *testing.T) {
-	v, rows := newVec(t, func(int) (env.Env, error) { return newInfoCounter(3, true), nil }, 2, 1, NextStep)
+	v, rows := newVec(t, func(int) (env.Env, error) { return newInfoCounter(3, box), nil }, 2, 1, NextStep)
 	if err := v.Reset(rows, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +91,10 @@ func TestAsyncBoxRefuses(t *testing.T) {
 	nan := float32(0)
 	nan /= nan
 	for want, box := range map[string][]float32{
-		"actions: 3, must be 4, one for each environment":      {0, 0, 0},
-		"environment 1: action[1]: -0.5, must be 0 to 5":       {-1, 5, 1, -0.5},
-		"environment 0: action[0]: 1.0000001, must be -1 to 1": {1.0000001, 5, 1, 0},
-		"environment 1: action[0]: NaN, must be -1 to 1":       {-1, 5, nan, 0},
+		"actions: 3 numbers of a box, must be 4, 2 for each environment": {0, 0, 0},
+		"environment 1: action[1]: -0.5, must be 0 to 5":                 {-1, 5, 1, -0.5},
+		"environment 0: action[0]: 1.0000001, must be -1 to 1":           {1.0000001, 5, 1, 0},
+		"environment 1: action[0]: NaN, must be -1 to 1":                 {-1, 5, nan, 0},
 	} {
 		for _, err := range []error{a.Send([]int32{0, 1}, Actions{Box: box}), v.Step(Actions{Box: box}, rows)} {
 			if err == nil || err.Error() != want {
@@ -102,7 +102,7 @@ func TestAsyncBoxRefuses(t *testing.T) {
 			}
 		}
 	}
-	if err := v.StepOne(0, Action{}, rows); err == nil || err.Error() != "environment 0: action: 0 numbers, must be a box of 2" {
+	if err := v.StepOne(0, Action{}, rows); err == nil || err.Error() != "environment 0: actions: 0 numbers of a box, must be 2, 2 for each environment" {
 		t.Errorf("StepOne: %v", err)
 	}
 	if err := v.Step(Actions{Box: []float32{-1, 5, 1, 0}}, rows); err != nil {
@@ -111,7 +111,7 @@ func TestAsyncBoxRefuses(t *testing.T) {
 }
 
 func TestAsyncRefuses(t *testing.T) {
-	v, rows := newVec(t, func(int) (env.Env, error) { return newInfoCounter(3, false), nil }, 4, 1, SameStep)
+	v, rows := newVec(t, func(int) (env.Env, error) { return newInfoCounter(3, discrete), nil }, 4, 1, SameStep)
 	for _, c := range []struct {
 		batch, threads int
 		want           string
@@ -143,7 +143,7 @@ func TestAsyncRefuses(t *testing.T) {
 		"rows.Starts: 1 entries, must be 2":                 func(r *Rows) { r.Starts = r.Starts[1:] },
 		"rows.Infos: 2 columns, must be 3":                  func(r *Rows) { r.Infos = r.Infos[1:] },
 		"rows.FinalInfos: 2 columns, must be 3":             func(r *Rows) { r.FinalInfos = r.FinalInfos[1:] },
-		"rows.Infos[1]: 15 bytes, must be 16 (2 of given)":  func(r *Rows) { r.Infos = slices.Clone(r.Infos); r.Infos[1] = r.Infos[1][1:] },
+		"rows.Infos[1]: 31 bytes, must be 32 (2 of given)":  func(r *Rows) { r.Infos = slices.Clone(r.Infos); r.Infos[1] = r.Infos[1][1:] },
 		"rows.FinalInfos[2]: 0 bytes, must be 2 (2 of odd)": func(r *Rows) { r.FinalInfos = slices.Clone(r.FinalInfos); r.FinalInfos[2] = nil },
 		"rows.IDs: 0 entries, must be 2":                    func(r *Rows) { r.IDs = nil },
 	} {

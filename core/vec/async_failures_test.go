@@ -17,7 +17,7 @@ func infoCounters(t *testing.T, mode Autoreset, n, batch, threads int) (*Vec, *A
 	t.Helper()
 	cs := make([]*infoCounter, n)
 	v, rows := newVec(t, func(i int) (env.Env, error) {
-		cs[i] = newInfoCounter(3, false)
+		cs[i] = newInfoCounter(3, discrete)
 		if i%2 == 1 {
 			return delayedCounter{cs[i]}, nil
 		}
@@ -233,7 +233,7 @@ func seedHookCounters(t *testing.T) (*Vec, *Async, []*seedHookCounter) {
 	t.Helper()
 	var list []*seedHookCounter
 	v, rows := newVec(t, func(int) (env.Env, error) {
-		list = append(list, &seedHookCounter{newInfoCounter(3, false), func() {}})
+		list = append(list, &seedHookCounter{newInfoCounter(3, discrete), func() {}})
 		return list[len(list)-1], nil
 	}, 2, 1, NextStep)
 	if err := v.Reset(rows, nil); err != nil {

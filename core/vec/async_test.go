@@ -20,19 +20,25 @@ import (
 // infoCounter is a counter with infos: its step, its last action, and whether the step is odd.
 type infoCounter struct {
 	*counter
-	given [2]float32
+	given [4]float32 // the integers, then the box
 }
 
-func newInfoCounter(length int, box bool) *infoCounter {
+// The four kinds of actions.
+var (
+	discrete = env.ActionSpec{N: 3}
+	branches = env.ActionSpec{Branches: []int32{3, 5}}
+	box      = env.ActionSpec{Low: []float32{-1, 0}, High: []float32{1, 5}}
+	hybrid   = env.ActionSpec{Branches: []int32{4, 2}, Low: []float32{-1, 0}, High: []float32{1, 5}}
+)
+
+func newInfoCounter(length int, action env.ActionSpec) *infoCounter {
 	s := &infoCounter{counter: newCounter(length, env.Terminated)}
-	if box {
-		s.spec.Action = env.ActionSpec{Low: []float32{-1, 0}, High: []float32{1, 5}}
-	}
+	s.spec.Action = action
 	return s
 }
 
 func (s *infoCounter) Reset(obs []byte) error {
-	s.given = [2]float32{}
+	s.given = [4]float32{}
 	return s.counter.Reset(obs)
 }
 
@@ -41,19 +47,22 @@ func (s *infoCounter) Step(action int32, obs []byte) (float32, env.End, error) {
 	return s.counter.Step(action, obs)
 }
 
-func (s *infoCounter) StepBox(action []float32, obs []byte) (float32, env.End, error) {
-	copy(s.given[:], action)
+func (s *infoCounter) StepAction(branches []int32, box []float32, obs []byte) (float32, env.End, error) {
+	for b, a := range branches {
+		s.given[b] = float32(a)
+	}
+	copy(s.given[len(branches):], box)
 	return s.counter.Step(0, obs)
 }
 
 func (s *infoCounter) Infos() []env.InfoSpec {
-	return []env.InfoSpec{{Name: "step", DType: env.Int32}, {Name: "given", DType: env.Float32, Len: 2}, {Name: "odd", DType: env.Bool}}
+	return []env.InfoSpec{{Name: "step", DType: env.Int32}, {Name: "given", DType: env.Float32, Len: 4}, {Name: "odd", DType: env.Bool}}
 }
 
 func (s *infoCounter) Inform(columns [][]byte, i int) {
 	binary.NativeEndian.PutUint32(columns[0][4*i:], uint32(s.step))
 	for k, x := range s.given {
-		binary.NativeEndian.PutUint32(columns[1][8*i+4*k:], math.Float32bits(x))
+		binary.NativeEndian.PutUint32(columns[1][16*i+4*k:], math.Float32bits(x))
 	}
 	columns[2][i] = byte(s.step % 2)
 }
@@ -61,12 +70,9 @@ func (s *infoCounter) Inform(columns [][]byte, i int) {
 // delayedCounter is an env.Delayer: it takes a step before it gets the memory for the observation.
 type delayedCounter struct{ *infoCounter }
 
-func (s delayedCounter) Advance(action int32, box []float32) (float32, env.End, error) {
+func (s delayedCounter) Advance(branches []int32, box []float32) (float32, env.End, error) {
 	var unseen [8]byte
-	if box != nil {
-		return s.StepBox(box, unseen[:])
-	}
-	return s.Step(action, unseen[:])
+	return s.StepAction(branches, box, unseen[:])
 }
 
 func (s delayedCounter) Observe(obs []byte) { s.show(obs) }
@@ -105,14 +111,14 @@ func rowRecord(v *Vec, r *Rows, at int) (b []byte) {
 }
 
 // drawAction draws a random action.
-func drawAction(s *rng.Stream, spec env.ActionSpec) (number int32, box []float32) {
+func drawAction(s *rng.Stream, spec env.ActionSpec) (a Action) {
 	for k := range spec.Low {
-		box = append(box, float32(s.Uniform(float64(spec.Low[k]), float64(spec.High[k]))))
+		a.Box = append(a.Box, float32(s.Uniform(float64(spec.Low[k]), float64(spec.High[k]))))
 	}
-	if spec.N > 0 {
-		number = int32(s.Intn(spec.N))
+	for b := range spec.Ints() {
+		a.Discrete = append(a.Discrete, int32(s.Intn(spec.Branch(b))))
 	}
-	return number, box
+	return a
 }
 
 // serialRecords plays a single environment in a plain loop and returns the expected rows of its
@@ -130,15 +136,15 @@ func serialRecords(t *testing.T, v *Vec, e env.Env, i, jobs int) (records [][]by
 	over := true
 	for range jobs {
 		var err error
-		number, box := drawAction(actions, e.Spec().Action)
+		action := drawAction(actions, e.Spec().Action)
 		r.Rewards[0], r.Ends[0], r.Starts[0] = 0, 0, over
 		switch {
 		case over:
 			err = e.Reset(r.Obs)
-		case box != nil:
-			r.Rewards[0], r.Ends[0], err = e.(env.BoxEnv).StepBox(box, r.Obs)
+		case e.Spec().Action.N == 0:
+			r.Rewards[0], r.Ends[0], err = e.(env.ActionEnv).StepAction(action.Discrete, action.Box, r.Obs)
 		default:
-			r.Rewards[0], r.Ends[0], err = e.Step(number, r.Obs)
+			r.Rewards[0], r.Ends[0], err = e.Step(action.Discrete[0], r.Obs)
 		}
 		over = r.Ends[0].Over()
 		if over && v.mode == SameStep {
@@ -213,15 +219,14 @@ func (p *player) send(t *testing.T) {
 	var ids, resets []int32
 	var actions Actions
 	for _, id := range p.ready[:n] {
-		number, box := drawAction(p.streams[id], p.v.Spec().Action)
+		action := drawAction(p.streams[id], p.v.Spec().Action)
 		if p.v.mode == Disabled && p.over[id] {
 			resets = append(resets, id)
 			continue
 		}
 		ids = append(ids, id)
-		if actions.Box = append(actions.Box, box...); box == nil {
-			actions.Discrete = append(actions.Discrete, number)
-		}
+		actions.Discrete = append(actions.Discrete, action.Discrete...)
+		actions.Box = append(actions.Box, action.Box...)
 	}
 	p.ready = slices.Delete(p.ready, 0, n)
 	if err := errors.Join(p.a.SendReset(resets, nil), p.a.Send(ids, actions)); err != nil {
@@ -258,10 +263,14 @@ func (p *player) recv(t *testing.T) {
 func TestAsyncEqualsSingles(t *testing.T) {
 	const n = 11
 	for name, mk := range map[string]func(i int) (env.Env, error){
-		"counters":      func(i int) (env.Env, error) { return newInfoCounter(1+i%4, false), nil },
-		"late counters": func(i int) (env.Env, error) { return delayedCounter{newInfoCounter(1+i%4, false)}, nil },
-		"boxes":         func(i int) (env.Env, error) { return newInfoCounter(1+i%4, true), nil },
-		"late boxes":    func(i int) (env.Env, error) { return delayedCounter{newInfoCounter(1+i%4, true)}, nil },
+		"counters":      func(i int) (env.Env, error) { return newInfoCounter(1+i%4, discrete), nil },
+		"late counters": func(i int) (env.Env, error) { return delayedCounter{newInfoCounter(1+i%4, discrete)}, nil },
+		"boxes":         func(i int) (env.Env, error) { return newInfoCounter(1+i%4, box), nil },
+		"late boxes":    func(i int) (env.Env, error) { return delayedCounter{newInfoCounter(1+i%4, box)}, nil },
+		"branches":      func(i int) (env.Env, error) { return newInfoCounter(1+i%4, branches), nil },
+		"late branches": func(i int) (env.Env, error) { return delayedCounter{newInfoCounter(1+i%4, branches)}, nil },
+		"hybrids":       func(i int) (env.Env, error) { return newInfoCounter(1+i%4, hybrid), nil },
+		"late hybrids":  func(i int) (env.Env, error) { return delayedCounter{newInfoCounter(1+i%4, hybrid)}, nil },
 		"CartPole":      func(int) (env.Env, error) { return env.Make("CartPole-v1", nil) },
 		"Catch":         func(int) (env.Env, error) { return env.Make("Catch-v0", nil) },
 	} {
@@ -302,7 +311,7 @@ func TestAsyncHammer(t *testing.T) {
 	const n, batch = 23, 5
 	var fails sync.Map
 	v, _ := newVec(t, func(i int) (env.Env, error) {
-		s := newInfoCounter(1+i%5, false)
+		s := newInfoCounter(1+i%5, discrete)
 		hook := func(c *counter) error {
 			if c.step == 3 && c.episode%4 == 0 {
 				fails.Store(i, true)

@@ -52,9 +52,9 @@ func (v *Vec) StepBatch(first, end int, skip func(i int) bool, actions Actions, 
 		if skip(i) || v.phases[i] != running {
 			continue
 		}
-		a := actions.of(i, len(v.spec.Action.Low))
+		a := actions.of(i, v.width)
 		if v.checkStep(i, a) == nil {
-			steps = append(steps, env.BatchStep{Env: v.envs[i], Row: i, Action: a.Discrete, Box: a.Box})
+			steps = append(steps, env.BatchStep{Env: v.envs[i], Row: i, Branches: a.Discrete, Box: a.Box})
 		}
 	}
 	if len(steps) == 0 {

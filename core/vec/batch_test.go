@@ -29,7 +29,7 @@ func (j joined) StepBatch(steps []env.BatchStep, obs []byte) error {
 	}
 	for k := range steps {
 		s := &steps[k]
-		s.Reward, s.End, s.Err = s.Env.(joined).Env.Step(s.Action, obs[8*s.Row:8*s.Row+8])
+		s.Reward, s.End, s.Err = s.Env.(joined).Env.Step(s.Branches[0], obs[8*s.Row:8*s.Row+8])
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ func TestFailuresLoseNoStep(t *testing.T) {
 					var failed *Failure
 					if one {
 						for i := range n {
-							if err := v.StepOne(i, Action{Discrete: actions[i]}, rows); err != nil {
+							if err := v.StepOne(i, Action{Discrete: actions[i : i+1]}, rows); err != nil {
 								f := err.(*Failure)
 								if len(f.Rows) != 1 || f.Rows[0].Err.Index != i {
 									t.Fatalf("StepOne(%d): %v", i, f.Rows)

@@ -26,7 +26,7 @@ func TestInfos(t *testing.T) {
 		SameStep: "0 (0 0) 0, 1 (1 0) 1, 0 (0 0) 0 [2 (2 0) 0], 1 (0 0) 1, 0 (0 0) 0 [2 (1 0) 0], 1 (2 0) 1, 0 (0 0) 0 [2 (0 0) 0]",
 		Disabled: "0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0, 1 (1 0) 1, 2 (2 0) 0, 0 (0 0) 0",
 	} {
-		v, rows := newVec(t, func(i int) (env.Env, error) { return newInfoCounter(2+100*i, false), nil }, 2, 2, mode)
+		v, rows := newVec(t, func(i int) (env.Env, error) { return newInfoCounter(2+100*i, discrete), nil }, 2, 2, mode)
 		rows.AddInfos(v.Infos())
 		if err := v.Reset(rows, nil); err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestInfosAreOptional(t *testing.T) {
 		"none":     func(r *Rows) { r.Infos, r.FinalInfos = nil, nil },
 		"no final": func(r *Rows) { r.FinalInfos = nil },
 	} {
-		v, rows := newVec(t, func(int) (env.Env, error) { return newInfoCounter(1, false), nil }, 2, 1, SameStep)
+		v, rows := newVec(t, func(int) (env.Env, error) { return newInfoCounter(1, discrete), nil }, 2, 1, SameStep)
 		rows.AddInfos(v.Infos())
 		remove(rows)
 		if err := errors.Join(v.Reset(rows, nil), v.Step(Actions{Discrete: []int32{0, 0}}, rows)); err != nil {
@@ -91,7 +91,7 @@ func (s informer) Infos() []env.InfoSpec { return s.specs }
 
 func TestInfosMustBeEqual(t *testing.T) {
 	_, err := New(func(i int) (env.Env, error) {
-		return informer{newInfoCounter(1, false), []env.InfoSpec{{Name: "step", Len: i / 2}}}, nil
+		return informer{newInfoCounter(1, discrete), []env.InfoSpec{{Name: "step", Len: i / 2}}}, nil
 	}, 3, newPool(t, 1), NextStep)
 	if err == nil || err.Error() != "environment 2: infos: differ from those of environment 0, must be the same" {
 		t.Error(err)

@@ -15,7 +15,7 @@ type Rows struct {
 	// FinalObs has the size of Obs and is needed in SameStep only. Row i is written if Ends[i] is
 	// Over: the last observation of the episode.
 	FinalObs []byte
-	// Masks is [n][Spec().Action.N] or nil: the masks of the observations in Obs, 0 for an action
+	// Masks is [n][Spec().Action.Logits()] or nil: the masks of the observations in Obs, 0 for an action
 	// that is not allowed. FinalMasks are the masks of FinalObs.
 	Masks, FinalMasks []byte
 	// Infos has a column of n entries for each of Vec.Infos, or is nil. FinalInfos are the infos
@@ -54,31 +54,37 @@ func (r *Rows) AddInfos(specs []env.InfoSpec) {
 	}
 }
 
-// AddMasks adds masks of the given number of actions.
-func (r *Rows) AddMasks(actions int) {
+// AddMasks adds masks of a size in bytes: Spec().Action.Logits().
+func (r *Rows) AddMasks(size int) {
 	n := len(r.Ends)
-	r.Masks, r.FinalMasks = make([]byte, n*actions), make([]byte, n*actions)
+	r.Masks, r.FinalMasks = make([]byte, n*size), make([]byte, n*size)
 }
 
-// Actions holds one action for each of n environments. Discrete is [n] and Box nil, or Discrete is
-// nil and Box [n][size of the box].
+// Actions holds one action for each of n environments: Discrete is [n][Spec().Action.Ints()], Box
+// [n][Spec().Action.Floats()]. Either may be nil if it has no entries.
 type Actions struct {
 	Discrete []int32
 	Box      []float32
 }
 
-// Action is the action of one environment. Box is nil for a discrete action.
+// Action is the action of one environment.
 type Action struct {
-	Discrete int32
+	Discrete []int32
 	Box      []float32
 }
 
-// of returns the action of environment i; size is the size of the box.
-func (a Actions) of(i, size int) Action {
-	if a.Box != nil {
-		return Action{Box: a.Box[i*size : (i+1)*size : (i+1)*size]}
+// width is the size of one action.
+type width struct{ ints, floats int }
+
+// of returns the action of environment i.
+func (a *Actions) of(i int, w width) (one Action) {
+	if w.ints > 0 {
+		one.Discrete = a.Discrete[i*w.ints : (i+1)*w.ints : (i+1)*w.ints]
 	}
-	return Action{Discrete: a.Discrete[i]}
+	if w.floats > 0 {
+		one.Box = a.Box[i*w.floats : (i+1)*w.floats : (i+1)*w.floats]
+	}
+	return one
 }
 
 // checkRows refuses rows that do not have the size for n environments.
@@ -99,11 +105,11 @@ func (v *Vec) checkRows(r *Rows, n int) error {
 		name string
 		of   []byte
 	}{{"Masks", r.Masks}, {"FinalMasks", r.FinalMasks}} {
-		switch want := n * v.spec.Action.N; {
+		switch want := n * v.maskBytes; {
 		case masks.of != nil && v.masks == nil:
 			return fmt.Errorf("rows.%s: set, must be nil: %s has no action masks", masks.name, v.spec.ID)
 		case masks.of != nil && len(masks.of) != want:
-			return fmt.Errorf("rows.%s: %d bytes, must be %d (%d rows of %d)", masks.name, len(masks.of), want, n, v.spec.Action.N)
+			return fmt.Errorf("rows.%s: %d bytes, must be %d (%d rows of %d)", masks.name, len(masks.of), want, n, v.maskBytes)
 		}
 	}
 	if err := v.checkColumns("Infos", r.Infos, n); err != nil {

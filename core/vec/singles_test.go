@@ -126,7 +126,7 @@ func play(t *testing.T, id string, n, steps, threads int, mode Autoreset, way st
 		}
 		var err error
 		if way == "StepOne" {
-			err = v.pool.Do(n, func(_, i int) error { return v.StepOne(i, Action{Discrete: actions[i]}, rows) })
+			err = v.pool.Do(n, func(_, i int) error { return v.StepOne(i, Action{Discrete: actions[i : i+1]}, rows) })
 		} else {
 			err = v.Step(Actions{Discrete: actions}, rows)
 		}

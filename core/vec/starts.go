@@ -38,28 +38,21 @@ func (d *decorrelation) randomSteps(e env.Env, i int, obs []byte) error {
 		return nil
 	}
 	d.due[i] = false
-	spec, stream := e.Spec().Action, rng.New(d.seeds[i], "start", 0)
+	spec, stream := e.Spec(), rng.New(d.seeds[i], "start", 0)
+	action := &spec.Action
 	var mask []byte
-	if e.Spec().Masks {
-		mask = make([]byte, spec.N)
+	if spec.Masks {
+		mask = make([]byte, action.Logits())
 	}
-	box := make([]float32, len(spec.Low))
+	branches, box := make([]int32, action.Ints()), make([]float32, action.Floats())
 	for range stream.Intn(d.maxSteps + 1) {
-		var end env.End
-		var err error
 		if mask != nil {
-			if err = env.ReadMask(e, mask); err != nil {
+			if err := env.ReadMask(e, action, mask); err != nil {
 				return err
 			}
 		}
-		if spec.N > 0 {
-			_, end, err = e.Step(env.RandomAction(spec.N, mask, stream), obs)
-		} else {
-			for k := range box {
-				box[k] = float32(stream.Uniform(float64(spec.Low[k]), float64(spec.High[k])))
-			}
-			_, end, err = e.(env.BoxEnv).StepBox(box, obs)
-		}
+		action.Random(mask, stream, branches, box)
+		_, end, err := action.Step(e, branches, box, obs)
 		if err == nil && end.Over() {
 			err = e.Reset(obs)
 		}

@@ -89,17 +89,17 @@ func TestDecorrelate(t *testing.T) {
 // The number of random steps takes every value from 0 to most. Boxes are within their bounds.
 func TestDecorrelateSteps(t *testing.T) {
 	const most = 4
-	for _, box := range []bool{false, true} {
+	for _, action := range []env.ActionSpec{discrete, branches, box, hybrid} {
 		steps := make(map[int]int)
 		var s *infoCounter
 		v, rows := newVec(t, func(int) (env.Env, error) {
-			s = newInfoCounter(1000, box)
+			s = newInfoCounter(1000, action)
 			return s, nil
 		}, 1, 1, Disabled)
 		if err := v.Decorrelate(most); err != nil {
 			t.Fatal(err)
 		}
-		lowest, highest := [2]float32{9, 9}, [2]float32{-9, -9}
+		lowest, highest := [4]float32{9, 9, 9, 9}, [4]float32{-9, -9, -9, -9}
 		for k := range uint64(300) {
 			if err := errors.Join(v.Seed([]uint64{k}, nil), v.Reset(rows, nil)); err != nil {
 				t.Fatal(err)
@@ -120,8 +120,14 @@ func TestDecorrelateSteps(t *testing.T) {
 		if len(steps) != most+1 {
 			t.Errorf("numbers of steps: %v", steps)
 		}
-		if box && (lowest[0] < -1 || lowest[0] > -0.9 || highest[0] > 1 || highest[0] < 0.9 || lowest[1] < 0 || lowest[1] > 0.2 || highest[1] > 5 || highest[1] < 4.8) {
-			t.Errorf("boxes from %v to %v", lowest, highest)
+		ints := action.Ints()
+		for b := range ints {
+			if most := float32(action.Branch(b) - 1); lowest[b] != 0 || highest[b] != most {
+				t.Errorf("%v: integer %d is from %v to %v, must be from 0 to %v", action, b, lowest[b], highest[b], most)
+			}
+		}
+		if x, y := lowest[ints:], highest[ints:]; len(action.Low) > 0 && (x[0] < -1 || x[0] > -0.9 || y[0] > 1 || y[0] < 0.9 || x[1] < 0 || x[1] > 0.2 || y[1] > 5 || y[1] < 4.8) {
+			t.Errorf("%v: boxes from %v to %v", action, x, y)
 		}
 		if err := v.Decorrelate(0); err != nil {
 			t.Fatal(err)

@@ -108,20 +108,19 @@ func (v *Vec) do(f func(worker, i int) error) (err error) {
 	return err
 }
 
-// Step takes one action in every environment. Discrete has Len() entries, each 0 to
-// Spec().Action.N-1; Box has Len() rows within the bounds. No environment moves if an action is
-// not valid or, in Disabled, if an episode has ended. The action of a row that only resets
+// Step takes one action in every environment. No environment moves if an action is not one of
+// Spec().Action or, in Disabled, if an episode has ended. The action of a row that only resets
 // (NextStep) is not checked. If environments fail, the error is a *Failure, and the others have
 // taken their step.
 func (v *Vec) Step(actions Actions, rows *Rows) error {
 	if err := v.check(rows); err != nil {
 		return err
 	}
-	if err := v.checkActions(actions, len(v.envs)); err != nil {
+	if err := v.spec.Action.CheckSize(actions.Discrete, actions.Box, len(v.envs)); err != nil {
 		return err
 	}
 	for i := range v.envs {
-		if err := v.checkStep(i, actions.of(i, len(v.spec.Action.Low))); err != nil {
+		if err := v.checkStep(i, actions.of(i, v.width)); err != nil {
 			return err
 		}
 	}
@@ -132,18 +131,6 @@ func (v *Vec) Step(actions Actions, rows *Rows) error {
 	return v.finishCall(v.do(v.stepAll))
 }
 
-// checkActions checks the kind and the number of actions for n environments.
-func (v *Vec) checkActions(a Actions, n int) error {
-	have, want := len(a.Discrete), n
-	if v.spec.Action.N == 0 {
-		have, want = len(a.Box), n*len(v.spec.Action.Low)
-	}
-	if have != want {
-		return fmt.Errorf("actions: %d, must be %d, one for each environment", have, want)
-	}
-	return nil
-}
-
 // StepOne takes one action in environment i, as Step does. Calls for different environments may
 // run concurrently, also inside a loop of the pool.
 func (v *Vec) StepOne(i int, a Action, rows *Rows) error {
@@ -152,6 +139,9 @@ func (v *Vec) StepOne(i int, a Action, rows *Rows) error {
 	}
 	if err := v.check(rows); err != nil {
 		return err
+	}
+	if err := v.spec.Action.CheckSize(a.Discrete, a.Box, 1); err != nil {
+		return fmt.Errorf("environment %d: %w", i, err)
 	}
 	if err := v.checkStep(i, a); err != nil {
 		return err
@@ -193,27 +183,22 @@ var (
 	errEnded    = errors.New("step after the episode ended, must be reset first (autoreset is Disabled)")
 )
 
+// checkStep returns an error if environment i cannot take the action a, whose size is right.
 func (v *Vec) checkStep(i int, a Action) error {
-	spec := &v.spec.Action
-	switch {
-	case v.phases[i] == fresh:
+	switch v.phases[i] {
+	case fresh:
 		return fmt.Errorf("environment %d: %w", i, errFresh)
-	case v.phases[i] == ended:
+	case ended:
 		if v.mode == Disabled {
 			return fmt.Errorf("environment %d: %w", i, errEnded)
 		}
 		return nil // NextStep: the step resets and ignores the action
-	case spec.N > 0 && a.Box != nil:
-		return fmt.Errorf("environment %d: action: a box, must be a number of 0 to %d", i, spec.N-1)
-	case spec.N > 0 && (a.Discrete < 0 || int(a.Discrete) >= spec.N):
-		return fmt.Errorf("environment %d: action: %d, must be 0 to %d", i, a.Discrete, spec.N-1)
-	case len(a.Box) != len(spec.Low):
-		return fmt.Errorf("environment %d: action: %d numbers, must be a box of %d", i, len(a.Box), len(spec.Low))
 	}
-	for k, x := range a.Box {
-		if !(x >= spec.Low[k] && x <= spec.High[k]) {
-			return fmt.Errorf("environment %d: action[%d]: %v, must be %v to %v", i, k, x, spec.Low[k], spec.High[k])
-		}
+	if n := v.spec.Action.N; n > 0 && uint(a.Discrete[0]) < uint(n) { // the common case
+		return nil
+	}
+	if err := v.spec.Action.CheckAction(a.Discrete, a.Box); err != nil {
+		return fmt.Errorf("environment %d: %w", i, err)
 	}
 	return nil
 }
@@ -246,10 +231,8 @@ func (v *Vec) step(i int, a Action, to slot) (stepped bool, err error) {
 		reward, end, err = result.reward, result.end, result.err
 	case delayer != nil:
 		reward, end, err = delayer.Advance(a.Discrete, a.Box)
-	case a.Box != nil:
-		reward, end, err = e.(env.BoxEnv).StepBox(a.Box, obs)
 	default:
-		reward, end, err = e.Step(a.Discrete, obs)
+		reward, end, err = v.spec.Action.Step(e, a.Discrete, a.Box, obs)
 	}
 	if err != nil {
 		return false, err
@@ -340,14 +323,14 @@ func (v *Vec) readMask(i int, end env.End) error {
 	if v.masks == nil {
 		return nil
 	}
-	mask := row(v.masks, i, v.spec.Action.N)
+	mask := row(v.masks, i, v.maskBytes)
 	if end&env.Terminated != 0 {
 		for a := range mask {
 			mask[a] = 1
 		}
 		return nil
 	}
-	return env.ReadMask(v.envs[i], mask)
+	return env.ReadMask(v.envs[i], &v.spec.Action, mask)
 }
 
 // row returns the observation of slot to, or the scratch row of environment i while the slot is
@@ -364,7 +347,7 @@ func (v *Vec) inform(i int, columns [][]byte, masks []byte, at int) {
 	if len(columns) > 0 {
 		v.envs[i].(env.Informer).Inform(columns, at)
 	}
-	if n := v.spec.Action.N; masks != nil {
+	if n := v.maskBytes; masks != nil {
 		copy(row(masks, at, n), row(v.masks, i, n))
 	}
 }

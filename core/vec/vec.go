@@ -63,12 +63,15 @@ type Vec struct {
 	phases []phase
 	spec   env.Spec
 	bytes  int // of one observation
+	width  width
 	infos  []env.InfoSpec
-	masks  []byte // [n][Spec.Action.N], the current action masks; nil without Spec.Masks
-	mode   Autoreset
-	pool   *threads.Pool // runs the loops: the pool of New, or waiting
-	closed bool
-	async  *Async // nil before the first call of Async
+	// masks is [n][maskBytes], the current action masks; nil without Spec.Masks.
+	masks     []byte
+	maskBytes int
+	mode      Autoreset
+	pool      *threads.Pool // runs the loops: the pool of New, or waiting
+	closed    bool
+	async     *Async // nil before the first call of Async
 
 	// waiting has a thread for each environment. It is nil if steps do not block.
 	waiting *threads.Pool
@@ -125,7 +128,7 @@ func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Auto
 		}
 	}
 	if v.spec.Masks {
-		v.masks = make([]byte, n*v.spec.Action.N)
+		v.masks = make([]byte, n*v.maskBytes)
 	}
 	if waits != nil {
 		v.spec.Waits = *waits
@@ -142,7 +145,7 @@ func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Auto
 		v.skipsNone = func(int) bool { return false }
 	}
 	v.stepAll = func(_, i int) error {
-		stepped, err := v.step(i, v.actions.of(i, len(v.spec.Action.Low)), slot{v.rows, i})
+		stepped, err := v.step(i, v.actions.of(i, v.width), slot{v.rows, i})
 		v.failures.add(err, stepped)
 		return nil
 	}
@@ -168,9 +171,10 @@ func (v *Vec) admit(e env.Env) error {
 		if err := s.Check(); err != nil {
 			return err
 		}
-		if _, ok := e.(env.BoxEnv); !ok && s.Action.N == 0 {
-			return errors.New("actions: a box, which the environment has no StepBox for")
-		}
+		v.width, v.maskBytes = width{s.Action.Ints(), s.Action.Floats()}, s.Action.Logits()
+	}
+	if err := s.Action.CheckEnv(e); err != nil {
+		return err
 	}
 	if _, ok := e.(env.Masker); !ok && s.Masks {
 		return errors.New("masks: true, but the environment has no Mask")
@@ -190,8 +194,10 @@ func (v *Vec) admit(e env.Env) error {
 		return fmt.Errorf("observation frame_stack: %d, must be that of environment 0: %d", s.Obs.FrameStack, first.Obs.FrameStack)
 	case !slices.Equal(s.Obs.Low, first.Obs.Low) || !slices.Equal(s.Obs.High, first.Obs.High):
 		return errors.New("observation bounds: differ from those of environment 0, must be the same")
-	case !s.Action.Equal(first.Action):
+	case !s.Action.EqualKind(first.Action):
 		return fmt.Errorf("actions: %v, must be those of environment 0: %v", s.Action, first.Action)
+	case !s.Action.EqualBounds(first.Action):
+		return errors.New("action bounds: differ from those of environment 0, must be the same")
 	case s.Masks != first.Masks:
 		return fmt.Errorf("masks: %v, must be that of environment 0: %v", s.Masks, first.Masks)
 	case s.Waits != first.Waits:

@@ -341,10 +341,10 @@ func TestBadArgumentsMoveNothing(t *testing.T) {
 			t.Errorf("StepOne(%d): %v", i, err)
 		}
 	}
-	if err := v.StepOne(1, Action{Box: []float32{0}}, rows); err == nil || err.Error() != "environment 1: action: a box, must be a number of 0 to 2" {
+	if err := v.StepOne(1, Action{Discrete: []int32{0}, Box: []float32{0}}, rows); err == nil || err.Error() != "environment 1: actions: 1 numbers of a box, must be 0, 0 for each environment" {
 		t.Errorf("StepOne: %v", err)
 	}
-	if err := v.StepOne(1, Action{Discrete: 5}, rows); err == nil || err.Error() != "environment 1: action: 5, must be 0 to 2" {
+	if err := v.StepOne(1, Action{Discrete: []int32{5}}, rows); err == nil || err.Error() != "environment 1: action: 5, must be 0 to 2" {
 		t.Errorf("StepOne: %v", err)
 	}
 	if cs[0].step != 0 || cs[1].step != 0 {

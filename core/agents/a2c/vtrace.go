@@ -37,7 +37,7 @@ func (a *A2C) updateGroup() error {
 	w, b := a.vtrace, &a.batch
 	group := int((a.Clock.Rollouts - 1) % int64(a.cfg.VTraceGroups))
 	weights := b.Columns[columnWeight]
-	a.Rollout.Gather(group*w.envs, w.envs, b.Rows, b.Actions, b.Masks, weights)
+	a.Rollout.Gather(group*w.envs, w.envs, b.Rows, b.Actions, nil, b.Masks, weights)
 	if !slices.Contains(weights, 1) { // no step
 		return nil
 	}

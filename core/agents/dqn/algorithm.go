@@ -102,12 +102,12 @@ func (d *DQN) updateTarget() {
 
 // Act is the first half of a round where the host steps the environments. Observe of package
 // offpolicy is the second half.
-func (d *DQN) Act(rows *vec.Rows, interrupt *train.Interrupt) ([]int32, error) {
+func (d *DQN) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, error) {
 	if err := d.Samplers.Use(rows, d.Clock.Steps()); err != nil {
-		return nil, err
+		return vec.Actions{}, err
 	}
 	if err := d.betweenRounds(interrupt); err != nil {
-		return nil, err
+		return vec.Actions{}, err
 	}
 	if !d.Clock.Warm {
 		return d.Choose(d.uniform)

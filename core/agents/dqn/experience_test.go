@@ -168,14 +168,14 @@ func TestLatestHasTheRowsOfTheRound(t *testing.T) {
 	twin := must(vec.Make("CartPole-v1", nil, c.NumEnvs, uint64(c.Seed), d.m.Samplers.Source.Pool(), vec.SameStep, nil))(t)
 	defer twin.Close()
 	expected, rows := vec.NewRows(spec.Obs, c.NumEnvs), vec.NewRows(spec.Obs, c.NumEnvs)
-	refuses(t, d.Latest(rows, nil), "no run was begun")
+	refuses(t, d.Latest(rows, vec.Actions{}), "no run was begun")
 	check(t, twin.Reset(expected, allOf(c.NumEnvs)))
 	actions := make([]int32, c.NumEnvs)
 	check(t, d.Begin(600, 0))
 	ended := 0
 	for range 150 {
 		check(t, d.Run(1, 0))
-		check(t, d.Latest(rows, actions))
+		check(t, d.Latest(rows, vec.Actions{Discrete: actions}))
 		check(t, twin.Step(vec.Actions{Discrete: actions}, expected))
 		for i, end := range expected.Ends {
 			if rows.Ends[i] != end || rows.Rewards[i] != expected.Rewards[i] || rows.Starts[i] != expected.Starts[i] {

@@ -67,7 +67,7 @@ func TestMaskForbidsOnlyTheWall(t *testing.T) {
 		}
 		away := int32((1 - w.goal) / 2)
 		for cells := corridorLast / 2; ; cells-- {
-			if err := env.ReadMask(w, mask); err != nil || mask[1-away] != 1 || (mask[away] == 1) != (cells > 1) {
+			if err := env.ReadMask(w, &w.spec.Action, mask); err != nil || mask[1-away] != 1 || (mask[away] == 1) != (cells > 1) {
 				t.Fatalf("%d cells before the end: mask %v, %v", cells, mask, err)
 			}
 			_, end, err := w.Step(away, obs)

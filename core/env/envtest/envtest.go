@@ -46,6 +46,9 @@ type player struct {
 	actions *rand.Rand
 	obs     []byte
 	mask    []byte // nil: the environment has no masks
+	action  env.ActionSpec
+	ints    []int32
+	box     []float32
 	reward  float32
 	end     env.End
 	ready   bool
@@ -58,24 +61,41 @@ func (p *player) advance(t *testing.T) {
 		p.ready, p.reward, p.end = true, 0, 0
 		err = p.Reset(p.obs)
 	} else {
-		action := int32(p.actions.IntN(p.Spec().Action.N))
-		for p.mask != nil && p.mask[action] == 0 {
-			action = int32(p.actions.IntN(len(p.mask)))
-		}
-		p.reward, p.end, err = p.Step(action, p.obs)
+		p.draw()
+		p.reward, p.end, err = p.action.Step(p.Saver, p.ints, p.box, p.obs)
 	}
 	if err == nil && p.mask != nil && p.end&env.Terminated == 0 {
-		err = env.ReadMask(p.Saver, p.mask)
+		err = env.ReadMask(p.Saver, &p.action, p.mask)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
+// draw draws an action: allowed values of all branches, and a box of which some entries are at a
+// bound.
+func (p *player) draw() {
+	first := 0
+	for b := range p.ints {
+		n := p.action.Branch(b)
+		p.ints[b] = int32(p.actions.IntN(n))
+		for p.mask != nil && p.mask[first+int(p.ints[b])] == 0 {
+			p.ints[b] = int32(p.actions.IntN(n))
+		}
+		first += n
+	}
+	for k := range p.box {
+		p.box[k] = (3*p.actions.Float32() - 1) * p.action.High[k]
+	}
+	p.action.Clip(p.box, p.box)
+}
+
 func newPlayer(e env.Saver) *player {
-	p := &player{Saver: e, actions: rand.New(rand.NewPCG(1, 2)), obs: make([]byte, e.Spec().Obs.Bytes())}
-	if s := e.Spec(); s.Masks {
-		p.mask = make([]byte, s.Action.N)
+	s := e.Spec()
+	p := &player{Saver: e, actions: rand.New(rand.NewPCG(1, 2)), obs: make([]byte, s.Obs.Bytes()), action: s.Action}
+	p.ints, p.box = make([]int32, s.Action.Ints()), make([]float32, s.Action.Floats())
+	if s.Masks {
+		p.mask = make([]byte, s.Action.Logits())
 	}
 	return p
 }
@@ -86,10 +106,10 @@ func spec(t *testing.T, id string) {
 	if err := s.Check(); err != nil || s.ID != id {
 		t.Errorf("%s: %q, %v", id, s.ID, err)
 	}
-	if _, _, err := e.Step(0, make([]byte, s.Obs.Bytes())); err == nil {
+	p := newPlayer(e)
+	if _, _, err := s.Action.Step(e, p.ints, p.box, p.obs); err == nil {
 		t.Errorf("%s: a step before the first reset was accepted", id)
 	}
-	p := newPlayer(e)
 	ends := 0
 	for range 3000 {
 		if p.advance(t); p.end != 0 {

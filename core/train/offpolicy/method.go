@@ -102,7 +102,7 @@ func (r *Run) Digests() []train.Digest {
 }
 
 // Latest is train.Stepped's.
-func (r *Run) Latest() (*vec.Rows, []int32) { return r.Samplers.Latest() }
+func (r *Run) Latest() (*vec.Rows, vec.Actions) { return r.Samplers.Latest() }
 
 // Metrics is train.Method's.
 func (r *Run) Metrics(m *train.Metrics) {

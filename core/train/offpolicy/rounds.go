@@ -128,10 +128,10 @@ func (r *Run) untilMeeting(until int64) int64 {
 }
 
 // Choose chooses actions for rows that the host steps, and releases the updates of the round.
-func (r *Run) Choose(c policy.Chooser) ([]int32, error) {
+func (r *Run) Choose(c policy.Chooser) (vec.Actions, error) {
 	if r.Clock.Warm {
 		if err := r.release(r.Clock.T+int64(r.Samplers.Steps()), false); err != nil {
-			return nil, err
+			return vec.Actions{}, err
 		}
 	}
 	err := r.Samplers.Choose(r.Clock.T, c, r.cfg.Synchronized)

@@ -49,7 +49,7 @@ func (r *Run) insert(from *experience.Transitions, row int) error {
 			return err
 		}
 	}
-	s := experience.Step{Action: from.Actions[row], Reward: from.Rewards[row], Updates: uint64(r.Updates.Done())}
+	s := experience.Step{Action: from.Actions[row : row+1], Reward: from.Rewards[row], Updates: uint64(r.Updates.Done())}
 	if from.Terminated[row] {
 		s.End = env.Terminated
 	}

@@ -59,7 +59,7 @@ func (r *Run) Wrote(string) { r.forgive() }
 func (r *Run) Policy() policy.Spec { return r.policy }
 
 // Latest is train.Stepped's.
-func (r *Run) Latest() (*vec.Rows, []int32) { return r.Actors.Latest() }
+func (r *Run) Latest() (*vec.Rows, vec.Actions) { return r.Actors.Latest() }
 
 // Close ends the threads of the environments. The Trainer owns everything else that has threads.
 func (r *Run) Close() error {

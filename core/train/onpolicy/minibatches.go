@@ -33,7 +33,7 @@ type epoch struct {
 // MinibatchesBytes is the memory of NewMinibatches, and of a Stepper for the observations and row
 // numbers of its batches.
 func MinibatchesBytes(spec env.Spec, rows, columns, rolloutRows int) int64 {
-	return int64(rows)*int64(spec.Obs.Bytes()+4+4+4+4*columns+spec.Action.N) + 4*int64(rolloutRows)
+	return int64(rows)*int64(spec.Obs.Bytes()+4+4+spec.Action.Bytes()+4*columns+spec.Action.Logits()) + 4*int64(rolloutRows)
 }
 
 // NewMinibatches returns batches of a number of rows and columns. Column weight is the row's
@@ -45,9 +45,9 @@ func NewMinibatches(r *Run, spec env.Spec, rows, columns, weight int) *Minibatch
 // NewBatch returns a batch of a number of rows and columns that refers to rows of a Run's rollout,
 // with masks if spec has them.
 func NewBatch(spec env.Spec, rows, columns int) nn.Batch {
-	b := nn.Batch{Rows: make([]int32, rows), Actions: make([]int32, rows), Columns: make([][]float32, columns)}
+	b := nn.Batch{Rows: make([]int32, rows), Actions: make([]int32, rows*spec.Action.Ints()), Columns: make([][]float32, columns)}
 	if spec.Masks {
-		b.Masks = make([]byte, rows*spec.Action.N)
+		b.Masks = make([]byte, rows*spec.Action.Logits())
 	}
 	for c := range b.Columns {
 		b.Columns[c] = make([]float32, rows)
@@ -66,21 +66,22 @@ func (m *Minibatches) Begin() { m.run.Clock.Epochs++ }
 func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {
 	m.shuffle()
 	to, from := &m.Batch, m.run.Rollout.Batch()
-	size := len(to.Actions)
+	size := len(to.Rows)
 	steps := m.order[min(k*size, len(m.order)):min((k+1)*size, len(m.order))]
-	actions := len(to.Masks) / size
+	masks, ints := len(to.Masks)/size, len(to.Actions)/size
 	for i := range size {
 		if i < len(steps) {
 			row := int(steps[i])
 			to.Rows[i] = steps[i]
-			if actions > 0 {
-				copy(to.Masks[i*actions:(i+1)*actions], from.Masks[row*actions:])
+			if masks > 0 {
+				copy(to.Masks[i*masks:(i+1)*masks], from.Masks[row*masks:])
 			}
-			to.Actions[i] = from.Actions[row]
+			copy(to.Actions[i*ints:(i+1)*ints], from.Actions[row*ints:])
 			columns(row, m.row)
 			m.row[m.weight] = 1
 		} else {
-			to.Rows[i], to.Actions[i] = -1, 0
+			to.Rows[i] = -1
+			clear(to.Actions[i*ints : (i+1)*ints])
 			clear(m.row)
 		}
 		for c, v := range m.row {

@@ -87,7 +87,7 @@ type Method interface {
 }
 
 func (c *Config) rollout(spec env.Spec, envs int) rollout.Config {
-	return rollout.Config{Obs: spec.Obs, Actions: spec.Action.N, Horizon: c.Horizon, Envs: envs, Masks: spec.Masks, Columns: c.Chooser.Columns()}
+	return rollout.Config{Obs: spec.Obs, Action: spec.Action, Horizon: c.Horizon, Envs: envs, Masks: spec.Masks, Columns: c.Chooser.Columns()}
 }
 
 // Memory lists what Init will allocate.

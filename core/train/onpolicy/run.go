@@ -90,12 +90,12 @@ func (r *Run) Advance(until int64, interrupt *train.Interrupt) error {
 }
 
 // Act is the first half of a round where the host steps the environments.
-func (r *Run) Act(rows *vec.Rows, interrupt *train.Interrupt) ([]int32, error) {
+func (r *Run) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, error) {
 	if err := r.Settle(interrupt); err != nil {
-		return nil, err
+		return vec.Actions{}, err
 	}
 	if err := r.Actors.Use(rows, r.Clock.Steps); err != nil {
-		return nil, err
+		return vec.Actions{}, err
 	}
 	// One forward pass for all.
 	err := r.Actors.Choose(r.Clock.Steps, r.cfg.Chooser, true)

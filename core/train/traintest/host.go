@@ -33,9 +33,10 @@ func NewHost(t testing.TB, c *train.Config, mode vec.Autoreset, mk func(i int) (
 	t.Cleanup(func() { Check(t, v.Close()) })
 	tr := Must(train.NewPushed(c, *v.Spec()))(t)
 	t.Cleanup(func() { Check(t, tr.Close()) })
-	h := &Host{tr, v, vec.NewRows(v.Spec().Obs, v.Len()), vec.Actions{Discrete: make([]int32, v.Len())}}
+	action, n := v.Spec().Action, v.Len()
+	h := &Host{tr, v, vec.NewRows(v.Spec().Obs, n), vec.Actions{Discrete: make([]int32, n*action.Ints()), Box: make([]float32, n*action.Floats())}}
 	if common.ActionMasks {
-		h.Rows.AddMasks(v.Spec().Action.N)
+		h.Rows.AddMasks(action.Logits())
 	}
 	return h
 }

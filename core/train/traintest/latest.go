@@ -93,7 +93,7 @@ func (s *Subject) compareRounds(t *testing.T, c *train.Config, resetInUpdate boo
 		if r.IntN(2) == 0 {
 			check(t, tr.Settle(0)) // as the end of a run and a read do
 		}
-		check(t, tr.Latest(rows, nil))
+		check(t, tr.Latest(rows, vec.Actions{}))
 		for i, w := range walks {
 			reward, end := w.reward, w.end
 			if w.steps == before[i] {

@@ -68,7 +68,7 @@ func (w *Steps) Take(t *testing.T, choose func(s *Step, explore *rng.Stream)) {
 		}
 		s := &Step{Obs: slices.Clone(w.Obs[i]), Next: make([]byte, 8)}
 		if e.Masked {
-			s.Mask = make([]byte, e.Spec().Action.N)
+			s.Mask = make([]byte, e.Spec().Action.Logits())
 			check(t, e.Mask(s.Mask))
 		}
 		choose(s, w.explore[i])
