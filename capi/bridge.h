@@ -86,7 +86,7 @@ typedef struct pl_family {
 typedef struct pl_env {
   const pl_family *family;
   void *env;
-  int32_t action;
+  uint32_t *action; /* int32 and float; after the struct */
   float reward;
   uint8_t ended;
   char *text; /* the text of a failed call, or NULL; Go frees it */

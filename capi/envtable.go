@@ -7,7 +7,6 @@ package capi
 import "C"
 
 import (
-	"encoding/binary"
 	"fmt"
 	"runtime"
 	"sync"
@@ -105,11 +104,11 @@ func (f *family) readSpec() error {
 
 // make makes environment number index.
 func (f *family) make(index int, seed uint64) (env.Env, error) {
-	c := (*C.pl_env)(C.calloc(1, C.sizeof_pl_env))
+	c := (*C.pl_env)(C.calloc(1, C.size_t(C.sizeof_pl_env+f.spec.Action.Bytes())))
 	if c == nil {
 		return nil, syscall.ENOMEM
 	}
-	c.family = f.c
+	c.family, c.action = f.c, (*C.uint32_t)(unsafe.Add(unsafe.Pointer(c), C.sizeof_pl_env))
 	if code := C.pl_env_create(c, C.uint32_t(index), C.uint64_t(seed)); code != 0 {
 		err := callbackFailure("create", code, &c.text)
 		C.free(unsafe.Pointer(c))
@@ -143,7 +142,17 @@ func (e *tableEnv) Reset(obs []byte) error {
 }
 
 func (e *tableEnv) Step(action int32, obs []byte) (float32, env.End, error) {
-	e.c.action = C.int32_t(action)
+	*e.c.action = C.uint32_t(action)
+	return e.step(obs)
+}
+
+func (e *tableEnv) StepAction(branches []int32, box []float32, obs []byte) (float32, env.End, error) {
+	putAction(unsafe.Slice((*uint32)(e.c.action), len(branches)+len(box)), branches, box)
+	return e.step(obs)
+}
+
+// step takes the action that is in e.c.
+func (e *tableEnv) step(obs []byte) (float32, env.End, error) {
 	if code := C.pl_env_step(e.c, unsafe.Pointer(unsafe.SliceData(obs))); code != 0 {
 		return 0, 0, callbackFailure("step", code, &e.c.text)
 	}
@@ -168,21 +177,17 @@ func (e *tableEnv) table() *tableEnv { return e }
 
 func (e *tableEnv) StepBatch(steps []env.BatchStep, obs []byte) error {
 	f, n := e.family, len(steps)
-	size := f.spec.Action.Bytes()
+	size := f.spec.Action.Bytes() / 4
 	b, err := f.stepArguments(n)
 	if err != nil {
 		return err
 	}
 	defer f.arguments.Put(b)
 	envs, rows := unsafe.Slice(b.c.envs, n), unsafe.Slice(b.c.rows, n)
-	actions := unsafe.Slice((*byte)(unsafe.Pointer(b.c.actions)), n*size)
+	actions := unsafe.Slice((*uint32)(unsafe.Pointer(b.c.actions)), n*size)
 	for k, s := range steps {
 		envs[k], rows[k] = s.Env.(hasTable).table().c.env, C.uint32_t(s.Row)
-		if to := actions[k*size : (k+1)*size]; f.spec.Action.N > 0 {
-			binary.NativeEndian.PutUint32(to, uint32(s.Branches[0]))
-		} else {
-			copy(to, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s.Box))), size))
-		}
+		putAction(actions[k*size:(k+1)*size], s.Branches, s.Box)
 	}
 	var kept *C.char
 	if code := C.pl_env_step_many(f.c, b.c, C.uint32_t(n), unsafe.Pointer(unsafe.SliceData(obs)), C.size_t(f.spec.Obs.Bytes()), &kept); code != 0 {

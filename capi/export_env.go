@@ -175,6 +175,10 @@ func (e *pluginEnv) Step(action int32, obs []byte) (float32, env.End, error) {
 	return e.env.Step(action, obs)
 }
 
+func (e *pluginEnv) StepAction(branches []int32, box []float32, obs []byte) (float32, env.End, error) {
+	return e.env.(env.ActionEnv).StepAction(branches, box, obs)
+}
+
 // Mask is called only if the table has a mask function.
 func (e *pluginEnv) Mask(mask []byte) error { return e.env.(env.Masker).Mask(mask) }
 

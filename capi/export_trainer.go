@@ -30,8 +30,9 @@ type trainer struct {
 
 	family *family // nil: the environments are not functions of the host
 
-	rowsMu sync.Mutex // held while rows is in use
-	rows   hostRows
+	rowsMu  sync.Mutex // held while rows is in use
+	rows    hostRows
+	actions hostActions // of the call that holds rowsMu
 }
 
 var trainers = newTable[*trainer](kindTrainer)
@@ -350,9 +351,11 @@ func pacelineGoTrainerRows(rows *C.paceline_rows, actions unsafe.Pointer, id C.u
 			if err := t.rows.bindInfos(t.Infos(), t.numEnvs); err != nil {
 				return err
 			}
-			err := t.Latest(&t.rows.vec, vec.Actions{Discrete: hostSlice((*int32)(actions), t.numEnvs)})
+			t.actions.bind(&t.spec.Action, actions, t.numEnvs)
+			err := t.Latest(&t.rows.vec, t.actions.vec)
 			if err == nil {
 				t.rows.write(nil)
+				t.actions.write()
 			}
 			return err
 		})
@@ -378,7 +381,7 @@ func (t *trainer) withRows(rows *C.paceline_rows, maxMS C.int64_t, f func(limit 
 // withMasks is withRows for rows that must have masks if actions have masks.
 func (t *trainer) withMasks(rows *C.paceline_rows, maxMS C.int64_t, f func(limit time.Duration) error) error {
 	if t.spec.Masks && rows.action_masks == nil {
-		return fmt.Errorf("rows.action_masks: NULL, must point to %d rows of %d bytes where action_masks is true", t.numEnvs, t.spec.Action.N)
+		return fmt.Errorf("rows.action_masks: NULL, must point to %d rows of %d bytes where action_masks is true", t.numEnvs, t.spec.Action.Logits())
 	}
 	return t.withRows(rows, maxMS, f)
 }
@@ -387,7 +390,12 @@ func (t *trainer) withMasks(rows *C.paceline_rows, maxMS C.int64_t, f func(limit
 func pacelineGoTrainerAct(id C.uint64_t, rows *C.paceline_rows, actions unsafe.Pointer, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		return t.withMasks(rows, maxMS, func(limit time.Duration) error {
-			return t.Act(&t.rows.vec, actionsAt(&t.spec.Action, actions, t.numEnvs), limit)
+			t.actions.bind(&t.spec.Action, actions, t.numEnvs)
+			err := t.Act(&t.rows.vec, t.actions.vec, limit)
+			if err == nil {
+				t.actions.write()
+			}
+			return err
 		})
 	}), why)
 }
@@ -400,7 +408,7 @@ func pacelineGoTrainerObserve(id C.uint64_t, rows *C.paceline_rows, maxMS C.int6
 				return fmt.Errorf("rows.final_obs: NULL, must point to %d observations where autoreset is same_step", t.numEnvs)
 			}
 			if t.needsFinalObs && t.spec.Masks && rows.final_action_masks == nil {
-				return fmt.Errorf("rows.final_action_masks: NULL, must point to %d rows of %d bytes where action_masks is true and autoreset is same_step", t.numEnvs, t.spec.Action.N)
+				return fmt.Errorf("rows.final_action_masks: NULL, must point to %d rows of %d bytes where action_masks is true and autoreset is same_step", t.numEnvs, t.spec.Action.Logits())
 			}
 			if err := t.rows.read(); err != nil {
 				return err

@@ -33,6 +33,7 @@ type vector struct {
 	mask      []bool   // of the reset in progress
 	family    *family  // nil: the environments are not functions of the host
 	rows      hostRows // of the step or reset in progress
+	actions   hostActions
 
 	offers struct {
 		sync.Mutex
@@ -164,7 +165,8 @@ func (v *vector) describe() map[string]any {
 		"env": s.ID, "recipe": name, "recipe_hash": hash, "infos": columnsOf(v.vec.Infos()),
 		"obs_low": bounds(s.Obs.Low), "obs_high": bounds(s.Obs.High),
 		"action_low": bounds(s.Action.Low), "action_high": bounds(s.Action.High),
-		"action_masks": s.Masks, "action_names": append([]string{}, s.Action.Names...),
+		"action_branches": append([]int32{}, s.Action.Branches...),
+		"action_masks":    s.Masks, "action_names": append([]string{}, s.Action.Names...),
 		"max_steps": s.MaxSteps, "threshold": s.Threshold, "render_fps": s.FPS,
 	}
 }
@@ -245,7 +247,9 @@ func pacelineGoVecStep(id C.uint64_t, actions unsafe.Pointer, rows *C.paceline_r
 		if err := v.rows.bindFor(v.vec, len(v.mask), rows); err != nil {
 			return err
 		}
-		return v.writeStepped(v.vec.Step(actionsAt(&v.vec.Spec().Action, actions, len(v.mask)), &v.rows.vec), nil)
+		v.actions.bind(&v.vec.Spec().Action, actions, len(v.mask))
+		v.actions.read()
+		return v.writeStepped(v.vec.Step(v.actions.vec, &v.rows.vec), nil)
 	})
 }
 
@@ -276,7 +280,10 @@ func pacelineGoVecSend(id C.uint64_t, ids *C.int32_t, n C.size_t, actions unsafe
 		if err := v.checkCount(n); err != nil {
 			return err
 		}
-		return a.Send(unsafe.Slice((*int32)(ids), int(n)), actionsAt(&v.vec.Spec().Action, actions, int(n)))
+		var sent hostActions // not v.actions: several threads may send at the same time
+		sent.bind(&v.vec.Spec().Action, actions, int(n))
+		sent.read()
+		return a.Send(unsafe.Slice((*int32)(ids), int(n)), sent.vec)
 	})
 }
 

@@ -40,8 +40,8 @@ func (h *hostRows) bind(spec *env.Spec, n int, host *C.paceline_rows) error {
 	if host.final_obs != nil {
 		r.FinalObs = unsafe.Slice((*byte)(host.final_obs), size)
 	}
-	r.Masks = hostSlice((*byte)(host.action_masks), n*spec.Action.N)
-	r.FinalMasks = hostSlice((*byte)(host.final_action_masks), n*spec.Action.N)
+	r.Masks = hostSlice((*byte)(host.action_masks), n*spec.Action.Logits())
+	r.FinalMasks = hostSlice((*byte)(host.final_action_masks), n*spec.Action.Logits())
 	if len(r.Ends) != n {
 		r.Rewards, r.Ends, r.Starts, r.IDs = make([]float32, n), make([]env.End, n), make([]bool, n), make([]int32, n)
 		for i := range r.IDs {
@@ -139,14 +139,6 @@ func (h *hostRows) write(mask []bool) {
 			ids[i] = h.vec.IDs[i]
 		}
 	}
-}
-
-// actionsAt returns the host's actions of n environments.
-func actionsAt(spec *env.ActionSpec, p unsafe.Pointer, n int) vec.Actions {
-	if spec.N == 0 {
-		return vec.Actions{Box: unsafe.Slice((*float32)(p), n*len(spec.Low))}
-	}
-	return vec.Actions{Discrete: unsafe.Slice((*int32)(p), n)}
 }
 
 // hostSlice returns the n elements at p; nil for NULL.

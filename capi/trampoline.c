@@ -56,7 +56,7 @@ int pl_env_step(pl_env *e, void *obs) {
   e->ended = 0;
   call c;
   begin(&c, e->family);
-  return end(&c, e->family->table.step(e->env, &e->action, obs, &e->reward, &e->ended), &e->text);
+  return end(&c, e->family->table.step(e->env, e->action, obs, &e->reward, &e->ended), &e->text);
 }
 
 pl_batch *pl_batch_new(uint32_t n, size_t action_size) {

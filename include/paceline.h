@@ -247,23 +247,43 @@ PACELINE_API void paceline_config_free(paceline_config *cfg);
 
 /* ------------------------------------------------------ 4 specs and rows */
 
-enum paceline_kind { PACELINE_BOX = 1, PACELINE_DISCRETE = 2 };
+enum paceline_kind { PACELINE_BOX = 1, PACELINE_DISCRETE = 2, PACELINE_MULTI_DISCRETE = 3, PACELINE_HYBRID = 4 };
 enum paceline_dtype { PACELINE_UINT8 = 1, PACELINE_FLOAT32 = 2, PACELINE_INT32 = 3 };
 
-/* An observation or an action. Trainers take as an observation a PACELINE_BOX of uint8 [channels,
- * height, width] (an image, or a stack of frames, oldest first) or of float32 [n]. With an MLP they
- * take either dtype in any shape. Trainers take as an action PACELINE_DISCRETE: one int32 of
- * 0 to n-1. Any other spec is refused when a trainer is made. Vector environments (section 9) also
- * have colour images, uint8 [frames, height, width, 3], and actions that are a PACELINE_BOX of
- * float32 [n]. */
+/*
+ * An observation or an action.
+ *
+ * Observations.  A PACELINE_BOX. Trainers take uint8 [channels, height, width] (an image, or a stack
+ *   of frames, oldest first) or float32 [n]. With an MLP they take either dtype in any shape.
+ *   Vector environments (section 9) also have colour images, uint8 [frames, height, width, 3].
+ * Actions.  One of four kinds, each a struct of 4-byte members in memory:
+ *   PACELINE_DISCRETE        int32_t action: 0 to n-1.
+ *   PACELINE_MULTI_DISCRETE  int32_t branch[num_branches]: branch[b] is 0 to branches[b]-1.
+ *   PACELINE_BOX             float box[shape[0]]: finite, box[k] is low[k] to high[k]. float32, ndim 1.
+ *   PACELINE_HYBRID          int32_t branch[num_branches]; float box[shape[0]]: both, in this order. dtype
+ *                            and ndim are those of the box.
+ *   Actions of several environments follow each other without gaps. An action is aligned to 4 bytes.
+ *   "a2c" and "ppo" learn with every kind, the other methods with PACELINE_DISCRETE only.
+ * Masks of actions (arrays called mask) have a byte for each of the n actions, or of the actions of
+ *   each branch, one branch after the other: 1 if the action is allowed, else 0. Each branch must
+ *   allow one. A box has no mask.
+ * Memory.  branches, low and high of a spec that you pass are read before the function returns. In a
+ *   spec that your function writes (paceline_env_table.spec) they must be static, or live as long as
+ *   user. In a spec that the library writes they are static.
+ *
+ * A spec that is not allowed is refused when a trainer or a vector environment is made.
+ */
 typedef struct paceline_spec {
   uint32_t struct_size;
-  uint32_t kind;       /* enum paceline_kind */
-  uint32_t dtype;      /* enum paceline_dtype */
-  uint32_t ndim;       /* axes in use, 0 for PACELINE_DISCRETE */
-  int64_t shape[4];    /* sizes of the axes */
-  int64_t n;           /* PACELINE_DISCRETE: number of actions */
-  int64_t frame_stack; /* n: the first axis is a stack of n frames, oldest first; 0: not declared */
+  uint32_t kind;           /* enum paceline_kind */
+  uint32_t dtype;          /* enum paceline_dtype */
+  uint32_t ndim;           /* axes in use, 0 without a box */
+  int64_t shape[4];        /* sizes of the axes */
+  int64_t n;               /* PACELINE_DISCRETE: number of actions */
+  int64_t frame_stack;     /* n: the first axis is a stack of n frames, oldest first; 0: not declared */
+  const int32_t *branches; /* [num_branches] numbers of actions */
+  int64_t num_branches;
+  const float *low, *high; /* [shape[0]] bounds of the box of an action, which may be infinite; NULL: all are */
 } paceline_spec;
 
 /* Where arrays are: DLPack's DLDeviceType. */
@@ -288,8 +308,8 @@ typedef struct paceline_rows {
   int32_t *env_ids;         /* the number of each row's environment */
   void *const *infos;       /* an array for each column that paceline_vec_describe lists */
   void *const *final_infos; /* the same of the last step of an ended episode, as final_obs */
-  /* [num_rows][n] for n actions, 0: not allowed now. Each row must allow one action, except with
-   * the last observation of a terminated episode. NULL if the actions have no masks. */
+  /* [num_rows][mask], as in paceline_spec. Each row must allow one action of each branch, except
+   * with the last observation of a terminated episode. NULL if the actions have no masks. */
   uint8_t *action_masks;
   uint8_t *final_action_masks; /* the same for final_obs */
   int32_t device_type;         /* where all arrays are: PACELINE_CPU, or 0 for the same; others are refused */
@@ -341,7 +361,7 @@ typedef struct paceline_env_table {
   int (*create)(void *user, uint32_t index, uint64_t seed, void **env);
   /* Starts an episode and writes its first observation. */
   int (*reset)(void *env, void *obs);
-  /* Takes one action (an int32 in range). Writes the next observation, the reward and the bits of
+  /* Takes one action, in range, as paceline_spec describes. Writes the next observation, the reward and the bits of
    * enum paceline_end. The reward and float observations must be finite. */
   int (*step)(void *env, const void *action, void *obs, float *reward, uint8_t *ended);
   /* Optional, both or neither. save writes the whole state, random numbers included, to buf (at
@@ -351,9 +371,9 @@ typedef struct paceline_env_table {
   int (*save)(void *env, void *buf, size_t *len);
   int (*restore)(void *env, const void *buf, size_t len);
   void (*destroy)(void *env);
-  /* Optional: writes n bytes for n actions: 1 if the action is allowed in the state that the latest
-   * reset or step left, else 0; one action must be allowed. Not called after a termination. Actions
-   * are chosen, and their values compared, among the allowed ones ("pqn" refuses the table). */
+  /* Optional: writes the mask of the state that the latest reset or step left (see paceline_spec);
+   * one action of each branch must be allowed. Not called after a termination. Actions are chosen,
+   * and their values compared, among the allowed ones ("pqn" refuses the table). */
   int (*mask)(void *env, uint8_t *mask);
   /* Optional: takes one step in each of n environments (at most num_envs) in one call, for
    * simulators that step many at once. actions: [n][one action]. obs[k], rewards[k] (0 going in) and
@@ -479,8 +499,8 @@ PACELINE_API int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, 
 /* Writes the results of the latest round, for programs that look at every round
  * (paceline_trainer_run with max_steps 1). rows.obs is needed. Other arrays are written if they are
  * not NULL. infos are the columns that paceline_trainer_describe lists. final_obs, final_infos and
- * final_action_masks are written in rows whose episode ended. actions: int32 [num_envs]. Refused for
- * environments that you step. */
+ * final_action_masks are written in rows whose episode ended. actions: [num_envs] as in
+ * paceline_spec. Refused for environments that you step. */
 PACELINE_API int paceline_trainer_rows(const paceline_rows *rows, void *actions, paceline_trainer *t);
 
 /* Writes the returns and lengths of the latest episodes that ended, oldest first. *n: the entries
@@ -637,7 +657,7 @@ PACELINE_API int paceline_trainer_free(paceline_trainer *t);
  * episode:
  *   same_step  the first observation of the next episode; final_obs is the last one of the ended
  *              episode (needed where it was truncated).
- *   next_step  the last observation of the ended episode. The next act gives the row action 0,
+ *   next_step  the last observation of the ended episode. The next act gives the row an action
  *              to be ignored. The next observe reads the row's obs as the first one of the next
  *              episode and does not read its reward and ends. Such a row is not a step.
  *
@@ -646,7 +666,8 @@ PACELINE_API int paceline_trainer_free(paceline_trainer *t);
  * then: make the same call again.
  */
 
-/* Chooses an action for every row: the first half of a round. actions: int32 [num_rows]. */
+/* Chooses an action for every row: the first half of a round. actions: [num_rows] as in
+ * paceline_spec. Numbers of a box are within its bounds. */
 PACELINE_API int paceline_trainer_act(paceline_trainer *t, const paceline_rows *rows, void *actions, int64_t max_ms);
 
 /* Records the results of these actions: the second half of a round. If a row is refused (not
@@ -776,6 +797,7 @@ PACELINE_API int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, co
  * infos is an array of {name, dtype, len}: the columns of paceline_rows.infos; len 0 is one number.
  * obs_low, obs_high, action_low and action_high are bounds: one entry for all components, or one
  * for each; null: unbounded.
+ * action_branches are the numbers of values of the branches; empty without branches.
  * action_masks says whether there are masks. action_names are names such as "FIRE"; empty if
  * actions have no names.
  * max_steps (0: none), threshold and render_fps (0: not known) are numbers. */
@@ -795,8 +817,8 @@ PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
 PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask,
                                     const paceline_rows *rows);
 
-/* Takes an action in every environment. actions: int32 [num_envs], or float32 [num_envs][n]. If an
- * action is out of range, no environment steps. If environments fail, the others step and their
+/* Takes an action in every environment. actions: [num_envs] as in paceline_spec. If an action is out
+ * of range, no environment steps. If environments fail, the others step and their
  * rows are written; paceline_last_error_index() is the first one that failed. The row of a failed
  * environment, env_ids included, is not written, unless in PACELINE_SAME_STEP an episode ended and
  * only the next one could not start. */

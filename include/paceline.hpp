@@ -20,6 +20,8 @@
  *     };
  *     paceline::Trainer trainer(cfg, paceline::environments<Corridor>());
  *
+ * Other actions than one number: see environments().
+ *
  * The text of an exception that it throws becomes the text of the paceline::Error
  * that run() throws. The rules of "your own environments" in paceline.h hold:
  * different environments run concurrently on different threads.
@@ -39,6 +41,7 @@
 #include "paceline.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -48,6 +51,8 @@
 #include <limits>
 #include <locale>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -154,6 +159,57 @@ struct CanMask : std::false_type {};
 template <class Env>
 struct CanMask<Env, std::void_t<decltype(std::declval<Env &>().mask(std::declval<uint8_t *>()))> > : std::true_type {};
 
+/* A copy of the numbers that stays until the process ends; equal numbers have one copy. */
+template <class Number>
+const Number *keep(const std::vector<Number> &numbers) {
+  static std::mutex mutex;
+  static std::set<std::vector<Number> > *const kept = new std::set<std::vector<Number> >; /* outlives other statics */
+  const std::lock_guard<std::mutex> lock(mutex);
+  return kept->insert(numbers).first->data();
+}
+
+template <class Void, class Env, class... Action>
+struct StepsBy : std::false_type {};
+template <class Env, class... Action>
+struct StepsBy<std::void_t<decltype(std::declval<Env &>().step(std::declval<Action>()...,
+                                                              std::declval<typename Env::Observation *>()))>,
+               Env, Action...> : std::true_type {};
+/* Whether Env has step(Action..., Observation *). */
+template <class Env, class... Action>
+constexpr bool steps_by = StepsBy<void, Env, Action...>::value;
+
+/* The kind of actions that step of Env takes: enum paceline_kind. */
+template <class Env>
+constexpr uint32_t kind_of() {
+  constexpr bool hybrid = steps_by<Env, const int32_t *, const float *>;
+  static_assert(steps_by<Env, int32_t> || steps_by<Env, const int32_t *> || steps_by<Env, const float *> || hybrid,
+                "step takes (int32_t, obs), (const int32_t *, obs), (const float *, obs) or "
+                "(const int32_t *, const float *, obs)");
+  return steps_by<Env, int32_t>           ? PACELINE_DISCRETE
+         : steps_by<Env, const int32_t *> ? PACELINE_MULTI_DISCRETE
+         : steps_by<Env, const float *>   ? PACELINE_BOX
+                                          : PACELINE_HYBRID;
+}
+
+/* The number of branches of Env's actions. */
+template <class Env>
+inline std::atomic<std::size_t> branches_of{0};
+
+/* Takes an action, which is in the library's memory. */
+template <class Env>
+auto step(Env &env, const void *action, typename Env::Observation *obs) {
+  const int32_t *ints = static_cast<const int32_t *>(action);
+  constexpr uint32_t kind = kind_of<Env>();
+  if constexpr (kind == PACELINE_DISCRETE)
+    return env.step(*ints, obs);
+  else if constexpr (kind == PACELINE_MULTI_DISCRETE)
+    return env.step(ints, obs);
+  else if constexpr (kind == PACELINE_BOX)
+    return env.step(static_cast<const float *>(action), obs);
+  else
+    return env.step(ints, reinterpret_cast<const float *>(ints + branches_of<Env>), obs);
+}
+
 template <class Env, class = void>
 struct CanStepMany : std::false_type {};
 template <class Env>
@@ -206,6 +262,36 @@ struct Environment {
     s.n = n;
     return s;
   }
+  /* One number of 0 to branches[b]-1 for every branch b. */
+  static paceline_spec multi_discrete(const std::vector<int32_t> &branches) {
+    paceline_spec s = detail::sized<paceline_spec>();
+    s.kind = PACELINE_MULTI_DISCRETE;
+    s.dtype = PACELINE_INT32;
+    s.branches = detail::keep(branches);
+    s.num_branches = static_cast<int64_t>(branches.size());
+    return s;
+  }
+  /* A float of low[k] to high[k] for every entry k; bounds may be infinite. */
+  static paceline_spec continuous(const std::vector<float> &low, const std::vector<float> &high) {
+    if (low.size() != high.size()) throw std::invalid_argument("continuous: low and high must have equal lengths");
+    paceline_spec s = detail::sized<paceline_spec>();
+    s.kind = PACELINE_BOX;
+    s.dtype = PACELINE_FLOAT32;
+    s.ndim = 1;
+    s.shape[0] = static_cast<int64_t>(low.size());
+    s.low = detail::keep(low);
+    s.high = detail::keep(high);
+    return s;
+  }
+  /* Both: the branches, then the floats. */
+  static paceline_spec hybrid(const std::vector<int32_t> &branches, const std::vector<float> &low,
+                              const std::vector<float> &high) {
+    paceline_spec s = continuous(low, high), of = multi_discrete(branches);
+    s.kind = PACELINE_HYBRID;
+    s.branches = of.branches;
+    s.num_branches = of.num_branches;
+    return s;
+  }
 };
 
 /* A family of environments, for one Trainer. See environments(). */
@@ -215,12 +301,18 @@ struct Environments {
 };
 
 /* A family of Env, made one after the other by make(index, seed). Env has the members shown
- * at the top of this file. Optional members:
+ * at the top of this file. What step takes depends on action():
+ *     discrete(n)                    Step step(int32_t action, Obs *obs);
+ *     multi_discrete(branches)       Step step(const int32_t *action, Obs *obs);
+ *     continuous(low, high)          Step step(const float *action, Obs *obs);
+ *     hybrid(branches, low, high)    Step step(const int32_t *branches, const float *box, Obs *obs);
+ * Optional members:
  *     std::string save();                     // the whole state, random numbers included;
  *     void restore(const std::string &state); // with both a checkpoint continues inside an episode
  *     void mask(uint8_t *mask);               // writes 1 for each action allowed now, 0 for the others
  *     static constexpr bool waits = true;     // PACELINE_ENV_WAITS: steps mostly wait
  *     // Steps n environments in one call: envs[k] by actions[k], results in obs[k] and steps[k].
+ *     // actions: const int32_t *, const float * or, for hybrid actions, const void * (see paceline_spec).
  *     static void step_many(std::size_t n, Env *const *envs, const int32_t *actions, Obs *const *obs, Step *steps); */
 template <class Env>
 Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uint64_t seed)> make) {
@@ -229,8 +321,13 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
   paceline_env_table t = detail::sized<paceline_env_table>();
   t.spec = [](void *, paceline_spec *obs, paceline_spec *action) {
     return detail::guarded([&] {
+      const paceline_spec a = Env::action();
+      if (a.kind != detail::kind_of<Env>())
+        throw std::invalid_argument("action kind: " + std::to_string(a.kind) + ", must be " +
+                                    std::to_string(detail::kind_of<Env>()) + ", the kind that step takes");
+      detail::branches_of<Env> = static_cast<std::size_t>(a.num_branches);
       detail::give(obs, Env::observation());
-      detail::give(action, Env::action());
+      detail::give(action, a);
     });
   };
   t.create = [](void *user, uint32_t index, uint64_t seed, void **env) {
@@ -245,7 +342,7 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
   };
   t.step = [](void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
     return detail::guarded([&] {
-      Step s = static_cast<Env *>(env)->step(*static_cast<const int32_t *>(action), static_cast<Obs *>(obs));
+      Step s = detail::step(*static_cast<Env *>(env), action, static_cast<Obs *>(obs));
       *reward = s.reward;
       *ended = s.ended;
     });
@@ -279,7 +376,10 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
           own.push_back(static_cast<Env *>(envs[k]));
           rows.push_back(static_cast<Obs *>(obs[k]));
         }
-        Env::step_many(n, own.data(), static_cast<const int32_t *>(actions), rows.data(), steps.data());
+        if constexpr (detail::kind_of<Env>() == PACELINE_BOX)
+          Env::step_many(n, own.data(), static_cast<const float *>(actions), rows.data(), steps.data());
+        else
+          Env::step_many(n, own.data(), static_cast<const int32_t *>(actions), rows.data(), steps.data());
         for (uint32_t k = 0; k < n; k++) {
           rewards[k] = steps[k].reward;
           ended[k] = steps[k].ended;
@@ -578,11 +678,12 @@ class Trainer {
   void load(const std::string &path) { check(paceline_trainer_load(get(), path.c_str())); }
   void load_experience(const std::string &path) { check(paceline_trainer_load_experience(get(), path.c_str())); }
   /* The results of the latest round, of environments that the library steps; actions: one for each
-   * row, or nullptr. */
-  void rows(const paceline_rows &rows, int32_t *actions) { check(paceline_trainer_rows(&rows, actions, get())); }
+   * row, as in paceline_spec, or nullptr. */
+  void rows(const paceline_rows &rows, void *actions) { check(paceline_trainer_rows(&rows, actions, get())); }
 
-  /* The two halves of a round of environments that you step; actions: one for each row. */
-  void act(const paceline_rows &rows, int32_t *actions, int64_t max_ms = 0) {
+  /* The two halves of a round of environments that you step; actions: one for each row, as in
+   * paceline_spec. */
+  void act(const paceline_rows &rows, void *actions, int64_t max_ms = 0) {
     check(paceline_trainer_act(get(), &rows, actions, max_ms));
   }
   void observe(const paceline_rows &rows, int64_t max_ms = 0) { check(paceline_trainer_observe(get(), &rows, max_ms)); }
@@ -653,6 +754,20 @@ inline std::vector<Column> columns(const std::string &json) {
 inline std::size_t components(const paceline_spec &spec) noexcept {
   std::size_t n = 1;
   for (uint32_t i = 0; i < spec.ndim; i++) n *= static_cast<std::size_t>(spec.shape[i]);
+  return n;
+}
+
+/* The numbers of an action, of 4 bytes each. */
+inline std::size_t action_numbers(const paceline_spec &action) noexcept {
+  if (action.kind == PACELINE_DISCRETE) return 1;
+  const std::size_t box = action.kind == PACELINE_MULTI_DISCRETE ? 0 : components(action);
+  return box + static_cast<std::size_t>(action.num_branches);
+}
+
+/* The bytes of a mask of actions. */
+inline std::size_t mask_bytes(const paceline_spec &action) noexcept {
+  std::size_t n = static_cast<std::size_t>(action.n);
+  for (int64_t b = 0; b < action.num_branches; b++) n += static_cast<std::size_t>(action.branches[b]);
   return n;
 }
 
@@ -791,7 +906,7 @@ class VecEnv {
     check(paceline_vec_spec(&s_->obs, &s_->action, it));
     const std::string described = describe();
     s_->columns = detail::columns(described);
-    if (detail::field(described, "action_masks") == "true") s_->masks = static_cast<std::size_t>(s_->action.n);
+    if (detail::field(described, "action_masks") == "true") s_->masks = detail::mask_bytes(s_->action);
     s_->num_envs = num_envs;
     s_->batch_size = options.batch_size == 0 ? num_envs : options.batch_size;
     s_->rows.reserve(1 + blocks()); /* so that none is moved later */
@@ -822,9 +937,10 @@ class VecEnv {
     check(paceline_vec_reset(get(), data(seeds), data(mask), &r));
     return rows();
   }
-  /* Takes an action in every environment: one int32_t each, or a row of float. */
-  template <class Number>
-  const Rows &step(const std::vector<Number> &actions) {
+  /* Takes an action in every environment. Action is int32_t (discrete actions, or rows of branches),
+   * float (rows of a box), or a struct or std::array that is one action (see paceline_spec). */
+  template <class Action>
+  const Rows &step(const std::vector<Action> &actions) {
     check_actions(actions, num_envs());
     const paceline_rows r = self().rows.front().arrays();
     check(paceline_vec_step(get(), actions.data(), &r));
@@ -833,8 +949,8 @@ class VecEnv {
 
   /* Sends an action or a reset to each of ids. seeds: empty, or one for each of ids. All sends
    * except the first may run concurrently with recv() on another thread. */
-  template <class Number>
-  void send(const std::vector<int32_t> &ids, const std::vector<Number> &actions) {
+  template <class Action>
+  void send(const std::vector<int32_t> &ids, const std::vector<Action> &actions) {
     check_actions(actions, ids.size());
     offer_all();
     check(paceline_vec_send(get(), ids.data(), ids.size(), actions.data()));
@@ -908,13 +1024,26 @@ class VecEnv {
     if (is != must)
       throw Error(PACELINE_EINVAL, what + (": " + std::to_string(is)) + ", must be " + std::to_string(must));
   }
-  template <class Number>
-  void check_actions(const std::vector<Number> &actions, std::size_t n) const {
-    static_assert(std::is_same_v<Number, int32_t> || std::is_same_v<Number, float>, "actions are int32_t or float");
-    const bool box = self().action.kind == PACELINE_BOX;
-    if (box != std::is_same_v<Number, float>)
-      throw Error(PACELINE_EINVAL, box ? "actions: int32_t, must be float" : "actions: float, must be int32_t");
-    check_size("actions", actions.size(), n * (box ? detail::components(self().action) : 1));
+  template <class Action>
+  void check_actions(const std::vector<Action> &actions, std::size_t n) const {
+    const paceline_spec &spec = self().action;
+    const std::size_t numbers = detail::action_numbers(spec);
+    if constexpr (std::is_arithmetic_v<Action>) {
+      static_assert(std::is_same_v<Action, int32_t> || std::is_same_v<Action, float>,
+                    "actions are int32_t, float or a struct");
+      if (spec.kind == PACELINE_HYBRID)
+        throw Error(PACELINE_EINVAL, "actions: numbers, must be a struct of int32_t and float");
+      const bool box = spec.kind == PACELINE_BOX;
+      if (box != std::is_same_v<Action, float>)
+        throw Error(PACELINE_EINVAL, box ? "actions: int32_t, must be float" : "actions: float, must be int32_t");
+      check_size("actions", actions.size(), n * numbers);
+    } else {
+      static_assert(std::is_trivially_copyable_v<Action>, "an action is a struct of int32_t and float");
+      if (sizeof(Action) != 4 * numbers)
+        throw Error(PACELINE_EINVAL, "actions: of " + std::to_string(sizeof(Action)) + " bytes, must be of " +
+                                         std::to_string(4 * numbers));
+      check_size("actions", actions.size(), n);
+    }
   }
   template <class T>
   static const T *data(const std::vector<T> &list) {

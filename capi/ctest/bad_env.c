@@ -43,6 +43,7 @@ static void spec(paceline_spec obs, paceline_spec action, const char *says) {
 
 static void specs(void) {
   const family ok = counters(SOUND, 0);
+  static const int32_t branches[] = {2, 3, 0};
   paceline_spec o, a;
 #define WRONG(change, says) \
   do {                      \
@@ -63,7 +64,18 @@ static void specs(void) {
   WRONG((o.ndim = 2, o.shape[1] = INT64_MAX / 2), "shape");
   WRONG(o.frame_stack = 3, "frame_stack");
   WRONG(o.frame_stack = -1, "frame_stack");
-  WRONG(a.kind = PACELINE_BOX, "action kind: 1");
+  WRONG(a.kind = 0, "action kind: 0");
+  WRONG(a.kind = 5, "action kind: 5");
+  WRONG(a.kind = PACELINE_BOX, "action dtype: 3, must be PACELINE_FLOAT32");
+  WRONG((a.kind = PACELINE_BOX, a.dtype = PACELINE_FLOAT32), "action ndim: 0, must be 1");
+  WRONG((a.kind = PACELINE_BOX, a.dtype = PACELINE_FLOAT32, a.ndim = 2), "action ndim: 2, must be 1");
+  WRONG((a.kind = PACELINE_BOX, a.dtype = PACELINE_FLOAT32, a.ndim = 1), "action shape[0]: 0");
+  WRONG((a.kind = PACELINE_BOX, a.dtype = PACELINE_FLOAT32, a.ndim = 1, a.shape[0] = INT64_MAX), "action shape[0]: 9");
+  WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.branches = branches), "action num_branches: 0");
+  WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.branches = branches, a.num_branches = INT64_MIN), "action num_branches: -9");
+  WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.num_branches = 2), "action branches: NULL");
+  WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.branches = branches, a.num_branches = 3), "action branches[2]: 0");
+  WRONG((a.kind = PACELINE_HYBRID, a.branches = branches, a.num_branches = 2), "action dtype: 3");
   WRONG(a.dtype = PACELINE_FLOAT32, "action dtype: 2");
   WRONG(a.n = 0, "action n: 0");
   WRONG(a.n = -1, "action n: -1");

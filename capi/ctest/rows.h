@@ -11,6 +11,7 @@ typedef struct arrays {
   paceline_rows rows; /* no array is NULL */
   uint32_t n;
   size_t obs_bytes, action_bytes; /* of a row */
+  paceline_spec action;
   void *actions;
   uint32_t columns;           /* of infos */
   size_t sizes[MOST_COLUMNS]; /* of an entry */
@@ -60,11 +61,12 @@ static inline void describe_columns(arrays *r, const paceline_vec *v) {
 
 static inline arrays arrays_for(const paceline_vec *v, uint32_t n) {
   arrays r = {.n = n, .rows = {.struct_size = sizeof r.rows, .num_rows = n}};
-  paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
-  OK(paceline_vec_spec(&obs, &action, v));
+  paceline_spec obs = {.struct_size = sizeof obs};
+  r.action.struct_size = sizeof r.action;
+  OK(paceline_vec_spec(&obs, &r.action, v));
   r.obs_bytes = obs.dtype == PACELINE_FLOAT32 ? 4 : 1;
   for (uint32_t i = 0; i < obs.ndim; i++) r.obs_bytes *= (size_t)obs.shape[i];
-  r.action_bytes = action.kind == PACELINE_BOX ? 4 * (size_t)action.shape[0] : 4;
+  r.action_bytes = 4 * (size_t)(r.action.kind == PACELINE_DISCRETE ? 1 : r.action.num_branches + r.action.shape[0]);
   r.actions = zeroed(n * r.action_bytes);
   r.rows.obs = zeroed(n * r.obs_bytes);
   r.rows.final_obs = zeroed(n * r.obs_bytes);
@@ -149,19 +151,21 @@ static inline uint32_t next_random(uint64_t *state) {
   return (uint32_t)(*state >> 33);
 }
 
-/* Actions for row i: a number below n, or with n 0 a row of floats of 0 to 1. */
+/* An action for row i: a number below n, or with n 0 branches and floats of 0 to 1 as the spec says. */
 static inline void act_at_random(const arrays *r, uint32_t i, int64_t n, uint64_t *random) {
   if (n > 0) {
     discrete(r)[i] = (int32_t)(next_random(random) % n);
     return;
   }
-  for (size_t k = 0; k < r->action_bytes / 4; k++)
-    ((float *)r->actions)[i * (r->action_bytes / 4) + k] = (float)(next_random(random) % 1000) / 1000;
+  int32_t *ints = (int32_t *)r->actions + i * (r->action_bytes / 4);
+  float *box = (float *)r->actions + i * (r->action_bytes / 4) + r->action.num_branches;
+  for (int64_t b = 0; b < r->action.num_branches; b++) ints[b] = (int32_t)next_random(random) % r->action.branches[b];
+  for (int64_t k = 0; k < r->action.shape[0]; k++) box[k] = (float)(next_random(random) % 1000) / 1000;
 }
 
 /* Steps eight environments asynchronously, and each alone in a vector of its own with the same
  * seeds and actions: in any order, the rows must be the same. n: the number of actions, or 0 for
- * boxes. Returns the number of episodes that ended. */
+ * other actions than one number. Returns the number of episodes that ended. */
 static inline int against_singles(const char *env, const char *env_options, uint32_t batch, uint32_t mode, int64_t n,
                                   int rounds) {
   enum { ENVS = 8, BLOCKS = 10 };

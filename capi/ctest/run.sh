@@ -90,6 +90,8 @@ hpp() {
   for std in c++17 $(slow echo c++20); do
     $CXX -std=$std $CPP "$here/hpp.cpp" "$here/hpp_second.cpp" $(linked lib) -o "$build/hpp" && timeout 300 "$build/hpp" || return 1
   done
+  acting "$TMPDIR" &&
+    $CXX -std=c++17 $CPP "$here/hpp_actions.cpp" $(linked lib) -o "$build/hpp_actions" && timeout 300 "$build/hpp_actions" "$TMPDIR"
 }
 # The public symbols are the functions of the header. The library needs only the C library, has two
 # thread-local words (Go's and thread.c's), cannot be unloaded, and does not use os/signal.
@@ -133,15 +135,22 @@ frozen() {
 }
 # Environments in files of their own, not linked with the library: the example, and the variants of
 # faulty.c.
-plugin() { # name, source, macros
-  $CC -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -Wpedantic -Wno-unused-function -I"$root/include" -shared -fPIC -Wl,-z,defs "$2" -lm -o "$build/plugins/$1.so" ${3:+"$3"}
+plugin() { # file without .so, source, macros
+  $CC -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -Wpedantic -Wno-unused-function -I"$root/include" -shared -fPIC -Wl,-z,defs "$2" -lm -o "$1.so" ${3:+"$3"}
 }
 plugins() {
-  mkdir -p "$build/plugins" && rm -f "$build/plugins"/*.so && plugin pendulum "$root/examples/c/env_plugin.c" || return 1
+  mkdir -p "$build/plugins" && rm -f "$build/plugins"/*.so && plugin "$build/plugins/pendulum" "$root/examples/c/env_plugin.c" || return 1
   for fault in '' MASKED PRIES NO_OPEN OPEN_FAILS OPEN_FAILS_SILENTLY OPEN_LOADS NO_STEP NO_RESTORE SPEC_FAILS \
     NO_NAME:NAME=NULL EMPTY_NAME:NAME='""' ODD_NAME:NAME='"\xff"' TAKEN:NAME='"CartPole-v1"' TAKEN_TWICE:NAME='"Pendulum3-v0"'; do
     file=$(echo "${fault%%:*}" | tr A-Z a-z)
-    plugin "${file:-faulty}" "$here/faulty.c" "${fault:+-D${fault#*:}}" || return 1
+    plugin "$build/plugins/${file:-faulty}" "$here/faulty.c" "${fault:+-D${fault#*:}}" || return 1
+  done
+}
+# The variants of acting.c: each kind of actions, and specs that are refused.
+acting() { # folder
+  mkdir -p "$1" || return 1
+  for macro in MULTI CONTINUOUS HYBRID TOGETHER EMPTY_BRANCH NO_BRANCHES NAN_BOUND CROSSED; do
+    plugin "$1/$(echo "$macro" | tr A-Z a-z)" "$here/acting.c" "-D$macro" || return 1
   done
 }
 # A build in another folder, with a space in its name, gives the same bytes.
@@ -180,10 +189,12 @@ compiled() {
 }
 programs() {
   attempt plugins plugins
+  attempt acting acting "$build/acting"
   for test in structs smoke nulls handles bad_env vec vec_atari waits batch push files file_size transitions resume threads fibers fork calls console jail; do program $test lib; done
   slow program cycles lib
   program plugin lib "$build/plugins"
   program masks lib "$build/plugins/masked.so"
+  program actions lib "$build/acting"
   program inside lib "$build/plugins/pries.so"
   program random_calls lib "$([ -n "$short" ] && echo 1 || echo 5)" 4 1 "$here"/deep/seeds/*
   for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done

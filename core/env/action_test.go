@@ -178,7 +178,7 @@ func TestRandomActionsOfEveryKind(t *testing.T) {
 		counts[3+branches[1]]++
 	}
 	for k, want := range [5]int{15_000, 0, 15_000, 15_000, 15_000} {
-		if d := counts[k] - want; d*d > 40*want { // more than seven standard deviations
+		if d := counts[k] - want; d*d > 40*want { // more than eight standard deviations
 			t.Errorf("value %d: %d of 30000, want %d", k, counts[k], want)
 		}
 	}

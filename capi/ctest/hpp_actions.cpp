@@ -1,0 +1,180 @@
+// paceline.hpp: actions of every kind, of environments as classes and of a VecEnv. Argument: the folder in which run.sh
+// built variants of acting.c.
+#include <paceline.hpp>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#define CHECK(condition)                                          \
+  do {                                                            \
+    if (!(condition)) {                                           \
+      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      std::exit(1);                                               \
+    }                                                             \
+  } while (0)
+
+// f throws an Error with this text.
+template <class F>
+static void throws(const char *text, F &&f) {
+  try {
+    f();
+  } catch (const paceline::Error &e) {
+    if (e.code() == PACELINE_EINVAL && std::strcmp(e.what(), text) == 0) return;
+    std::printf("\"%s\", must be \"%s\"\n", e.what(), text);
+    std::exit(1);
+  }
+  std::printf("no error, must be \"%s\"\n", text);
+  std::exit(1);
+}
+
+// Environments that observe the sum of their action.
+struct Base : paceline::Environment<float> {
+  static paceline_spec observation() { return box({1}); }
+  Base(uint32_t, uint64_t) {}
+  void reset(float *obs) { *obs = 0; }
+};
+
+struct Switch : Base {
+  using Base::Base;
+  static paceline_spec action() { return discrete(7); }
+  paceline::Step step(int32_t action, float *obs) { return *obs = static_cast<float>(action), paceline::Step{1, 0}; }
+};
+
+struct Buttons : Base {
+  using Base::Base;
+  static paceline_spec action() { return multi_discrete({3, 4}); }
+  paceline::Step step(const int32_t *action, float *obs) {
+    *obs = static_cast<float>(action[0] + 10 * action[1]);
+    return {2, PACELINE_TRUNCATED};
+  }
+  static void step_many(std::size_t n, Buttons *const *envs, const int32_t *actions, float *const *obs,
+                        paceline::Step *steps) {
+    for (std::size_t k = 0; k < n; k++) steps[k] = envs[k]->step(actions + 2 * k, obs[k]);
+  }
+};
+
+struct Arm : Base {
+  using Base::Base;
+  static paceline_spec action() { return continuous({-1, -2}, {1, std::numeric_limits<float>::infinity()}); }
+  paceline::Step step(const float *action, float *obs) { return *obs = action[0] + action[1], paceline::Step{3, 0}; }
+  static void step_many(std::size_t n, Arm *const *envs, const float *actions, float *const *obs,
+                        paceline::Step *steps) {
+    for (std::size_t k = 0; k < n; k++) steps[k] = envs[k]->step(actions + 2 * k, obs[k]);
+  }
+};
+
+struct Car : Base {
+  struct Action {
+    int32_t gear, lights;
+    float wheel;
+  };
+  using Base::Base;
+  static paceline_spec action() { return hybrid({3, 2}, {-1}, {1}); }
+  paceline::Step step(const int32_t *branches, const float *box, float *obs) {
+    *obs = static_cast<float>(branches[0] + 10 * branches[1]) + box[0];
+    return {4, PACELINE_TERMINATED};
+  }
+  static void step_many(std::size_t n, Car *const *envs, const void *actions, float *const *obs, paceline::Step *steps) {
+    for (std::size_t k = 0; k < n; k++) {
+      const Action &a = static_cast<const Action *>(actions)[k];
+      steps[k] = envs[k]->step(&a.gear, &a.wheel, obs[k]);
+    }
+  }
+};
+
+// The spec is not that of step.
+struct Confused : Arm {
+  using Arm::Arm;
+  static paceline_spec action() { return discrete(2); }
+};
+
+// Makes two environments by the functions of a table and steps the first one alone, then both together, if they can.
+template <class Env, class Action>
+static void table(const Action &first, const Action &second, float sum, float other, float reward, uint8_t ended) {
+  const paceline::Environments envs = paceline::environments<Env>();
+  const paceline_env_table &t = envs.table;
+  paceline_spec obs = paceline::detail::sized<paceline_spec>(), action = obs;
+  CHECK(t.spec(envs.user.get(), &obs, &action) == 0 && 4 * paceline::detail::action_numbers(action) == sizeof(Action));
+  void *env[2];
+  for (uint32_t i = 0; i < 2; i++) CHECK(t.create(envs.user.get(), i, 0, &env[i]) == 0);
+  float seen[2] = {-1, -1}, rewards[2] = {0, 0};
+  uint8_t ends[2] = {0, 0};
+  CHECK(t.reset(env[0], &seen[0]) == 0 && seen[0] == 0);
+  CHECK(t.step(env[0], &first, &seen[0], &rewards[0], &ends[0]) == 0);
+  CHECK(seen[0] == sum && rewards[0] == reward && ends[0] == ended);
+  if (t.step_many != nullptr) {
+    const Action both[2] = {second, first};
+    void *rows[2] = {&seen[0], &seen[1]};
+    CHECK(t.step_many(envs.user.get(), 2, env, both, rows, rewards, ends) == 0);
+    CHECK(seen[0] == other && seen[1] == sum && rewards[1] == reward && ends[1] == ended);
+  }
+  for (void *e : env) t.destroy(e);
+}
+
+static void tables() {
+  table<Switch, int32_t>(5, 6, 5, 6, 1, 0);
+  table<Buttons, std::array<int32_t, 2> >({2, 3}, {0, 1}, 32, 10, 2, PACELINE_TRUNCATED);
+  table<Arm, std::array<float, 2> >({0.5f, 4}, {1, 1}, 4.5f, 2, 3, 0);
+  table<Car, Car::Action>({2, 1, 0.25f}, {0, 1, -1}, 12.25f, 9, 4, PACELINE_TERMINATED);
+
+  const paceline_spec car = Car::action(), again = Car::action(), arm = Arm::action();
+  CHECK(car.kind == PACELINE_HYBRID && car.dtype == PACELINE_FLOAT32 && car.num_branches == 2 && car.shape[0] == 1);
+  CHECK(car.branches[0] == 3 && car.branches[1] == 2 && car.low[0] == -1 && car.high[0] == 1);
+  CHECK(car.branches == again.branches && car.low == again.low);  // one copy
+  CHECK(arm.kind == PACELINE_BOX && arm.num_branches == 0 && arm.low[1] == -2 && arm.high[1] > 1e38f);
+  CHECK(paceline::detail::mask_bytes(car) == 5 && paceline::detail::mask_bytes(Switch::action()) == 7);
+  try {
+    Base::continuous({1}, {});
+    CHECK(false);
+  } catch (const std::invalid_argument &) {
+  }
+  throws("action kind: 2, must be 1, the kind that step takes",
+         [] { paceline::Trainer(paceline::Config("dqn"), paceline::environments<Confused>()); });
+}
+
+struct Act {
+  int32_t branch[3];
+  float box[2];
+};
+
+static void vectors(const std::string &folder) {
+  paceline::VecEnv multi(paceline::load_env(folder + "/multi.so"), 2);
+  multi.reset();
+  CHECK(multi.rows().action_masks.size() == 2 * 9);
+  CHECK(multi.step(std::vector<int32_t>{2, 0, 4, 1, 0, 3}).obs<float>(1)[3] == 3);
+  CHECK(multi.step(std::vector<std::array<int32_t, 3> >{{0, 0, 1}, {2, 0, 0}}).obs<float>(1)[1] == 2);
+  throws("actions: 5, must be 6", [&] { multi.step(std::vector<int32_t>(5)); });
+  throws("actions: float, must be int32_t", [&] { multi.step(std::vector<float>(6)); });
+  throws("environment 1: action branch 0: 3, must be 0 to 2", [&] { multi.step(std::vector<int32_t>{0, 0, 0, 3, 0, 0}); });
+
+  paceline::VecEnv box(paceline::load_env(folder + "/continuous.so"), 2);
+  box.reset();
+  CHECK(box.rows().action_masks.empty() && box.step(std::vector<float>{1, 2, -1, 4}).obs<float>(1)[2] == 4);
+  throws("actions: int32_t, must be float", [&] { box.step(std::vector<int32_t>(4)); });
+  throws("environment 0: action[0]: 2.5, must be -1 to 2", [&] { box.step(std::vector<float>{2.5f, 0, 0, 0}); });
+
+  paceline::VecEnv hybrid(paceline::load_env(folder + "/hybrid.so"), 2);
+  hybrid.reset();
+  const float *obs = hybrid.step(std::vector<Act>{{{1, 0, 2}, {-1, 1e20f}}, {{2, 0, 4}, {0.5f, -3}}}).obs<float>(0);
+  CHECK(obs[1] == 1 && obs[3] == 2 && obs[4] == -1 && obs[5] == 1e20f && obs[6 + 1] == 2 && obs[6 + 5] == -3);
+  throws("actions: numbers, must be a struct of int32_t and float", [&] { hybrid.step(std::vector<float>(10)); });
+  throws("actions: of 16 bytes, must be of 20", [&] { hybrid.step(std::vector<std::array<float, 4> >(2)); });
+  throws("actions: 1, must be 2", [&] { hybrid.step(std::vector<Act>(1)); });
+  throws("environment 1: action[1]: NaN, must be finite",
+         [&] { hybrid.step(std::vector<Act>{{}, {{0, 0, 0}, {0, std::numeric_limits<float>::quiet_NaN()}}}); });
+  hybrid.send_reset({0, 1});
+  const std::vector<int32_t> ids = hybrid.recv().env_ids;
+  hybrid.send(ids, std::vector<Act>{{{1, 0, 1}, {2, 5}}, {{1, 0, 1}, {2, 6}}});
+  const paceline::Rows &rows = hybrid.recv();
+  CHECK(rows.obs<float>(0)[5] == 5 && rows.obs<float>(1)[5] == 6);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 2);
+  tables();
+  vectors(argv[1]);
+  return 0;
+}
