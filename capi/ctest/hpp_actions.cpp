@@ -16,13 +16,13 @@
     }                                                             \
   } while (0)
 
-// f throws an Error with this text.
+// f throws an Error with this text and code.
 template <class F>
-static void throws(const char *text, F &&f) {
+static void throws(const char *text, F &&f, int code = PACELINE_EINVAL) {
   try {
     f();
   } catch (const paceline::Error &e) {
-    if (e.code() == PACELINE_EINVAL && std::strcmp(e.what(), text) == 0) return;
+    if (e.code() == code && std::strcmp(e.what(), text) == 0) return;
     std::printf("\"%s\", must be \"%s\"\n", e.what(), text);
     std::exit(1);
   }
@@ -132,7 +132,7 @@ static void tables() {
   } catch (const std::invalid_argument &) {
   }
   throws("action kind: 2, must be 1, the kind that step takes",
-         [] { paceline::Trainer(paceline::Config("dqn"), paceline::environments<Confused>()); });
+         [] { paceline::Trainer(paceline::Config("dqn"), paceline::environments<Confused>()); }, PACELINE_ECALLBACK);
 }
 
 struct Act {

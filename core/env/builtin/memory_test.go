@@ -34,7 +34,8 @@ func TestBytes(t *testing.T) {
 			if err := e.Reset(obs); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := e.Step(0, obs); err != nil {
+			s := e.Spec().Action
+			if _, _, err := s.Step(e, make([]int32, s.Ints()), make([]float32, s.Floats()), obs); err != nil {
 				t.Fatal(err)
 			}
 			envs[i%n] = e

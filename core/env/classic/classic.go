@@ -1,5 +1,5 @@
-// Package classic holds three of Gymnasium's classic control tasks: CartPole-v1, Acrobot-v1 and
-// MountainCar-v0.
+// Package classic holds Gymnasium's classic control tasks: CartPole-v1, Acrobot-v1, MountainCar-v0,
+// Pendulum-v1 and MountainCarContinuous-v0.
 //
 // The same state and action lead to the same next state, reward and end as in Gymnasium 1.x; tests
 // compare recorded steps in testdata/. The state is float64, the observation float32, and every
@@ -24,9 +24,11 @@ func init() {
 	env.RegisterPlain("CartPole-v1", func() env.Env { return NewCartPole() })
 	env.RegisterPlain("Acrobot-v1", func() env.Env { return NewAcrobot() })
 	env.RegisterPlain("MountainCar-v0", func() env.Env { return NewMountainCar() })
+	env.RegisterPlain("Pendulum-v1", func() env.Env { return NewPendulum() })
+	env.RegisterPlain("MountainCarContinuous-v0", func() env.Env { return NewContinuousCar() })
 }
 
-// task is the common part of the three tasks. Its state has two or four numbers.
+// task is the common part of the tasks. Its state has two or four numbers.
 type task struct {
 	spec   env.Spec
 	stream *rng.Stream
@@ -54,7 +56,16 @@ func (t *task) startEpisode() {
 	t.steps, t.active = 0, true
 }
 
-var errNotActive = errors.New("step before reset")
+var (
+	errNotActive   = errors.New("step before reset")
+	errNotDiscrete = errors.New("action: discrete, must be a box")
+)
+
+// boxTask is a task whose actions are a box.
+type boxTask struct{ task }
+
+// Step returns an error: StepAction takes the actions.
+func (*boxTask) Step(int32, []byte) (float32, env.End, error) { return 0, 0, errNotDiscrete }
 
 // count counts a step and returns its End.
 func (t *task) count(terminated bool) env.End {

@@ -15,7 +15,7 @@ import (
 // golden is a step recorded from Gymnasium by testdata/generate.py.
 type golden struct {
 	before, after []float64
-	action        int32
+	action        float32
 	obs           []float32
 	reward        float32
 	end           env.End
@@ -46,7 +46,7 @@ func readGolden(t *testing.T, id string, numbers, components int) []golden {
 		for range numbers {
 			g.before = append(g.before, next())
 		}
-		g.action = int32(next())
+		g.action = float32(next())
 		for range numbers {
 			g.after = append(g.after, next())
 		}
@@ -77,18 +77,26 @@ func floats(obs []byte) []float32 {
 	return x
 }
 
-// tasks lists the three environments, their common part and the length of their state.
-func tasks() []struct {
+// tried is an environment, its common part and the length of its state.
+type tried struct {
 	env     env.Saver
 	task    *task
 	numbers int
-} {
-	c, a, m := NewCartPole(), NewAcrobot(), NewMountainCar()
-	return []struct {
-		env     env.Saver
-		task    *task
-		numbers int
-	}{{c, &c.task, 4}, {a, &a.task, 4}, {m, &m.task, 2}}
+}
+
+// step takes an action: a number, or a box of one number.
+func (x *tried) step(action float32, obs []byte) (float32, env.End, error) {
+	s := &x.task.spec.Action
+	if s.N > 0 {
+		return x.env.Step(int32(action), obs)
+	}
+	return s.Step(x.env, nil, []float32{action}, obs)
+}
+
+// tasks lists all environments.
+func tasks() []tried {
+	c, a, m, p, b := NewCartPole(), NewAcrobot(), NewMountainCar(), NewPendulum(), NewContinuousCar()
+	return []tried{{c, &c.task, 4}, {a, &a.task, 4}, {m, &m.task, 2}, {p, &p.task, 2}, {b, &b.task, 2}}
 }
 
 // One step from the same state equals Gymnasium's: rewards and ends exactly, numbers within a few
@@ -104,7 +112,7 @@ func TestStepsEqualGymnasium(t *testing.T) {
 		for k, g := range rows {
 			copy(x.task.state[:], g.before)
 			x.task.steps, x.task.active = g.steps, true
-			reward, end, err := x.env.Step(g.action, obs)
+			reward, end, err := x.step(g.action, obs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +154,7 @@ func TestEpisodesFollowGymnasium(t *testing.T) {
 			if !x.task.active || x.task.steps != g.steps || g.steps >= 100 {
 				continue // later steps, and edge cases that start in the middle of an episode
 			}
-			if _, end, _ := x.env.Step(g.action, obs); end != g.end {
+			if _, end, _ := x.step(g.action, obs); end != g.end {
 				t.Fatalf("%s row %d: end %v, want %v", spec.ID, k, end, g.end)
 			}
 			for i, want := range g.after {
@@ -172,19 +180,19 @@ func TestTimeLimitsTruncate(t *testing.T) {
 		start := x.task.state
 		for step := 1; ; step++ {
 			x.task.state = start // no task terminates in its start state
-			_, end, err := x.env.Step(0, obs)
+			_, end, err := x.step(0, obs)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if end == 0 {
 				continue
 			}
-			if want := map[string]int{"CartPole-v1": 500, "Acrobot-v1": 500, "MountainCar-v0": 200}[spec.ID]; step != want || end != env.Truncated {
+			if want := map[string]int{"CartPole-v1": 500, "Acrobot-v1": 500, "MountainCar-v0": 200, "Pendulum-v1": 200, "MountainCarContinuous-v0": 999}[spec.ID]; step != want || end != env.Truncated {
 				t.Errorf("%s: end %v at step %d, want Truncated at %d", spec.ID, end, step, want)
 			}
 			break
 		}
-		if _, _, err := x.env.Step(0, obs); err == nil {
+		if _, _, err := x.step(0, obs); err == nil {
 			t.Errorf("%s: a step after the end was accepted", spec.ID)
 		}
 	}
@@ -192,9 +200,11 @@ func TestTimeLimitsTruncate(t *testing.T) {
 
 func TestStartStatesCoverTheirRange(t *testing.T) {
 	bounds := map[string][][2]float64{
-		"CartPole-v1":    {{-.05, .05}, {-.05, .05}, {-.05, .05}, {-.05, .05}},
-		"Acrobot-v1":     {{-.1, .1}, {-.1, .1}, {-.1, .1}, {-.1, .1}},
-		"MountainCar-v0": {{-.6, -.4}, {0, 0}},
+		"CartPole-v1":              {{-.05, .05}, {-.05, .05}, {-.05, .05}, {-.05, .05}},
+		"Acrobot-v1":               {{-.1, .1}, {-.1, .1}, {-.1, .1}, {-.1, .1}},
+		"MountainCar-v0":           {{-.6, -.4}, {0, 0}},
+		"Pendulum-v1":              {{-math.Pi, math.Pi}, {-1, 1}},
+		"MountainCarContinuous-v0": {{-.6, -.4}, {0, 0}},
 	}
 	for _, x := range tasks() {
 		id := x.env.Spec().ID
@@ -253,7 +263,7 @@ func BenchmarkStep(b *testing.B) {
 				if !x.task.active {
 					_ = x.env.Reset(obs)
 				}
-				_, _, _ = x.env.Step(0, obs)
+				_, _, _ = x.step(0, obs)
 			}
 		})
 	}

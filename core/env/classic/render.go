@@ -17,6 +17,8 @@ var (
 	_ env.Renderer = (*CartPole)(nil)
 	_ env.Renderer = (*Acrobot)(nil)
 	_ env.Renderer = (*MountainCar)(nil)
+	_ env.Renderer = (*Pendulum)(nil)
+	_ env.Renderer = (*ContinuousCar)(nil)
 )
 
 type paint [3]byte
@@ -28,6 +30,7 @@ var (
 	violet = paint{129, 132, 203}
 	cyan   = paint{0, 204, 204}
 	yellow = paint{204, 204, 0}
+	red    = paint{204, 77, 77}
 )
 
 // Render draws the cart on its rail, 600x400. The width shows the track from -2.4 to 2.4.
@@ -72,9 +75,38 @@ func (a *Acrobot) Render() (rgb []byte, width, height int, err error) {
 	return p.rgb, p.width, p.height, nil
 }
 
+// Render draws the rod on its axle, 500x500. The image shows 2.2 m to each side of the axle, which is
+// in the middle. Gymnasium's arrow for the torque, which is not part of the state, is left out.
+func (p *Pendulum) Render() (rgb []byte, width, height int, err error) {
+	const (
+		middle    = 250
+		scale     = 250 / 2.2 // pixels a metre
+		length    = pendLength * scale
+		thickness = 0.1 * scale // to each side of the axis
+	)
+	c := newCanvas(500, 500)
+	axle := point{middle, middle}
+	angle := p.state[0] + math.Pi/2
+	c.block(red, box{0, length, -thickness, thickness}, angle, axle)
+	c.disc(red, axle, thickness)
+	c.disc(red, axle.plus(point{length, 0}.turned(angle)), thickness)
+	c.disc(black, axle, 0.05*scale)
+	return c.rgb, c.width, c.height, nil
+}
+
 // Render draws the car on its hills and the flag at the goal, 600x400. The width shows the whole
 // track.
 func (m *MountainCar) Render() (rgb []byte, width, height int, err error) {
+	return drawCar(m.state[0], carGoal)
+}
+
+// Render draws what MountainCar draws.
+func (c *ContinuousCar) Render() (rgb []byte, width, height int, err error) {
+	return drawCar(c.state[0], continuousGoal)
+}
+
+// drawCar draws a car at position x and a flag at the goal.
+func drawCar(x, goal float64) (rgb []byte, width, height int, err error) {
 	const (
 		scale     = 600 / (carMax - carMin) // pixels a unit of position
 		spans     = 99                      // straight lines that make the hills
@@ -90,14 +122,13 @@ func (m *MountainCar) Render() (rgb []byte, width, height int, err error) {
 	}
 	p.line(black, hills...)
 
-	x := m.state[0]
 	angle := cosine(3 * x) // Gymnasium's angle, which is not that of the slope
 	at := ground(x).plus(point{0, clearance})
 	p.block(black, box{-20, 20, 0, 20}, angle, at)
 	p.disc(grey, at.plus(point{10, 0}.turned(angle)), 8)
 	p.disc(grey, at.plus(point{-10, 0}.turned(angle)), 8)
 
-	foot := ground(carGoal).whole()
+	foot := ground(goal).whole()
 	p.line(black, foot, foot.plus(point{0, 50}))
 	p.fill(yellow, foot.plus(point{0, 50}), foot.plus(point{25, 45}), foot.plus(point{0, 40}))
 	return p.rgb, p.width, p.height, nil

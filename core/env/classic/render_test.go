@@ -17,7 +17,7 @@ import (
 func drawn(t *testing.T, e env.Env) (rgb []byte, width, height int) {
 	t.Helper()
 	rgb, width, height, err := e.(env.Renderer).Render()
-	if want := map[string][2]int{"CartPole-v1": {600, 400}, "Acrobot-v1": {500, 500}, "MountainCar-v0": {600, 400}}[e.Spec().ID]; err != nil || want != [2]int{width, height} || len(rgb) != 3*width*height {
+	if want := map[string][2]int{"CartPole-v1": {600, 400}, "Acrobot-v1": {500, 500}, "MountainCar-v0": {600, 400}, "Pendulum-v1": {500, 500}, "MountainCarContinuous-v0": {600, 400}}[e.Spec().ID]; err != nil || want != [2]int{width, height} || len(rgb) != 3*width*height {
 		t.Fatalf("%s: %d bytes, %dx%d, %v, want %v", e.Spec().ID, len(rgb), width, height, err, want)
 	}
 	return rgb, width, height
@@ -36,7 +36,7 @@ func TestImagesEqualGymnasium(t *testing.T) {
 	margins := map[string]struct {
 		mean float64 // of the absolute differences of all channels
 		far  int     // pixels with a channel more than 64 off
-	}{"CartPole-v1": {.03, 45}, "Acrobot-v1": {.07, 200}, "MountainCar-v0": {.26, 25}}
+	}{"CartPole-v1": {.03, 45}, "Acrobot-v1": {.07, 200}, "MountainCar-v0": {.26, 25}, "Pendulum-v1": {.07, 200}, "MountainCarContinuous-v0": {.26, 25}}
 	for _, x := range tasks() {
 		id := x.env.Spec().ID
 		file, err := os.Open("testdata/" + id + ".png")
@@ -113,6 +113,12 @@ func TestColoursOfShapes(t *testing.T) {
 		{ // the car at 0, where the ground is at 0.55*333.3 and the car turned by 1 rad
 			{566, 15, white}, {566, 67, black}, {566, 69, white}, {570, 22, yellow}, {570, 16, white}, {388, 199, black}, {405, 197, grey}, {394, 214, grey}, {400, 232, white},
 		},
+		{ // the rod points up
+			{250, 249, black}, {250, 200, red}, {250, 140, red}, {250, 126, red}, {250, 122, white}, {240, 200, red}, {236, 200, white}, {250, 258, red}, {250, 263, white},
+		},
+		{ // as MountainCar, with the flag's pole at 1.65*333.3
+			{550, 67, black}, {553, 22, yellow}, {566, 67, white}, {388, 199, black}, {405, 197, grey}, {394, 214, grey}, {400, 232, white},
+		},
 	} {
 		x := tasks()[k]
 		rgb, width, _ := drawn(t, x.env)
@@ -158,7 +164,7 @@ func TestRenderChangesNoState(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 5 {
-			if _, _, err := x.env.Step(0, obs); err != nil {
+			if _, _, err := x.step(0, obs); err != nil {
 				t.Fatal(err)
 			}
 		}
