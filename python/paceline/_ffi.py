@@ -26,7 +26,7 @@ from typing import Any
 
 ABI_VERSION = 2
 
-BOX, DISCRETE = 1, 2
+BOX, DISCRETE, MULTI_DISCRETE, HYBRID = 1, 2, 3, 4
 UINT8, FLOAT32, INT32 = 1, 2, 3
 TERMINATED, TRUNCATED = 1, 2
 RESET_TIMESTEPS, RESET_ENVS = 1, 2
@@ -54,7 +54,15 @@ class Option(Growable):
 
 
 class Spec(Growable):
-    _fields_ = [*_each("kind dtype ndim", c_uint32), ("shape", c_int64 * 4), *_each("n frame_stack", c_int64)]
+    _fields_ = [
+        *_each("kind dtype ndim", c_uint32),
+        ("shape", c_int64 * 4),
+        *_each("n frame_stack", c_int64),
+        ("branches", c_void_p),
+        ("num_branches", c_int64),
+        *_each("low high", c_void_p),
+    ]
+    kept: Any  # the arrays that branches, low and high point to
 
 
 class Stats(Growable):

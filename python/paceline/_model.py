@@ -229,8 +229,8 @@ class Model(Attributes):
                     f"env: {now.env!r}, must be {self.n_envs} of the built-in {self.env_name}, which the library steps for this model"
                 )
         if source is not None:
-            new = (source.layout.shape, source.layout.dtype, source.actions.n, source.num_envs)
-            have = (self.obs_layout.shape, self.obs_layout.dtype, self.action_layout.n, self.n_envs)
+            new = (source.layout.shape, source.layout.dtype, source.actions.key, source.num_envs)
+            have = (self.obs_layout.shape, self.obs_layout.dtype, self.action_layout.key, self.n_envs)
             if new != have:
                 raise ConfigError(f"env: (shape, dtype, actions, num_envs) is {new}, must be {have}")
         if now.trainer_key() == self._environments.trainer_key():

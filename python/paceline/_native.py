@@ -57,7 +57,7 @@ class Native:
         """The layouts of built-in environments."""
         obs, action = _ffi.Spec(), _ffi.Spec()
         _lib.lib().paceline_trainer_spec(ctypes.byref(obs), ctypes.byref(action), self.value)
-        return ObsLayout.of_spec(obs), ActionLayout(int(action.n))
+        return ObsLayout.of_spec(obs), ActionLayout.of_spec(action)
 
     def close(self) -> None:
         """Ends the threads and frees the memory. A second call does nothing."""
@@ -111,7 +111,7 @@ class Native:
         _lib.lib().paceline_trainer_run(ctypes.byref(stats), self.value, steps, POLL_MS)
 
     def rows(self, block: Block, actions: Array) -> None:
-        """Copies the rows and the actions (int32 [num_envs]) of the latest round of built-in environments."""
+        """Copies the rows and the actions (see ActionLayout.rows) of the latest round of built-in environments."""
         _lib.lib().paceline_trainer_rows(block.pointer, actions.ctypes.data, self.value)
 
     def act(self, rows: Rows, waiting: Callable[[], None]) -> bool:

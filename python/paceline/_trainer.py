@@ -158,13 +158,12 @@ class Trainer(Model):
         source.recent = None  # observe has no infos, so no Monitor reports episodes
         self._native.warn_of_notices()
 
-    def act(self) -> Array:
-        """Returns an action for each environment, int64 [num_envs]. Ctrl-C interrupts a wait for due updates."""
+    def act(self) -> Any:
+        """Returns an action for each environment, for a Discrete space int64 [num_envs]. Ctrl-C interrupts a wait for due updates."""
         source = self._stepped("act")
         if not self._native.act(source.rows, lambda: None):
             raise StoppedError("act: stop was called while act waited for due updates")
-        actions: Array = source.rows.actions + np.int64(source.actions.start)
-        return actions
+        return source.actions.batch(source.rows.actions)
 
     def observe(
         self, obs: object, rewards: object, terminated: object, truncated: object, final_obs: Any = None,

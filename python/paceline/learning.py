@@ -42,7 +42,7 @@ class Round:
     """The callbacks' locals of a round, under stable-baselines3's names."""
 
     def __init__(self, model: Trainer, native: Native, source: Source | None) -> None:
-        self._native, self._source, self._layout = native, source, model.obs_layout
+        self._native, self._source, self._layout, self._action_layout = native, source, model.obs_layout, model.action_layout
         self._began = time.monotonic()
         self._episodes = int(native.stats().episodes)
         if source is None:
@@ -50,7 +50,7 @@ class Round:
             columns = [Column(**column) for column in model.described["infos"]]
             self._names = [column.name for column in columns]
             self._block = Block(n, self._layout, columns, final=True)
-            self._actions: Array = np.zeros(n, np.int32)
+            self._actions: Array = self._action_layout.rows(n)
 
     def read(self, episodes: int) -> Infos:
         """Reads the latest round. episodes: the number of episodes that have ended so far."""
@@ -58,11 +58,11 @@ class Round:
         if source is None:
             rows: Block = self._block
             self._native.rows(rows, self._actions)
-            actions: Array = self._actions.astype(np.int64)
+            actions: Any = self._action_layout.batch(self._actions)
             infos = self._native_infos(rows)
         else:
             rows, infos = source.rows, source.each_info()
-            actions = source.rows.actions + np.int64(source.actions.start)
+            actions = source.actions.batch(source.rows.actions)
         ended = rows.terminated | rows.truncated
         last = rows.final_obs if source is None or source.autoreset == SAME_STEP else rows.obs
         for info, limit in zip(infos, (rows.truncated & ~rows.terminated).tolist()):

@@ -97,8 +97,8 @@ class Policy:
         seed: int = 0,
         counter: int = 0,
         action_masks: object = None,
-    ) -> Array:
-        """Returns the greedy action of one observation (int64, 0-d) or of each row of a batch (int64 [n]).
+    ) -> Any:
+        """Returns the greedy action of one observation or of each row of a batch; for a Discrete space int64, 0-d or [n].
 
         sample: True draws from the network's distribution, which A2C and PPO have. Networks of DQN
             and PQN have none and stay greedy.
@@ -111,15 +111,17 @@ class Policy:
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64, counter=counter)
         if action_masks is not None:
             masks = np.asarray(action_masks)
-            shape = (len(rows), self.action_layout.n)
+            shape = (len(rows), self.action_layout.mask_size)
             if masks.shape != shape and (batched or masks.shape != shape[1:]):
                 raise SpaceError(f"action_masks: shape {masks.shape}, must be {shape if batched else shape[1:]}")
             masks = np.ascontiguousarray(masks != 0, np.uint8)
             options.action_masks = masks.ctypes.data
         else:
             self._warn_unmasked("action_masks: None")
-        actions = self._act(rows, options).astype(np.int64) + self.action_layout.start
-        return actions if batched else actions.reshape(())
+        actions = self.action_layout.batch(self._act(rows, options))
+        if batched:
+            return actions
+        return actions.reshape(()) if self.action_layout.n else self.action_layout.one(actions, 0)
 
     def _warn_unmasked(self, what: str) -> None:
         """Warns once if a policy that learnt with masks acts without masks."""
@@ -148,14 +150,14 @@ class Policy:
 
     def predict(
         self, observation: object, state: Any = None, episode_start: object = None, deterministic: bool = True, action_masks: object = None
-    ) -> tuple[Array, Any]:
+    ) -> tuple[Any, Any]:
         """Returns (actions, state) as in stable-baselines3. deterministic=False is act(sample=True) with new draws."""
         counter = 0 if deterministic else next(self._calls)
         return self.act(observation, sample=not deterministic, counter=counter, action_masks=action_masks), state
 
     def _act(self, rows: Array, options: _ffi.ActOptions | None, outputs: Mapping[str, Array] | None = None) -> Array:
         """Actions, counted from 0, for rows in the library's layout. outputs: arrays that receive the network's outputs."""
-        actions = np.empty(len(rows), np.int32)
+        actions = self.action_layout.rows(len(rows))
         pointers = None
         if outputs is not None:
             pointers = (POINTER(c_float) * len(outputs))(*(out.ctypes.data_as(POINTER(c_float)) for out in outputs.values()))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _ffi
+from ._actions import ActionLayout
 from .errors import ConfigError, SpaceError, notice
 
 if TYPE_CHECKING:
@@ -197,20 +198,21 @@ class ObsLayout:
 def layouts_to_json(obs: ObsLayout, actions: ActionLayout) -> dict[str, Any]:
     """Both layouts as JSON values for checkpoints; see layouts_from_text."""
     of_obs = {"shape": obs.declared, "dtype": obs.source.name, "channels_last": obs.channels_last, "counts": obs.counts, "first": obs.first}
-    return {"obs": of_obs, "first_action": actions.start}
+    kept = {"obs": of_obs, "first_action": actions.start}
+    return kept if actions.n else kept | {"action": actions.to_json()}
 
 
 def layouts_from_text(text: str, obs: _ffi.Spec, action: _ffi.Spec) -> tuple[ObsLayout, ActionLayout]:
     """The layouts in a text of _checkpoints.host_data; for any other text, those of the library's specs."""
-    own = ObsLayout.of_spec(obs), ActionLayout(int(action.n))
+    own = ObsLayout.of_spec(obs), ActionLayout.of_spec(action)
     try:
         kept = json.loads(text)["python"]
         o: Mapping[str, Any] = kept["obs"]
         layout = ObsLayout(tuple(o["shape"]), np.dtype(o["dtype"]), o["channels_last"], tuple(o["counts"]), tuple(o["first"]))
-        first = int(kept["first_action"])
+        actions = ActionLayout(own[1].n, int(kept["first_action"])) if own[1].n else own[1].with_form(kept["action"])
     except (ValueError, KeyError, TypeError):
         return own
-    return (layout, ActionLayout(int(action.n), first)) if layout.shape == own[0].shape else own
+    return (layout, actions) if layout.shape == own[0].shape else own
 
 
 def masks_from_text(text: str) -> bool | None:
@@ -222,34 +224,10 @@ def masks_from_text(text: str) -> bool | None:
     return kept if isinstance(kept, bool) else None
 
 
-class ActionLayout:
-    """A Discrete space. The library counts actions from 0, the space from start."""
-
-    def __init__(self, n: int, start: int = 0) -> None:
-        self.n, self.start = n, start
-
-    @classmethod
-    def of_space(cls, space: gymnasium.Space[Any]) -> ActionLayout:
-        from gymnasium import spaces
-
-        if not isinstance(space, spaces.Discrete):
-            raise ConfigError(f"action space: {type(space).__name__}, must be Discrete")
-        return cls(int(space.n), int(space.start))
-
-    def spec(self) -> _ffi.Spec:
-        return _ffi.Spec(kind=_ffi.DISCRETE, dtype=_ffi.INT32, n=self.n)
-
-    def space(self) -> Any:
-        """The Gymnasium space."""
-        from gymnasium import spaces
-
-        return spaces.Discrete(self.n, start=self.start)
-
-
 def check_spaces(name: str, obs: ObsLayout, actions: ActionLayout, of_obs: ObsLayout, of_actions: ActionLayout) -> None:
     """Raises ConfigError if a policy with layouts of_obs and of_actions cannot act in an environment.
 
     name: the argument's name in the message.
     """
-    if obs.shape != of_obs.shape or actions.n != of_actions.n:
-        raise ConfigError(f"{name}: observations {obs.shape} and {actions.n} actions, must be {of_obs.shape} and {of_actions.n}")
+    if obs.shape != of_obs.shape or actions.key != of_actions.key:
+        raise ConfigError(f"{name}: observations {obs.shape} and {actions}, must be {of_obs.shape} and {of_actions.key}")

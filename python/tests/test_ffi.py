@@ -83,7 +83,7 @@ def test_arguments_and_results_equal_the_header(header):
 
 def test_constants_equal_the_header(header):
     values = dict(re.findall(r"PACELINE_(\w+) = (-?\d+)", header))
-    names = "BOX DISCRETE UINT8 FLOAT32 INT32 TERMINATED TRUNCATED RESET_TIMESTEPS RESET_ENVS SAVE_EXPERIENCE NEXT_STEP SAME_STEP DISABLED"
+    names = "BOX DISCRETE MULTI_DISCRETE HYBRID UINT8 FLOAT32 INT32 TERMINATED TRUNCATED RESET_TIMESTEPS RESET_ENVS SAVE_EXPERIENCE NEXT_STEP SAME_STEP DISABLED"
     for name in names.split():
         assert int(values[name]) == getattr(_ffi, name), name
     raw = HEADER.read_text()

@@ -280,7 +280,7 @@ def test_continuous_actions_are_refused():
     class Continuous(Counter):
         action_space = gymnasium.spaces.Box(-1, 1, (2,))
 
-    with pytest.raises(ConfigError, match="action space: Box, must be Discrete"):
+    with pytest.raises(ConfigError, match="actions: a box of 2, must be discrete for dqn"):
         DQN("MlpPolicy", Continuous(), **SMALL)
 
 

@@ -52,7 +52,7 @@ def test_gymnasium_make_vec_returns_the_native_vector(id):
     same.close()
 
 
-@pytest.mark.parametrize("id", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Bricks-v0", "Pong-v0"])
+@pytest.mark.parametrize("id", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "Bricks-v0", "Pong-v0"])
 def test_make_passes_check_env(id):
     make(id.removesuffix("-v0") if id == "Pong-v0" else id)
     env = gymnasium.make(f"paceline/{id}", render_mode="rgb_array")
@@ -64,7 +64,7 @@ def test_make_passes_check_env(id):
 
 
 def test_spaces_equal_those_of_gymnasium():
-    for id in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0"):
+    for id in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "MountainCarContinuous-v0"):
         ours, theirs = gymnasium.make(f"paceline/{id}"), gymnasium.make(id)
         assert ours.observation_space == theirs.observation_space and ours.action_space == theirs.action_space
 

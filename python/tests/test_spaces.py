@@ -104,12 +104,6 @@ def test_an_observation_outside_its_space_is_refused():
         ObsLayout.of_space(spaces.Discrete(3, start=5)).batch(8)
 
 
-@pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)])
-def test_unsupported_action_spaces_are_refused(space):
-    with pytest.raises(ConfigError, match=f"action space: {type(space).__name__}, must be Discrete"):
-        ActionLayout.of_space(space)
-
-
 @pytest.mark.parametrize("obs, says", [(np.zeros(3, np.float32), "shape"), (np.zeros(4, np.complex64), "dtype")])
 def test_predict_refuses_wrong_shapes_and_types(obs, says):
     with pytest.raises(SpaceError, match=says):

@@ -20,8 +20,10 @@ def write_first(source: Source, obs: object, action_masks: object) -> None:
         raise SpaceError("action_masks: given, must be None: the model was made without action_masks=True")
     if source.masked:
         _write_masks(source, source.rows.action_masks, action_masks, "action_masks")
-        for i in np.flatnonzero(~source.rows.action_masks.any(1))[:1].tolist():
-            raise SpaceError(f"action_masks: none of the {source.actions.n} actions of environment {i}, must allow at least one")
+        if (none := source.actions.without_action(source.rows.action_masks)) is not None:
+            i, branch, count = none
+            where = "" if source.actions.n else f" of branch {branch}"
+            raise SpaceError(f"action_masks: none of the {count} actions{where} of environment {i}, must allow at least one")
     _write(source, source.rows.obs, obs, "obs")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from ..spaces import Array, Infos
 from .vec import make_vec
@@ -42,7 +43,8 @@ class Env(gymnasium.Env[Array, Any]):
         return obs[0], _first(infos)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Infos]:
-        obs, rewards, terminated, truncated, infos = self._envs.step(np.asarray(action)[None])
+        batch = tuple(np.asarray(part)[None] for part in action) if isinstance(self.action_space, spaces.Tuple) else np.asarray(action)[None]
+        obs, rewards, terminated, truncated, infos = self._envs.step(batch)
         return obs[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _first(infos)
 
     def render(self) -> Any:

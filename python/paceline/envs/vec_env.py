@@ -19,7 +19,7 @@ from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_nu
 from .._threads import CallLock, busy, exclusive
 from ..config import encode_options
 from ..errors import ConfigError, TimeOutError
-from ..spaces import Array, Infos, ObsLayout
+from ..spaces import ActionLayout, Array, Infos, ObsLayout
 from ._rows import COUNTED, Block, Column, Pool
 
 _MODES = {"next_step": _ffi.NEXT_STEP, "same_step": _ffi.SAME_STEP, "disabled": _ffi.DISABLED}
@@ -108,13 +108,10 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.single_observation_space: spaces.Space[Array] = layout.space(
             *(_bounds(described[k], inf, layout.declared) for k, inf in (("obs_low", -np.inf), ("obs_high", np.inf)))
         )
-        if action.kind == _ffi.DISCRETE:
-            self.single_action_space: spaces.Space[Any] = spaces.Discrete(int(action.n))
-            self._actions: Array = np.zeros(self.num_envs, np.int32)
-        else:
-            low, high = (np.array(described[k], np.float32) for k in ("action_low", "action_high"))
-            self.single_action_space = spaces.Box(low, high, low.shape, np.float32)
-            self._actions = np.zeros((self.num_envs, *low.shape), np.float32)
+        actions = ActionLayout.of_spec(action)
+        self.single_action_space: spaces.Space[Any] = actions.space()
+        self._actions: Array = actions.rows(self.num_envs)
+        self._parts = actions.parts(self._actions)
         self._actions_at = self._actions.ctypes.data
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
@@ -213,15 +210,24 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _write_actions(self, actions: object, n: int) -> None:
         """Checks n actions and copies them into the buffer that the library reads."""
-        given, taken = np.asarray(actions), self._actions if n == self.num_envs else self._actions[:n]
+        if len(self._parts) == 1:
+            return self._write_part(actions, self._actions, n)
+        if not isinstance(actions, (tuple, list)) or len(actions) != len(self._parts):
+            raise ConfigError(f"actions: {type(actions).__name__}, must be a tuple of whole numbers and of numbers")
+        for given, part in zip(actions, self._parts):
+            self._write_part(given, part, n)
+
+    def _write_part(self, actions: object, part: Array, n: int) -> None:
+        given, taken = np.asarray(actions), part if n == self.num_envs else part[:n]
         own, discrete = taken.dtype, taken.dtype.kind == "i"
         if given.shape != taken.shape or (given.dtype is not own and given.dtype.kind not in ("iu" if discrete else "fiu")):
             what = "whole numbers" if discrete else "numbers"
             raise ConfigError(f"actions: {given.dtype} of shape {given.shape}, must be {what} of shape {taken.shape}")
         taken[...] = given
         if given.dtype is not own and discrete and (taken != given).any():  # a value does not fit into 32 bits
-            i = int(np.flatnonzero(taken != given)[0])
-            raise ConfigError(f"environment {i}: action: {given[i]}, must be 0 to {self.single_action_space.n - 1}")  # type: ignore[attr-defined]
+            i, *branch = np.argwhere(taken != given)[0].tolist()
+            must = "32 bits" if branch else f"0 to {self.single_action_space.n - 1}"  # type: ignore[attr-defined]
+            raise ConfigError(f"environment {i}: action: {given[(i, *branch)]}, must be {must}")
 
     def _set_latest(self, block: Block) -> None:
         """Makes a Block the latest one and returns the previous one to the pool."""

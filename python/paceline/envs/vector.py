@@ -42,14 +42,14 @@ OF_LAST_STEPS = {"final_obs", "_final_obs", "final_info", "_final_info"}  # keys
 class Rows(Block):
     """The arrays of one vector step, row i for environment i, and the paceline_rows that points to them.
 
-    obs, final_obs [n, *layout.shape]; actions int32 [n]; rewards float64 [n];
-    terminated, truncated bool [n]; action_masks, final_action_masks uint8 [n, actions].
+    obs, final_obs [n, *layout.shape]; actions as in ActionLayout.rows; rewards float64 [n];
+    terminated, truncated bool [n]; action_masks, final_action_masks uint8 [n, mask].
     """
 
-    def __init__(self, n: int, layout: ObsLayout, actions: int) -> None:
+    def __init__(self, n: int, layout: ObsLayout, actions: ActionLayout) -> None:
         super().__init__(n, ObsLayout(layout.shape, layout.dtype, image=layout.image), [], final=True)
-        self.actions = np.zeros(n, np.int32)
-        self.action_masks, self.final_action_masks = np.ones((2, n, actions), np.uint8)
+        self.actions = actions.rows(n)
+        self.action_masks, self.final_action_masks = np.ones((2, n, actions.mask_size), np.uint8)
 
     def use_masks(self) -> None:
         """Gives the masks to the library; its setting action_masks must be true."""
@@ -72,7 +72,7 @@ class Source:
         self.env, self.num_envs = env, num_envs
         self._spaces = self.spaces()
         self.layout, self.actions = ObsLayout.of_space(self._spaces[0]), ActionLayout.of_space(self._spaces[1])
-        self.rows = Rows(num_envs, self.layout, self.actions.n)
+        self.rows = Rows(num_envs, self.layout, self.actions)
         self.masked: bool | None = False  # whether action masks are read; None: decided by the first reset
         self.unread_warned = False  # whether the warning about unread masks was given
         self.missing_last_warned = False  # whether the warning about a missing last observation was given
@@ -187,7 +187,7 @@ class SingleSource(Source):
 
     def step(self) -> None:
         rows = self.rows
-        obs, reward, terminated, truncated, infos = self.env.step(int(rows.actions[0]) + self.actions.start)
+        obs, reward, terminated, truncated, infos = self.env.step(self.actions.one(self.actions.batch(rows.actions), 0))
         try:
             rows.rewards[0] = float(reward)
         except (TypeError, ValueError):
@@ -222,7 +222,7 @@ class VectorSource(Source):
         # Gymnasium 1.0 has only the mode "next_step" and no metadata for it.
         self.mode = autoreset_name((env.metadata or {}).get("autoreset_mode", NEXT_STEP), "metadata['autoreset_mode']")
         self.autoreset = NEXT_STEP if self.mode == NEXT_STEP else SAME_STEP
-        self._action_dtype = np.dtype(getattr(env.action_space, "dtype", None) or np.int64)
+        self._action_dtype = np.dtype(getattr(env.action_space, "dtype", None) or np.int64) if self.actions.n else None
 
     def reset(self, seed: int | None = None) -> None:
         obs, infos = self.env.reset(seed=seed)
@@ -234,8 +234,10 @@ class VectorSource(Source):
 
     def step(self) -> None:
         rows = self.rows
-        # astype copies: an asynchronous environment may read the actions later.
-        actions = rows.actions.astype(self._action_dtype) + self._action_dtype.type(self.actions.start)
+        # A copy: an asynchronous environment may read the actions later.
+        actions = self.actions.batch(rows.actions)
+        if self._action_dtype is not None:
+            actions = actions.astype(self._action_dtype, copy=False)
         obs, rewards, terminated, truncated, infos = self.env.step(actions)
         self.infos = _infos.as_columns(infos, self.num_envs)
         obs = self._rows(obs)
@@ -325,7 +327,10 @@ class SB3Source(Source):
 
     def step(self) -> None:
         rows = self.rows
-        obs, rows.rewards[...], dones, infos = self.env.step(rows.actions.astype(np.int64) + self.actions.start)
+        actions = self.actions.batch(rows.actions)
+        if self.actions.keys is not None:  # a VecEnv's actions are an array, or one for each environment
+            actions = [self.actions.one(actions, i) for i in range(self.num_envs)]
+        obs, rows.rewards[...], dones, infos = self.env.step(actions)
         self.infos = [_infos.of_one(info) for info in infos]
         rows.obs[...] = self._rows(obs)
         done = self._column(dones, "dones").astype(bool)
