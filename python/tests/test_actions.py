@@ -244,13 +244,13 @@ def test_actions_out_of_range_are_refused():
         envs.step(np.array([[2], [-2]]))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def hybrid(compile_c):
     """The name of an environment of C's with branches of 3, 1 and 5 and a box of 2."""
     source = Path(__file__).parents[2] / "capi" / "ctest" / "acting.c"
     if not source.exists():
         pytest.skip("the tests are not in a checkout")
-    flags = f"-I{source.parents[2] / 'include'}", "-D_GNU_SOURCE", "-DHYBRID", "-shared", "-fPIC", "-lm"
+    flags = f"-I{source.parents[2] / 'include'}", "-D_GNU_SOURCE", "-DHYBRID", "-shared", "-fPIC"
     return paceline.load_env(compile_c(source.read_text(), "hybrid.so", *flags))
 
 
