@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
-	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 

@@ -108,9 +108,10 @@ func (c *ContinuousCar) Render() (rgb []byte, width, height int, err error) {
 // drawCar draws a car at position x and a flag at the goal.
 func drawCar(x, goal float64) (rgb []byte, width, height int, err error) {
 	const (
-		scale     = 600 / (carMax - carMin) // pixels a unit of position
-		spans     = 99                      // straight lines that make the hills
-		clearance = 10                      // height of the wheels' middle above the ground
+		track     = 1.7999999999999998 // carMax - carMin as float64 arithmetic rounds it
+		scale     = 600 / track        // pixels a unit of position
+		spans     = 99                 // straight lines that make the hills
+		clearance = 10                 // height of the wheels' middle above the ground
 	)
 	ground := func(x float64) point {
 		return point{float64((x - carMin) * scale), float64((float64(sine(3*x)*0.45) + 0.55) * scale)}
