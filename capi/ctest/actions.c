@@ -77,7 +77,8 @@ static void steps(const char *env, size_t mask_bytes) {
         if (mode == PACELINE_NEXT_STEP && r.rows.started[i]) continue; /* the step reset, and ignored the action */
         CHECK((r.rows.rewards[i] == obs[0]) && (over(&r, i) != 0) == (obs[0] == 7));
         for (int64_t b = 0; b < r.action.num_branches; b++) CHECK(obs[1 + b] == (float)action[b]);
-        CHECK(memcmp(obs + 1 + r.action.num_branches, action + r.action.num_branches, 4 * (size_t)r.action.shape[0]) == 0);
+        CHECK(memcmp(obs + 1 + r.action.num_branches, action + r.action.num_branches, 4 * (size_t)r.action.shape[0]) ==
+              0);
       }
     }
     masked_arrays_free(&r);
@@ -95,13 +96,13 @@ static void ranges(const char *env) {
   float *numbers = (float *)r.actions + r.action_bytes / 4 + branches;
   const int32_t one = 1;
   OK(paceline_vec_reset(v, NULL, NULL, all_of(&r)));
-#define REFUSED(says)                                                                                                \
-  do {                                                                                                               \
-    FAILS(paceline_vec_step(v, r.actions, all_of(&r)), PACELINE_EINVAL, "environment 1: action" says);               \
-    OK(paceline_vec_offer(v, all_of(&r)));                                                                           \
-    FAILS(paceline_vec_send(v, &one, 1, ints), PACELINE_EINVAL, "environment 1: action" says);                       \
-    OK(paceline_vec_drain(v));                                                                                       \
-    memset(r.actions, 0, 3 * r.action_bytes);                                                                        \
+#define REFUSED(says)                                                                                  \
+  do {                                                                                                 \
+    FAILS(paceline_vec_step(v, r.actions, all_of(&r)), PACELINE_EINVAL, "environment 1: action" says); \
+    OK(paceline_vec_offer(v, all_of(&r)));                                                             \
+    FAILS(paceline_vec_send(v, &one, 1, ints), PACELINE_EINVAL, "environment 1: action" says);         \
+    OK(paceline_vec_drain(v));                                                                         \
+    memset(r.actions, 0, 3 * r.action_bytes);                                                          \
   } while (0)
   if (branches > 0) {
     ints[0] = 3;

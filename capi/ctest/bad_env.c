@@ -72,7 +72,8 @@ static void specs(void) {
   WRONG((a.kind = PACELINE_BOX, a.dtype = PACELINE_FLOAT32, a.ndim = 1), "action shape[0]: 0");
   WRONG((a.kind = PACELINE_BOX, a.dtype = PACELINE_FLOAT32, a.ndim = 1, a.shape[0] = INT64_MAX), "action shape[0]: 9");
   WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.branches = branches), "action num_branches: 0");
-  WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.branches = branches, a.num_branches = INT64_MIN), "action num_branches: -9");
+  WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.branches = branches, a.num_branches = INT64_MIN),
+        "action num_branches: -9");
   WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.num_branches = 2), "action branches: NULL");
   WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.branches = branches, a.num_branches = 3), "action branches[2]: 0");
   WRONG((a.kind = PACELINE_HYBRID, a.branches = branches, a.num_branches = 2), "action dtype: 3");

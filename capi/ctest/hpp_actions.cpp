@@ -77,7 +77,8 @@ struct Car : Base {
     *obs = static_cast<float>(branches[0] + 10 * branches[1]) + box[0];
     return {4, PACELINE_TERMINATED};
   }
-  static void step_many(std::size_t n, Car *const *envs, const void *actions, float *const *obs, paceline::Step *steps) {
+  static void step_many(std::size_t n, Car *const *envs, const void *actions, float *const *obs,
+                        paceline::Step *steps) {
     for (std::size_t k = 0; k < n; k++) {
       const Action &a = static_cast<const Action *>(actions)[k];
       steps[k] = envs[k]->step(&a.gear, &a.wheel, obs[k]);
@@ -86,9 +87,10 @@ struct Car : Base {
 };
 
 // The spec is not that of step.
-struct Confused : Arm {
-  using Arm::Arm;
+struct Confused : Base {
+  using Base::Base;
   static paceline_spec action() { return discrete(2); }
+  paceline::Step step(const float *, float *) { return {}; }
 };
 
 // Makes two environments by the functions of a table and steps the first one alone, then both together, if they can.
@@ -131,8 +133,9 @@ static void tables() {
     CHECK(false);
   } catch (const std::invalid_argument &) {
   }
-  throws("action kind: 2, must be 1, the kind that step takes",
-         [] { paceline::Trainer(paceline::Config("dqn"), paceline::environments<Confused>()); }, PACELINE_ECALLBACK);
+  throws(
+      "action kind: 2, must be 1, the kind that step takes",
+      [] { paceline::Trainer(paceline::Config("dqn"), paceline::environments<Confused>()); }, PACELINE_ECALLBACK);
 }
 
 struct Act {
@@ -148,7 +151,8 @@ static void vectors(const std::string &folder) {
   CHECK(multi.step(std::vector<std::array<int32_t, 3> >{{0, 0, 1}, {2, 0, 0}}).obs<float>(1)[1] == 2);
   throws("actions: 5, must be 6", [&] { multi.step(std::vector<int32_t>(5)); });
   throws("actions: float, must be int32_t", [&] { multi.step(std::vector<float>(6)); });
-  throws("environment 1: action branch 0: 3, must be 0 to 2", [&] { multi.step(std::vector<int32_t>{0, 0, 0, 3, 0, 0}); });
+  throws("environment 1: action branch 0: 3, must be 0 to 2",
+         [&] { multi.step(std::vector<int32_t>{0, 0, 0, 3, 0, 0}); });
 
   paceline::VecEnv box(paceline::load_env(folder + "/continuous.so"), 2);
   box.reset();

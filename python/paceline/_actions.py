@@ -51,7 +51,8 @@ class ActionLayout:
     def __init__(self, n: int = 0, start: int = 0) -> None:
         self.n = n
         self.branches: tuple[int, ...] = ()
-        self.low = self.high = np.zeros(0, np.float32)
+        self.low: Array = np.zeros(0, np.float32)
+        self.high: Array = self.low
         self._ints: _Ints | None = _Ints(first=(start,)) if n else None
         self._box: _Box | None = None
         self.keys: tuple[Any, Any] | None = None
@@ -70,7 +71,7 @@ class ActionLayout:
         elif isinstance(space, spaces.Tuple):
             parts = dict(enumerate(space.spaces))
         kinds = {key: isinstance(part, spaces.Box) for key, part in parts.items()}
-        if len(parts) > 2 or len(parts) == 2 and sum(kinds.values()) != 1 or None not in parts and len(parts) != 2:
+        if (None not in parts and len(parts) != 2) or (len(parts) == 2 and sum(kinds.values()) != 1):
             raise ConfigError(f"action space: {space}, {_ALLOWED}")
         for part in parts.values():
             layout._add(part, None in parts)
@@ -91,13 +92,14 @@ class ActionLayout:
             else:
                 self.branches = (int(part.n),)
         elif isinstance(part, (spaces.MultiDiscrete, spaces.MultiBinary)):
-            binary, shape = isinstance(part, spaces.MultiBinary), tuple(map(int, part.shape))
-            counts = np.full(shape, 2) if binary else np.asarray(part.nvec)
-            first = np.zeros(shape, int) if binary else np.asarray(part.start)
+            shape = tuple(map(int, part.shape))
+            counts, first = np.full(shape, 2), np.zeros(shape, np.int64)  # a MultiBinary's
+            if isinstance(part, spaces.MultiDiscrete):
+                counts, first = np.asarray(part.nvec), np.asarray(part.start)
             if counts.size == 0:
                 raise ConfigError(f"action space: {part}, must have at least one entry")
             self.branches = tuple(counts.reshape(-1).tolist())
-            self._ints = _Ints(shape, tuple(first.reshape(-1).tolist()), part.dtype.name, binary)
+            self._ints = _Ints(shape, tuple(first.reshape(-1).tolist()), part.dtype.name, isinstance(part, spaces.MultiBinary))
         else:
             raise ConfigError(f"action space: {part}, {_ALLOWED}")
 
@@ -153,7 +155,7 @@ class ActionLayout:
                 counts, first = (np.reshape(x, ints.shape) for x in (self.branches, ints.first))
                 parts.append(spaces.MultiDiscrete(counts, dtype=np.dtype(ints.dtype).type, start=first))
         if (box := self._box) is not None:
-            low, high = (bound.reshape(box.shape) for bound in (self.low, self.high))
+            low, high = (bound.reshape(box.shape).astype(box.dtype) for bound in (self.low, self.high))
             parts.append(spaces.Box(low, high, box.shape, np.dtype(box.dtype).type))
         if self.keys is None:
             return parts[0]
@@ -214,7 +216,7 @@ class ActionLayout:
         if kept["box"] is not None:
             shape, dtype = kept["box"]
             layout._box = _Box(tuple(map(int, shape)), np.dtype(dtype).name)
-        layout.keys = tuple(kept["keys"]) if kept["keys"] else None  # type: ignore[assignment]
+        layout.keys = tuple(kept["keys"]) if kept["keys"] else None
         sizes = [0 if part is None else int(np.prod(part.shape)) for part in (layout._ints, layout._box)]
         if sizes != [len(self.counts), len(self.low)] or (layout.keys is None) != (0 in sizes):
             raise ValueError("action space of another form")

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-
 from . import _ffi
 from ._arguments import steps
 from ._environments import Environments
@@ -22,7 +20,6 @@ from .errors import BusyError, ConfigError, StoppedError
 from .learning import Loop, Periods, learn
 from .logger import Logger
 from .policy import Evaluation, Policy
-from .spaces import Array
 
 Self = TypeVar("Self", bound="Trainer")
 DEFAULT = -1  # log_interval: the method's LOG_INTERVAL

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _ffi
-from ._actions import ActionLayout
+from ._actions import ActionLayout as ActionLayout
 from .errors import ConfigError, SpaceError, notice
 
 if TYPE_CHECKING:

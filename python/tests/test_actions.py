@@ -1,6 +1,7 @@
 """Action spaces as the library's, and actions of every kind to environments and back."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import gymnasium
@@ -232,7 +233,7 @@ def test_continuous_environments_as_vectors_and_as_single_ones(id, mode):
 
 
 def test_actions_out_of_range_are_refused():
-    with make_vec("Pendulum-v1", 2) as envs:
+    with closing(make_vec("Pendulum-v1", 2)) as envs:
         envs.reset(seed=1)
         for actions, says in (
             ([[0], [2.5]], r"environment 1: action\[0\]: 2.5, must be -2 to 2"),
@@ -255,7 +256,7 @@ def hybrid(compile_c):
 
 
 def test_hybrid_actions_of_the_librarys_environments(hybrid):
-    with make_vec(hybrid, 3) as envs:
+    with closing(make_vec(hybrid, 3)) as envs:
         space = envs.single_action_space
         assert isinstance(space, spaces.Tuple) and space[0] == spaces.MultiDiscrete([3, 1, 5])
         assert space[1].shape == (2,) and space[1].low[0] == -1 and np.isinf(space[1].high[1])

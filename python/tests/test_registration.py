@@ -142,7 +142,7 @@ def test_every_environment_renders_moving_images():
         envs.reset(seed=1)
         first = envs.render()
         for _ in range(10):
-            envs.step(np.full(2, envs.single_action_space.n - 1))
+            envs.step(np.full(envs.action_space.shape, getattr(envs.single_action_space, "n", 2) - 1, envs.action_space.dtype))
         second = envs.render()
         assert len(first) == 2 and first[0].shape == second[1].shape and first[0].dtype == np.uint8
         assert (first[0] != second[0]).any(), f"{id}: the image does not move"

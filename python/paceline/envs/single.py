@@ -43,7 +43,8 @@ class Env(gymnasium.Env[Array, Any]):
         return obs[0], _first(infos)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Infos]:
-        batch = tuple(np.asarray(part)[None] for part in action) if isinstance(self.action_space, spaces.Tuple) else np.asarray(action)[None]
+        hybrid = isinstance(self.action_space, spaces.Tuple)
+        batch = tuple(np.asarray(part)[None] for part in action) if hybrid else np.asarray(action)[None]
         obs, rewards, terminated, truncated, infos = self._envs.step(batch)
         return obs[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _first(infos)
 
