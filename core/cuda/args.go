@@ -246,3 +246,15 @@ type ActorCriticArgs struct {
 	DLogits, DValues             uint64
 	Sum                          LossSumArgs
 }
+
+// ActorCriticProductArgs are the arguments of actor_critic_product.
+type ActorCriticProductArgs struct {
+	Loss                ActorCriticArgs
+	BranchesCount, Size int32
+	Branches            uint64
+	Means, Continuous   uint64
+	LogStd              uint64
+	DMeans              uint64
+	DLogStd             uint64
+	LogStdParts         uint64 // Size doubles per block
+}

@@ -25,7 +25,8 @@ var kernelArgs = map[string]any{
 	"norm_rows_forward": NormArgs{}, "norm_rows_input_gradient": NormArgs{}, "norm_rows_parameter_gradient": NormArgs{},
 	"norm_positions_forward": NormArgs{}, "norm_positions_input_gradient": NormArgs{}, "norm_positions_parameter_gradient": NormArgs{},
 	"argmax": ArgmaxArgs{}, "td_targets": TDTargetsArgs{}, "td_loss": TDLossArgs{}, "actor_critic": ActorCriticArgs{},
-	"sum_squares": SumSquaresArgs{}, "advance": AdvanceArgs{},
+	"actor_critic_product": ActorCriticProductArgs{},
+	"sum_squares":          SumSquaresArgs{}, "advance": AdvanceArgs{},
 	"rmsprop": OptimizerArgs{}, "adam": OptimizerArgs{}, "radam": OptimizerArgs{}, "adagrad": OptimizerArgs{},
 }
 

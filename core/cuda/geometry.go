@@ -26,7 +26,7 @@ import (
 //	pick                                PickArgs                 Pick(rows, width)
 //	norm_rows_*, norm_positions_*       NormArgs                 NormForm.Forward ...
 //	argmax, td_targets, td_loss,        ArgmaxArgs ...           Loss(rows)
-//	actor_critic
+//	actor_critic, actor_critic_product
 //	sum_squares                         SumSquaresArgs           SumSquares(n)
 //	advance                             AdvanceArgs              Advance
 //	rmsprop, adam, radam, adagrad       OptimizerArgs            Elements(n)
@@ -164,8 +164,8 @@ func Pick(rows, width int) Geometry {
 	return Elements(rows * width / piece)
 }
 
-// Loss is the geometry of argmax, td_targets, td_loss and actor_critic. Each block of td_loss and
-// actor_critic writes LossTerms doubles, which the last block adds up.
+// Loss is the geometry of argmax, td_targets, td_loss, actor_critic and actor_critic_product. Each
+// block of the losses writes LossTerms doubles, which the last block adds up.
 func Loss(rows int) Geometry {
 	return Geometry{[3]uint32{uint32(ceil(rows, lossRowsPerBlock)), 1, 1}, [3]uint32{lossRowsPerBlock, 1, 1}}
 }

@@ -115,7 +115,7 @@ var structs = []any{
 	Divisor{}, SplitK{}, ConvShape{}, ConvForwardArgs{}, ConvWeightGradientArgs{}, ConvInputGradientArgs{},
 	DenseForwardArgs{}, DenseForwardSumArgs{}, DenseWeightGradientArgs{}, DenseInputGradientArgs{}, WeightGradientSumArgs{},
 	ElementsArgs{}, SelectArgs{}, Stack{}, GatherArgs{}, PickArgs{}, SumSquaresArgs{}, Step{}, AdvanceArgs{}, OptimizerArgs{},
-	NormArgs{}, ArgmaxArgs{}, TDTargetsArgs{}, TDLossArgs{}, ActorCriticArgs{}, LossSumArgs{},
+	NormArgs{}, ArgmaxArgs{}, TDTargetsArgs{}, TDLossArgs{}, ActorCriticArgs{}, ActorCriticProductArgs{}, LossSumArgs{},
 }
 
 // The structs of args.go have the sizes and offsets of the C structs.

@@ -135,23 +135,42 @@ func TestArgmax(t *testing.T) {
 	}
 }
 
+// actionKind is what the actions of a batch are: branches, and numbers with Gaussians.
+type actionKind struct {
+	branches []int32
+	size     int
+}
+
 func TestActorCritic(t *testing.T) {
 	d := open(t)
+	kinds := []actionKind{{branches: []int32{5}}, {branches: []int32{3, 1, 4}}, {size: 1}, {size: 7}, {branches: []int32{2, 3}, size: 2}}
+	if sanitizer() == "" {
+		kinds = append(kinds, actionKind{size: 150}) // more than the threads of a block
+	}
 	for _, n := range rowCounts() {
-		for kind := range 8 {
-			clip, masked, largest := kind&1 != 0, kind&2 != 0, kind&4 != 0
-			t.Run(fmt.Sprint(n, clip, masked, largest), func(t *testing.T) {
-				d.t = t
-				testActorCritic(t, d, n, 5, clip, masked, largest)
-			})
+		for option := range 8 {
+			clip, masked, largest := option&1 != 0, option&2 != 0, option&4 != 0
+			for _, kind := range kinds {
+				t.Run(fmt.Sprint(n, clip, masked, largest, kind), func(t *testing.T) {
+					d.t = t
+					testActorCritic(t, d, n, kind, clip, masked, largest)
+				})
+			}
 		}
 	}
 }
 
-func testActorCritic(t *testing.T, d *device, n, width int, clip, masked, largest bool) {
+// testActorCritic compares actor_critic_product with core/kernel, and, for one branch, actor_critic
+// with actor_critic_product, bit for bit.
+func testActorCritic(t *testing.T, d *device, n int, kind actionKind, clip, masked, largest bool) {
 	const entropyCoef, valueCoef = .02, .4
 	r := rand.New(rand.NewPCG(uint64(n), 11))
-	b := kernel.ActorCriticBatch{Logits: random(n*width, r), Values: random(n, r), Width: width, Actions: actionsOf(n, width, r),
+	width, size, branches := 0, kind.size, len(kind.branches)
+	for _, choices := range kind.branches {
+		width += int(choices)
+	}
+	b := kernel.ActorCriticBatch{Logits: random(n*width, r), Values: random(n, r), Width: width, Branches: kind.branches,
+		Means: random(n*size, r), LogStd: random(size, r), Continuous: random(n*size, r),
 		Advantages: random(n, r), Returns: random(n, r), Weights: random(n, r)}
 	for i := range b.Weights {
 		b.Weights[i] = float32(math.Abs(float64(b.Weights[i])))
@@ -159,22 +178,31 @@ func testActorCritic(t *testing.T, d *device, n, width int, clip, masked, larges
 	for i := range b.Logits {
 		b.Logits[i] *= 6
 	}
-	args := ActorCriticArgs{Rows: int32(n), Width: int32(width), EntropyCoef: entropyCoef, ValueCoef: valueCoef,
-		Logits: put(d, b.Logits), Values: put(d, b.Values), Actions: put(d, b.Actions), Advantages: put(d, b.Advantages), Returns: put(d, b.Returns), Weights: put(d, b.Weights)}
 	if masked {
 		b.Masks = make([]byte, n*width)
 		for i := range b.Masks {
 			b.Masks[i] = byte(r.IntN(2))
 		}
-		for i, a := range b.Actions {
-			b.Masks[i*width+int(a)] = 1
+	}
+	for i := range n {
+		at := i * width
+		for _, choices := range kind.branches {
+			a := r.IntN(int(choices))
+			if b.Actions = append(b.Actions, int32(a)); masked {
+				b.Masks[at+a] = 1
+			}
+			at += int(choices)
 		}
+	}
+	args := ActorCriticArgs{Rows: int32(n), Width: int32(width), EntropyCoef: entropyCoef, ValueCoef: valueCoef,
+		Logits: put(d, b.Logits), Values: put(d, b.Values), Actions: put(d, b.Actions), Advantages: put(d, b.Advantages), Returns: put(d, b.Returns), Weights: put(d, b.Weights)}
+	if masked {
 		args.Masks = put(d, b.Masks)
 	}
 	if clip {
 		c := &kernel.ClipBatch{LogProbs: random(n, r), Ranges: random(n, r), Values: random(n, r), ValueRanges: random(n, r), Largest: largest}
 		for i := range n {
-			c.LogProbs[i] -= 1.5
+			c.LogProbs[i] -= 1.5 * float32(branches+size)
 			c.Ranges[i] = .1 + .1*float32(math.Abs(float64(c.Ranges[i])))
 			if c.ValueRanges[i] = float32(math.Abs(float64(c.ValueRanges[i]))); i%5 == 0 {
 				c.ValueRanges[i] = float32(math.Inf(1))
@@ -186,16 +214,33 @@ func testActorCritic(t *testing.T, d *device, n, width int, clip, masked, larges
 			args.LargestError = 1
 		}
 	}
-	dlogits, dvalues := make([]float32, n*width), make([]float32, n)
-	want := kernel.ActorCritic(dlogits, dvalues, &b, entropyCoef, valueCoef)
-	args.DLogits, args.DValues, args.Sum = d.outputs(n*width), d.outputs(n), lossSum(d, n, LossTerms, entropyCoef, valueCoef)
-	d.launch("actor_critic", Loss(n), &args)
-	near(t, "dlogits", d.result("dlogits", args.DLogits, n*width), dlogits, 1e-6)
-	near(t, "dvalues", d.result("dvalues", args.DValues, n), dvalues, 1e-6)
+	g := kernel.ActorCriticGradients{Logits: make([]float32, n*width), Means: make([]float32, n*size), LogStd: make([]float32, size), Values: make([]float32, n)}
+	want := kernel.ActorCritic(&g, &b, entropyCoef, valueCoef)
+	outputs := func() {
+		args.DLogits, args.DValues, args.Sum = d.outputs(n*width), d.outputs(n), lossSum(d, n, LossTerms, entropyCoef, valueCoef)
+	}
+	outputs()
+	product := ActorCriticProductArgs{Loss: args, BranchesCount: int32(branches), Size: int32(size), Branches: put(d, kind.branches),
+		Means: put(d, b.Means), LogStd: put(d, b.LogStd), Continuous: put(d, b.Continuous),
+		DMeans: d.outputs(n * size), DLogStd: d.outputs(size), LogStdParts: put(d, make([]float64, size*int(Loss(n).Grid[0])))}
+	d.launch("actor_critic_product", Loss(n), &product)
+	dlogits, dvalues := d.result("dlogits", args.DLogits, n*width), d.result("dvalues", args.DValues, n)
+	near(t, "dlogits", dlogits, g.Logits, 1e-6)
+	near(t, "dmeans", d.result("dmeans", product.DMeans, n*size), g.Means, 1e-6)
+	near(t, "dlog_std", d.result("dlog_std", product.DLogStd, size), g.LogStd, 1e-6)
+	near(t, "dvalues", dvalues, g.Values, 1e-6)
 	got := get[float64](d, args.Sum.Loss, 1+LossTerms)
 	for i, part := range []float64{want.Policy - entropyCoef*want.Entropy + valueCoef*want.Value, want.Policy, want.Value, want.Entropy, want.Divergence, want.Outside} {
 		close64(t, fmt.Sprintf("part %d", i), got[i], part)
 	}
+	if branches != 1 || size != 0 {
+		return
+	}
+	outputs()
+	d.launch("actor_critic", Loss(n), &args)
+	same(t, "dlogits of actor_critic", d.result("dlogits", args.DLogits, n*width), dlogits)
+	same(t, "dvalues of actor_critic", d.result("dvalues", args.DValues, n), dvalues)
+	same(t, "parts of actor_critic", get[float64](d, args.Sum.Loss, 1+LossTerms), got)
 }
 
 func TestNorm(t *testing.T) {

@@ -9,99 +9,146 @@ import (
 
 // actorCriticCase is one batch with its results.
 type actorCriticCase struct {
-	a                *arena
-	b                ActorCriticBatch
-	dlogits, dvalues []float32
-	parts            ActorCriticParts
+	a     *arena
+	b     ActorCriticBatch
+	d     ActorCriticGradients
+	parts ActorCriticParts
 }
 
-// acOptions say what a case has: masks, PPO's clipping, and ClipBatch.Largest.
-type acOptions struct{ masks, clip, largest bool }
+// acOptions say what a case has: masks, PPO's clipping, ClipBatch.Largest, and which actions.
+type acOptions struct {
+	masks, clip, largest bool
+	branches             []int32 // nil: one branch, of the width of the case
+	size                 int     // Gaussians
+}
 
 // acCase returns a batch in which about a third of the rows have weight 0. With clip, ratios and
 // values lie well inside or well outside their ranges.
 func acCase(r *rand.Rand, rows, width int, o acOptions) *actorCriticCase {
+	if o.branches != nil {
+		width = 0
+		for _, choices := range o.branches {
+			width += int(choices)
+		}
+	}
 	a := newArena()
-	c := &actorCriticCase{a: a, dlogits: a.out("dlogits", rows*width), dvalues: a.out("dvalues", rows), b: ActorCriticBatch{
-		Logits: a.random("logits", rows*width, r), Values: a.random("values", rows, r), Width: width,
-		Advantages: a.random("advantages", rows, r), Returns: a.random("returns", rows, r), Weights: a.out("weights", rows)}}
-	for i := range c.b.Logits {
-		c.b.Logits[i] *= 4
+	c := &actorCriticCase{a: a, d: ActorCriticGradients{Logits: a.out("dlogits", rows*width), Means: a.out("dmeans", rows*o.size), LogStd: a.out("dlog_std", o.size), Values: a.out("dvalues", rows)},
+		b: ActorCriticBatch{
+			Logits: a.random("logits", rows*width, r), Values: a.random("values", rows, r), Width: width, Branches: o.branches,
+			Means: a.random("means", rows*o.size, r), LogStd: a.random("log_std", o.size, r), Continuous: a.random("continuous", rows*o.size, r),
+			Advantages: a.random("advantages", rows, r), Returns: a.random("returns", rows, r), Weights: a.out("weights", rows)}}
+	b := &c.b
+	for i := range b.Logits {
+		b.Logits[i] *= 4
 	}
 	for i := range rows {
-		c.b.Actions = append(c.b.Actions, int32(r.IntN(width)))
-		c.b.Weights[i] = 1
+		for branch := range b.branches() {
+			b.Actions = append(b.Actions, int32(r.IntN(b.choices(branch))))
+		}
+		b.Weights[i] = 1
 		if i > 0 && r.IntN(3) == 0 {
-			c.b.Weights[i] = 0
+			b.Weights[i] = 0
 		}
 	}
 	if o.masks {
-		c.b.Masks = make([]byte, rows*width)
-		for k := range c.b.Masks {
-			c.b.Masks[k] = byte(r.IntN(2))
-			if c.b.Masks[k] == 0 {
-				c.b.Logits[k] += 50 // would dominate if the mask were ignored
+		b.Masks = make([]byte, rows*width)
+		for k := range b.Masks {
+			b.Masks[k] = byte(r.IntN(2))
+			if b.Masks[k] == 0 {
+				b.Logits[k] += 50 // would dominate if the mask were ignored
 			}
 		}
-		for i, a := range c.b.Actions {
-			if at := i*width + int(a); c.b.Masks[at] == 0 {
-				c.b.Masks[at] = 7
-				c.b.Logits[at] -= 50
+		for i := range rows {
+			for _, at := range b.chosen(i) {
+				if b.Masks[at] == 0 {
+					b.Masks[at] = 7
+					b.Logits[at] -= 50
+				}
 			}
 		}
 	}
 	if o.clip {
 		k := &ClipBatch{LogProbs: a.out("log_probs", rows), Ranges: a.out("ranges", rows), Values: a.out("old_values", rows), ValueRanges: a.out("value_ranges", rows), Largest: o.largest}
-		for i, action := range c.b.Actions {
-			p, _ := c.b.probabilities(i)
+		for i := range rows {
+			logProb, _ := b.logProb(i)
 			moves := []float32{-.5, -.05, 0, .05, .5}
-			k.LogProbs[i] = float32(math.Log(p[action])) + moves[r.IntN(5)]
-			k.Values[i] = c.b.Values[i] + moves[r.IntN(5)]
-			c.b.Returns[i] = c.b.Values[i] + []float32{-1, 1}[r.IntN(2)]
+			k.LogProbs[i] = float32(logProb) + moves[r.IntN(5)]
+			k.Values[i] = b.Values[i] + moves[r.IntN(5)]
+			b.Returns[i] = b.Values[i] + []float32{-1, 1}[r.IntN(2)]
 			k.Ranges[i], k.ValueRanges[i] = .2, []float32{.2, float32(math.Inf(1))}[r.IntN(2)]
 		}
-		c.b.Clip = k
+		b.Clip = k
 	}
 	return c
 }
 
-// probabilities returns the probabilities of row i's actions and their entropy.
-func (b *ActorCriticBatch) probabilities(i int) (p []float64, entropy float64) {
-	p = make([]float64, b.Width)
-	norm := 0.0
-	for k := range p {
-		if at := i*b.Width + k; b.Masks == nil || b.Masks[at] != 0 {
-			p[k] = math.Exp(float64(b.Logits[at]))
-		}
-		norm += p[k]
+// chosen returns the places of the chosen logits of row i.
+func (b *ActorCriticBatch) chosen(i int) (places []int) {
+	at := i * b.Width
+	for branch := range b.branches() {
+		places = append(places, at+int(b.Actions[i*b.branches()+branch]))
+		at += b.choices(branch)
 	}
-	for k := range p {
-		if p[k] /= norm; p[k] > 0 {
-			entropy -= p[k] * math.Log(p[k])
+	return places
+}
+
+// logProb returns the log-probability of row i's action and the entropy of its distribution, by
+// their definitions in float64.
+func (b *ActorCriticBatch) logProb(i int) (logProb, entropy float64) {
+	at := i * b.Width
+	for branch, chosen := range b.chosen(i) {
+		norm := 0.0
+		for k := at; k < at+b.choices(branch); k++ {
+			if b.Masks == nil || b.Masks[k] != 0 {
+				norm += math.Exp(float64(b.Logits[k]))
+			}
 		}
+		for k := at; k < at+b.choices(branch); k++ {
+			if p := math.Exp(float64(b.Logits[k])) / norm; p > 0 && (b.Masks == nil || b.Masks[k] != 0) {
+				entropy -= p * math.Log(p)
+			}
+		}
+		logProb += float64(b.Logits[chosen]) - math.Log(norm)
+		at += b.choices(branch)
 	}
-	return p, entropy
+	for k, logStd := range b.LogStd {
+		std := math.Exp(float64(logStd))
+		z := (float64(b.Continuous[i*len(b.LogStd)+k]) - float64(b.Means[i*len(b.LogStd)+k])) / std
+		logProb += math.Log(math.Exp(-z*z/2) / (std * math.Sqrt(2*math.Pi)))
+		entropy += math.Log(2*math.Pi*math.E*std*std) / 2
+	}
+	return logProb, entropy
 }
 
 func (c *actorCriticCase) run(entropyCoef, valueCoef float32) {
-	c.parts = ActorCritic(c.dlogits, c.dvalues, &c.b, entropyCoef, valueCoef)
+	c.parts = ActorCritic(&c.d, &c.b, entropyCoef, valueCoef)
+}
+
+// gradients returns the gradients by name.
+func (c *actorCriticCase) gradients() map[string][]float32 {
+	return map[string][]float32{"logits": c.d.Logits, "means": c.d.Means, "log_std": c.d.LogStd, "values": c.d.Values}
+}
+
+// inputs returns what the gradients are for, by name.
+func (c *actorCriticCase) inputs() map[string][]float32 {
+	return map[string][]float32{"logits": c.b.Logits, "means": c.b.Means, "log_std": c.b.LogStd, "values": c.b.Values}
 }
 
 // loss returns the loss by its definition, in float64.
 func (b *ActorCriticBatch) loss(entropyCoef, valueCoef float64) (sum float64) {
 	total := 0.0
-	for i, a := range b.Actions {
+	for i := range b.rows() {
 		w := float64(b.Weights[i])
 		total += w
 		if w == 0 {
 			continue
 		}
-		p, entropy := b.probabilities(i)
+		logProb, entropy := b.logProb(i)
 		advantage, err := float64(b.Advantages[i]), float64(b.Values[i])-float64(b.Returns[i])
-		policy, squared := -advantage*math.Log(p[a]), err*err
+		policy, squared := -advantage*logProb, err*err
 		if k := b.Clip; k != nil {
 			within := func(x, middle, distance float64) float64 { return max(middle-distance, min(middle+distance, x)) }
-			ratio := math.Exp(math.Log(p[a]) - float64(k.LogProbs[i]))
+			ratio := math.Exp(logProb - float64(k.LogProbs[i]))
 			policy = -min(ratio*advantage, within(ratio, 1, float64(k.Ranges[i]))*advantage)
 			moved := within(float64(b.Values[i]), float64(k.Values[i]), float64(k.ValueRanges[i])) - float64(b.Returns[i])
 			if moved *= moved; !k.Largest || moved > squared {
@@ -113,58 +160,71 @@ func (b *ActorCriticBatch) loss(entropyCoef, valueCoef float64) (sum float64) {
 	return sum / total
 }
 
+// slope returns the derivative of loss with respect to x, by differences of two step sizes.
+func (b *ActorCriticBatch) slope(x *float32, entropyCoef, valueCoef float64) float64 {
+	was := *x
+	difference := func(h float32) float64 {
+		*x = was + h
+		hi, up := *x, b.loss(entropyCoef, valueCoef)
+		*x = was - h
+		lo, down := *x, b.loss(entropyCoef, valueCoef)
+		*x = was
+		return (up - down) / (float64(hi) - float64(lo))
+	}
+	const h = 1e-3
+	return (4*difference(h) - difference(2*h)) / 3
+}
+
+// everyKind are actions of every kind.
+var everyKind = []acOptions{{branches: []int32{3, 1, 4, 2}}, {branches: []int32{19, 2}}, {branches: []int32{}, size: 1}, {branches: []int32{}, size: 3}, {branches: []int32{}, size: 17}, {branches: []int32{5}, size: 2}, {branches: []int32{2, 6}, size: 3}}
+
 // The loss matches its definition in float64, the gradients match finite differences, and every
 // path gives the bits of the Go path.
 func TestActorCriticMatchesItsDefinition(t *testing.T) {
 	defer Use(ISA())
 	r := rand.New(rand.NewPCG(41, 42))
+	kinds := everyKind
+	for _, width := range []int{1, 2, 3, 6, 18, 33} {
+		kinds = append(kinds, acOptions{branches: []int32{int32(width)}})
+	}
 	for _, rows := range []int{1, 2, 13, 40} {
-		for _, width := range []int{1, 2, 3, 6, 18, 33} {
+		for _, kind := range kinds {
 			for k, coef := range [][2]float32{{0, 0.5}, {0.01, 0.25}, {1, 1}, {0, 0.5}, {0.01, 0.25}, {1, 1}} {
-				o := []acOptions{{}, {masks: true}, {clip: true}, {clip: true, largest: true}, {masks: true, clip: true}, {true, true, true}}[k]
-				c := acCase(r, rows, width, o)
+				o := []acOptions{{}, {masks: true}, {clip: true}, {clip: true, largest: true}, {masks: true, clip: true}, {masks: true, clip: true, largest: true}}[k]
+				o.branches, o.size = kind.branches, kind.size
+				c := acCase(r, rows, 0, o)
 				entropyCoef, valueCoef := float64(coef[0]), float64(coef[1])
-				want := c.b.loss(entropyCoef, valueCoef)
-				slope := func(x *float32) float64 {
-					const h = 1e-3
-					was := *x
-					*x = was + h
-					hi, up := *x, c.b.loss(entropyCoef, valueCoef)
-					*x = was - h
-					lo, down := *x, c.b.loss(entropyCoef, valueCoef)
-					*x = was
-					return (up - down) / (float64(hi) - float64(lo))
-				}
-				var dlogits, dvalues []float64
-				for i := range c.b.Logits {
-					dlogits = append(dlogits, slope(&c.b.Logits[i]))
-				}
-				for i := range c.b.Values {
-					dvalues = append(dvalues, slope(&c.b.Values[i]))
+				want, slopes := c.b.loss(entropyCoef, valueCoef), map[string][]float64{}
+				for name, x := range c.inputs() {
+					for i := range x {
+						slopes[name] = append(slopes[name], c.b.slope(&x[i], entropyCoef, valueCoef))
+					}
 				}
 				Use("go")
 				c.run(coef[0], coef[1])
-				plainLogits, plainValues, plainParts := slices.Clone(c.dlogits), slices.Clone(c.dvalues), c.parts
+				plain, plainParts := map[string][]float32{}, c.parts
+				for name, d := range c.gradients() {
+					plain[name] = slices.Clone(d)
+				}
 				eachISA(t, func(t *testing.T) {
-					fill(c.dlogits, nan)
-					fill(c.dvalues, nan)
+					for _, d := range c.gradients() {
+						if len(d) > 0 {
+							fill(d, nan)
+						}
+					}
 					c.run(coef[0], coef[1])
 					c.a.check(t)
 					if got := c.parts.Policy - entropyCoef*c.parts.Entropy + valueCoef*c.parts.Value; math.Abs(got-want) > 1e-6*(1+math.Abs(want)) {
-						t.Errorf("%d rows of %d: loss %v, want %v", rows, width, got, want)
+						t.Errorf("%d rows, %+v: loss %v, want %v", rows, o, got, want)
 					}
-					for i, g := range c.dlogits {
-						if math.Abs(float64(g)-dlogits[i]) > 1e-6 {
-							t.Errorf("%d rows of %d: gradient of logit %d is %v, finite difference %v", rows, width, i, g, dlogits[i])
+					for name, d := range c.gradients() {
+						for i, g := range d {
+							if math.Abs(float64(g)-slopes[name][i]) > 1e-6*(1+math.Abs(slopes[name][i])) {
+								t.Errorf("%d rows, %+v: gradient of %s[%d] is %v, finite difference %v", rows, o, name, i, g, slopes[name][i])
+							}
 						}
+						sameBits(t, "gradient of "+name, d, plain[name])
 					}
-					for i, g := range c.dvalues {
-						if math.Abs(float64(g)-dvalues[i]) > 1e-6 {
-							t.Errorf("%d rows of %d: gradient of value %d is %v, finite difference %v", rows, width, i, g, dvalues[i])
-						}
-					}
-					sameBits(t, "dlogits", c.dlogits, plainLogits)
-					sameBits(t, "dvalues", c.dvalues, plainValues)
 					if c.parts != plainParts {
 						t.Errorf("%+v, the Go path's are %+v", c.parts, plainParts)
 					}
@@ -174,25 +234,91 @@ func TestActorCriticMatchesItsDefinition(t *testing.T) {
 	}
 }
 
+// Branches of one number give the bits of Branches nil.
+func TestOneBranchIsTheWidth(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for _, o := range []acOptions{{masks: true}, {masks: true, clip: true}} {
+			plain := acCase(rand.New(rand.NewPCG(61, 62)), 9, 5, o)
+			o.branches = []int32{5}
+			branched := acCase(rand.New(rand.NewPCG(61, 62)), 9, 0, o)
+			if plain.b.Branches != nil {
+				t.Fatal("both have branches: the test shows nothing")
+			}
+			plain.run(0.1, 0.5)
+			branched.run(0.1, 0.5)
+			if plain.parts != branched.parts {
+				t.Errorf("%+v without branches, %+v with one", plain.parts, branched.parts)
+			}
+			sameBits(t, "dlogits", branched.d.Logits, plain.d.Logits)
+			sameBits(t, "dvalues", branched.d.Values, plain.d.Values)
+		}
+	})
+}
+
+// LogSoftmax of each branch and GaussianLogProbs, added in order, are the log-probabilities of the
+// loss, bit for bit: the policy that acted has the divergence 0 and the gradients of the plain loss.
+func TestLogProbsOfTheActingPolicy(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for _, o := range everyKind {
+			const rows = 30
+			c := acCase(rand.New(rand.NewPCG(63, 64)), rows, 0, o)
+			logProbs := make([]float32, rows)
+			for i := range rows {
+				at := i * c.b.Width
+				for branch, chosen := range c.b.chosen(i) {
+					choices := c.b.choices(branch)
+					logs := make([]float32, choices)
+					LogSoftmax(logs, c.b.Logits[at:at+choices], choices)
+					logProbs[i] += logs[chosen-at]
+					at += choices
+				}
+			}
+			GaussianLogProbs(logProbs, c.b.Means, c.b.LogStd, c.b.Continuous)
+			for i, got := range logProbs {
+				if want, _ := c.b.logProb(i); math.Abs(float64(got)-want) > 1e-6*(1+math.Abs(want)) {
+					t.Errorf("%+v: log-probability %d: %v, want %v", o, i, got, want)
+				}
+			}
+			c.run(0.1, 0.5)
+			want := map[string][]float32{}
+			for name, d := range c.gradients() {
+				want[name] = slices.Clone(d)
+			}
+			c.b.Clip = &ClipBatch{LogProbs: logProbs, Ranges: slices.Repeat([]float32{.2}, rows), Values: c.b.Values, ValueRanges: slices.Repeat([]float32{1}, rows)}
+			c.run(0.1, 0.5)
+			if c.parts.Divergence != 0 || c.parts.Outside != 0 {
+				t.Errorf("%+v: %+v, want no divergence", o, c.parts)
+			}
+			for name, d := range c.gradients() {
+				sameBits(t, "gradient of "+name, d, want[name])
+			}
+		}
+	})
+}
+
 // A batch gives the same bits with and without rows of weight 0, even if they hold NaN.
 func TestActorCriticIgnoresRowsOfWeight0(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
-		const rows, width = 9, 5
-		with := acCase(rand.New(rand.NewPCG(43, 44)), rows, width, acOptions{})
-		without := acCase(rand.New(rand.NewPCG(43, 44)), rows, width, acOptions{})
-		b := &without.b
-		b.Logits, b.Values, b.Actions, b.Advantages, b.Returns, b.Weights = nil, nil, nil, nil, nil, nil
+		const rows = 9
+		o := acOptions{branches: []int32{3, 2}, size: 4}
+		with := acCase(rand.New(rand.NewPCG(43, 44)), rows, 0, o)
+		without := acCase(rand.New(rand.NewPCG(43, 44)), rows, 0, o)
+		of, b := &with.b, &without.b
+		b.Logits, b.Means, b.Values, b.Actions, b.Continuous, b.Advantages, b.Returns, b.Weights = nil, nil, nil, nil, nil, nil, nil, nil
 		var kept []int
-		for i, w := range with.b.Weights {
+		for i, w := range of.Weights {
+			logits, means, continuous := of.Logits[i*5:(i+1)*5], of.Means[i*4:(i+1)*4], of.Continuous[i*4:(i+1)*4]
 			if w == 0 {
-				fill(with.b.Logits[i*width:(i+1)*width], nan)
-				with.b.Values[i], with.b.Advantages[i], with.b.Returns[i] = nan, nan, nan
+				fill(logits, nan)
+				fill(means, nan)
+				fill(continuous, nan)
+				of.Values[i], of.Advantages[i], of.Returns[i] = nan, nan, nan
 				continue
 			}
 			kept = append(kept, i)
-			b.Logits = append(b.Logits, with.b.Logits[i*width:(i+1)*width]...)
-			b.Values, b.Actions = append(b.Values, with.b.Values[i]), append(b.Actions, with.b.Actions[i])
-			b.Advantages, b.Returns = append(b.Advantages, with.b.Advantages[i]), append(b.Returns, with.b.Returns[i])
+			b.Logits, b.Means, b.Continuous = append(b.Logits, logits...), append(b.Means, means...), append(b.Continuous, continuous...)
+			b.Values, b.Actions = append(b.Values, of.Values[i]), append(b.Actions, of.Actions[i*2:(i+1)*2]...)
+			b.Advantages, b.Returns = append(b.Advantages, of.Advantages[i]), append(b.Returns, of.Returns[i])
 			b.Weights = append(b.Weights, 1)
 		}
 		if len(kept) == rows || len(kept) < 3 {
@@ -203,21 +329,28 @@ func TestActorCriticIgnoresRowsOfWeight0(t *testing.T) {
 		if with.parts != without.parts {
 			t.Errorf("%+v with rows of weight 0, %+v without", with.parts, without.parts)
 		}
+		sameBits(t, "dlog_std", with.d.LogStd, without.d.LogStd)
 		for k, i := range kept {
-			sameBits(t, "dlogits", with.dlogits[i*width:(i+1)*width], without.dlogits[k*width:(k+1)*width])
-			sameBits(t, "dvalues", with.dvalues[i:i+1], without.dvalues[k:k+1])
-			clear(with.dlogits[i*width : (i+1)*width])
-			with.dvalues[i] = 0
+			for _, c := range []struct {
+				name      string
+				got, want []float32
+				width     int
+			}{{"dlogits", with.d.Logits, without.d.Logits, 5}, {"dmeans", with.d.Means, without.d.Means, 4}, {"dvalues", with.d.Values, without.d.Values, 1}} {
+				row := c.got[i*c.width : (i+1)*c.width]
+				sameBits(t, c.name, row, c.want[k*c.width:(k+1)*c.width])
+				clear(row)
+			}
 		}
-		for _, g := range append(slices.Clone(with.dlogits), with.dvalues...) {
+		for _, g := range slices.Concat(with.d.Logits, with.d.Means, with.d.Values) {
 			if g != 0 {
 				t.Errorf("a row of weight 0 has gradient %v", g)
 			}
 		}
 		clear(with.b.Weights)
 		with.run(0.1, 0.5)
-		if with.parts != (ActorCriticParts{}) || slices.ContainsFunc(with.dlogits, func(g float32) bool { return g != 0 }) {
-			t.Errorf("all weights 0: %+v, %v", with.parts, with.dlogits)
+		all := slices.Concat(with.d.Logits, with.d.Means, with.d.LogStd, with.d.Values)
+		if with.parts != (ActorCriticParts{}) || slices.ContainsFunc(all, func(g float32) bool { return g != 0 }) {
+			t.Errorf("all weights 0: %+v, %v", with.parts, all)
 		}
 	})
 }
@@ -226,33 +359,36 @@ func TestActorCriticIgnoresRowsOfWeight0(t *testing.T) {
 // the entropy.
 func TestActorCriticPropagatesNaN(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
-		for place := range 10 {
-			o := acOptions{clip: place >= 5}
-			c := acCase(rand.New(rand.NewPCG(45, 46)), 4, 3, o)
-			fill(c.b.Weights, 1)
-			[]func(){
-				func() { c.b.Logits[4] = nan },
-				func() { c.b.Values[1] = nan },
-				func() { c.b.Advantages[1] = nan },
-				func() { c.b.Returns[1] = nan },
-				func() { c.b.Weights[1] = nan },
-				func() { c.b.Logits[4] = nan },
-				func() { c.b.Values[1] = nan },
-				func() { c.b.Advantages[1] = nan },
-				func() { c.b.Clip.LogProbs[1] = nan },
-				func() { c.b.Returns[1] = nan },
-			}[place]()
-			c.run(0.1, 0.5)
-			if sum := c.parts.Policy + c.parts.Value + c.parts.Entropy; sum == sum {
-				t.Errorf("case %d: %+v, want NaN", place, c.parts)
+		for _, clip := range []bool{false, true} {
+			for place, spoil := range []func(b *ActorCriticBatch){
+				func(b *ActorCriticBatch) { b.Logits[6] = nan },
+				func(b *ActorCriticBatch) { b.Means[2] = nan },
+				func(b *ActorCriticBatch) { b.LogStd[1] = nan },
+				func(b *ActorCriticBatch) { b.Continuous[3] = nan },
+				func(b *ActorCriticBatch) { b.Values[1] = nan },
+				func(b *ActorCriticBatch) { b.Advantages[1] = nan },
+				func(b *ActorCriticBatch) { b.Returns[1] = nan },
+				func(b *ActorCriticBatch) { b.Weights[1] = nan },
+				func(b *ActorCriticBatch) { b.Clip.LogProbs[1] = nan },
+			} {
+				if place == 8 && !clip {
+					continue
+				}
+				c := acCase(rand.New(rand.NewPCG(45, 46)), 4, 0, acOptions{clip: clip, branches: []int32{3, 2}, size: 2})
+				fill(c.b.Weights, 1)
+				spoil(&c.b)
+				c.run(0.1, 0.5)
+				if sum := c.parts.Policy + c.parts.Value + c.parts.Entropy; sum == sum {
+					t.Errorf("case %d, clip %v: %+v, want NaN", place, clip, c.parts)
+				}
 			}
 		}
 		c := acCase(rand.New(rand.NewPCG(47, 48)), 1, 3, acOptions{})
 		copy(c.b.Logits, []float32{1, float32(math.Inf(-1)), 1})
 		c.b.Actions[0] = 2
 		c.run(0.1, 0.5)
-		if math.Abs(c.parts.Entropy-math.Ln2) > 1e-6 || c.dlogits[1] != 0 || c.dlogits[0] != -c.dlogits[2] {
-			t.Errorf("logits %v: entropy %v, gradient %v", c.b.Logits, c.parts.Entropy, c.dlogits)
+		if d := c.d.Logits; math.Abs(c.parts.Entropy-math.Ln2) > 1e-6 || d[1] != 0 || d[0] != -d[2] {
+			t.Errorf("logits %v: entropy %v, gradient %v", c.b.Logits, c.parts.Entropy, d)
 		}
 	})
 }
@@ -263,10 +399,10 @@ func TestDivergenceAndOutsideAreWeightedMeans(t *testing.T) {
 		c := acCase(rand.New(rand.NewPCG(51, 52)), 200, 4, acOptions{masks: true, clip: true})
 		c.run(0, 0)
 		var divergence, outside, total float64
-		for i, a := range c.b.Actions {
+		for i := range c.b.rows() {
 			w := float64(c.b.Weights[i])
-			p, _ := c.b.probabilities(i)
-			log := math.Log(p[a]) - float64(c.b.Clip.LogProbs[i])
+			logProb, _ := c.b.logProb(i)
+			log := logProb - float64(c.b.Clip.LogProbs[i])
 			divergence += w * (math.Exp(log) - 1 - log)
 			if math.Abs(math.Exp(log)-1) > .2 {
 				outside += w
@@ -282,19 +418,25 @@ func TestDivergenceAndOutsideAreWeightedMeans(t *testing.T) {
 	})
 }
 
-// An action that its mask does not allow panics, unless its row has weight 0.
+// An action that its mask does not allow, in any branch, panics, unless its row has weight 0.
 func TestActorCriticPanicsOnForbiddenAction(t *testing.T) {
-	c := acCase(rand.New(rand.NewPCG(53, 54)), 3, 4, acOptions{masks: true})
-	c.b.Masks[2*4+int(c.b.Actions[2])] = 0
-	c.b.Weights[2] = 0
-	c.run(0, 1) // a row of weight 0 may have any action
-	c.b.Weights[2] = 1
-	defer func() {
-		if recover() == nil {
-			t.Error("no panic")
+	for _, branches := range [][]int32{nil, {2, 4}} {
+		for branch := range max(1, len(branches)) {
+			c := acCase(rand.New(rand.NewPCG(53, 54)), 3, 4, acOptions{masks: true, branches: branches})
+			c.b.Masks[c.b.chosen(2)[branch]] = 0
+			c.b.Weights[2] = 0
+			c.run(0, 1) // a row of weight 0 may have any action
+			c.b.Weights[2] = 1
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("branches %v: no panic", branches)
+					}
+				}()
+				c.run(0, 1)
+			}()
 		}
-	}()
-	c.run(0, 1)
+	}
 }
 
 func TestLogSoftmaxMatchesFloat64(t *testing.T) {

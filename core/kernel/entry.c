@@ -301,15 +301,14 @@ void paceline_kernel_log_softmax(const struct paceline_kernels *k, float *y, con
   WITH_FLOAT_MODE(k->log_softmax(y, x, n, width));
 }
 
-void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogits, float *dvalues, const float *logits,
-                                  const float *values, const int32_t *actions, const uint8_t *masks,
-                                  const float *advantages, const float *returns, const float *weights,
-                                  const float *log_probs, const float *clips, const float *old_values,
-                                  const float *value_clips, ptrdiff_t n, ptrdiff_t width, float entropy_coef,
-                                  float value_coef, int largest_error, double *parts) {
-  WITH_FLOAT_MODE(k->actor_critic(dlogits, dvalues, logits, values, actions, masks, advantages, returns, weights,
-                                  log_probs, clips, old_values, value_clips, n, width, entropy_coef, value_coef,
-                                  largest_error, parts));
+void paceline_kernel_gaussian_log_probs(const struct paceline_kernels *k, float *log_probs, const float *means,
+                                        const float *log_std, const float *x, ptrdiff_t n, ptrdiff_t size) {
+  WITH_FLOAT_MODE(k->gaussian_log_probs(log_probs, means, log_std, x, n, size));
+}
+
+void paceline_kernel_actor_critic(const struct paceline_kernels *k, struct paceline_actor_critic_args a,
+                                  double *parts) {
+  WITH_FLOAT_MODE(k->actor_critic(&a, parts));
 }
 
 void paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds) { WITH_FLOAT_MODE(k->peak(rounds)); }

@@ -43,7 +43,9 @@ type table struct {
 	tdTargets    func(targets, next, rewards, discounts []float32, width int)
 	tdLoss       func(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, weight float32) float64
 	logSoftmax   func(y, x []float32, width int)
-	actorCritic  func(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, valueCoef float32) ActorCriticParts
+	actorCritic  func(d *ActorCriticGradients, b *ActorCriticBatch, n int, entropyCoef, valueCoef float32) ActorCriticParts
+
+	gaussianLogProbs func(logProbs, means, logStd, x []float32)
 }
 
 type layers struct {

@@ -38,6 +38,25 @@ struct paceline_norm {
 typedef void paceline_map(float *y, const float *x, ptrdiff_t n);
 
 /*
+ * The arguments of actor_critic: n rows of actions. An action has num_branches integers and `size`
+ * numbers. See ActorCriticBatch and ActorCriticGradients.
+ */
+struct paceline_actor_critic_args {
+  float *dlogits, *dmeans, *dlog_std, *dvalues;
+  const float *logits, *means, *log_std, *values;
+  const int32_t *branches, *actions; /* branches: NULL if there is at most one */
+  const float *continuous;
+  const uint8_t *masks; /* or NULL */
+  const float *advantages, *returns, *weights;
+  const float *log_probs, *clips, *old_values, *value_clips; /* NULL: not PPO's loss */
+  float *softmax, *inverse;                                  /* scratch: 3 for each branch; [size] */
+  double *log_std_sum;                                       /* scratch: [size] */
+  ptrdiff_t n, width, num_branches, size;
+  float entropy_coef, value_coef;
+  int largest_error;
+};
+
+/*
  * The functions of one path and precision. x or x8 is a batch of images, of floats or of bytes
  * times scale; the other is NULL. Packing packs the outputs `from` to `to`-1. A call of a dense
  * layer computes `out` of its all_out outputs, or `in` of its all_in inputs.
@@ -78,11 +97,9 @@ struct paceline_kernels {
   double (*td_loss)(float *dq, const float *q, const int32_t *actions, const float *targets, const float *weights,
                     ptrdiff_t n, ptrdiff_t width, int squared, float weight);
   void (*log_softmax)(float *y, const float *x, ptrdiff_t n, ptrdiff_t width);
-  void (*actor_critic)(float *dlogits, float *dvalues, const float *logits, const float *values, const int32_t *actions,
-                       const uint8_t *masks, const float *advantages, const float *returns, const float *weights,
-                       const float *log_probs, const float *clips, const float *old_values, const float *value_clips,
-                       ptrdiff_t n, ptrdiff_t width, float entropy_coef, float value_coef, int largest_error,
-                       double *parts);
+  void (*gaussian_log_probs)(float *log_probs, const float *means, const float *log_std, const float *x, ptrdiff_t n,
+                             ptrdiff_t size);
+  void (*actor_critic)(const struct paceline_actor_critic_args *a, double *parts);
   float (*peak)(ptrdiff_t rounds);
   double peak_flop; /* floating-point operations of a round */
 };
@@ -182,12 +199,9 @@ double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, cons
                                float weight);
 void paceline_kernel_log_softmax(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n,
                                  ptrdiff_t width);
-void paceline_kernel_actor_critic(const struct paceline_kernels *k, float *dlogits, float *dvalues, const float *logits,
-                                  const float *values, const int32_t *actions, const uint8_t *masks,
-                                  const float *advantages, const float *returns, const float *weights,
-                                  const float *log_probs, const float *clips, const float *old_values,
-                                  const float *value_clips, ptrdiff_t n, ptrdiff_t width, float entropy_coef,
-                                  float value_coef, int largest_error, double *parts);
+void paceline_kernel_gaussian_log_probs(const struct paceline_kernels *k, float *log_probs, const float *means,
+                                        const float *log_std, const float *x, ptrdiff_t n, ptrdiff_t size);
+void paceline_kernel_actor_critic(const struct paceline_kernels *k, struct paceline_actor_critic_args a, double *parts);
 void paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds);
 
 #pragma GCC visibility pop

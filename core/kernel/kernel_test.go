@@ -107,7 +107,7 @@ func TestCallsDoNotAllocate(t *testing.T) {
 		conv := newConvData(12, Conv{InC: 2, InH: 7, InW: 7, OutC: 40, Kernel: 2, Stride: 1}, r).with(true, true, p)
 		dense := newDenseCase(8, Dense{In: 170, Out: 200, ReLU: true, Precision: p}, r)
 		arrays := updateArrays(70_000).slices(70_000)
-		loss, actorCritic := tdCase(r, 5, 3, 1), acCase(r, 7, 3, acOptions{clip: true})
+		loss, actorCritic, hybrid := tdCase(r, 5, 3, 1), acCase(r, 7, 3, acOptions{clip: true}), acCase(r, 7, 0, acOptions{branches: []int32{3, 2}, size: 4})
 		for _, team := range []*Team{nil, team} {
 			conv.on(team)
 			dense.on(team)
@@ -116,6 +116,7 @@ func TestCallsDoNotAllocate(t *testing.T) {
 				dense.run()
 				loss.run(false)
 				actorCritic.run(0.01, 0.5)
+				hybrid.run(0.01, 0.5)
 				Tanh(arrays["s2"], arrays["theta"])
 				TanhBackward(arrays["s2"], arrays["theta"], arrays["grad"])
 				SumSquares(team, arrays["theta"])
@@ -145,7 +146,17 @@ func actorCriticOf(n, width int, floats func(n int) []float32, change func(b *Ac
 	b := &ActorCriticBatch{Logits: floats(n * width), Values: floats(n), Width: width, Actions: make([]int32, n),
 		Advantages: floats(n), Returns: floats(n), Weights: floats(n)}
 	dlogits := change(b)
-	ActorCritic(dlogits, floats(n), b, 0, 0)
+	ActorCritic(&ActorCriticGradients{Logits: dlogits, Values: floats(n)}, b, 0, 0)
+}
+
+// hybridOf calls ActorCritic with 2 rows of 2 branches and 2 numbers after change.
+func hybridOf(change func(d *ActorCriticGradients, b *ActorCriticBatch)) {
+	f := func(n int) []float32 { return make([]float32, n) }
+	b := &ActorCriticBatch{Logits: f(10), Values: f(2), Width: 5, Branches: []int32{2, 3}, Actions: make([]int32, 4), Masks: []byte{1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+		Means: f(4), LogStd: f(2), Continuous: f(4), Advantages: f(2), Returns: f(2), Weights: []float32{1, 1}}
+	d := &ActorCriticGradients{Logits: f(10), Means: f(4), LogStd: f(2), Values: f(2)}
+	change(d, b)
+	ActorCritic(d, b, 0, 0)
 }
 
 // A call with a short slice or a wrong number panics with its name, before it touches memory.
@@ -248,6 +259,20 @@ func TestShortSlicesPanic(t *testing.T) {
 		{"returns: 1 elements, must be", func() { actorCriticOf(2, 3, s, func(b *ActorCriticBatch) []float32 { b.Returns = s(1); return big }) }},
 		{"weights: 1 elements, must be", func() { actorCriticOf(2, 3, s, func(b *ActorCriticBatch) []float32 { b.Weights = s(1); return big }) }},
 		{"actions[0]: 3, must be 0 to 2", func() { actorCriticOf(2, 3, s, func(b *ActorCriticBatch) []float32 { b.Actions[0] = 3; return big }) }},
+		{"width: 0 and log_std: 0 elements", func() { actorCriticOf(2, 0, s, func(b *ActorCriticBatch) []float32 { return big }) }},
+		{"dmeans: 3 elements, must be at least 4", func() { hybridOf(func(d *ActorCriticGradients, _ *ActorCriticBatch) { d.Means = s(3) }) }},
+		{"dlog_std: 1 elements, must be at least 2", func() { hybridOf(func(d *ActorCriticGradients, _ *ActorCriticBatch) { d.LogStd = s(1) }) }},
+		{"dvalues: 1 elements, must be at least 2", func() { hybridOf(func(d *ActorCriticGradients, _ *ActorCriticBatch) { d.Values = s(1) }) }},
+		{"means: 3 elements, must be at least 4", func() { hybridOf(func(_ *ActorCriticGradients, b *ActorCriticBatch) { b.Means = s(3) }) }},
+		{"continuous: 3 elements, must be at least 4", func() { hybridOf(func(_ *ActorCriticGradients, b *ActorCriticBatch) { b.Continuous = s(3) }) }},
+		{"masks: 9 elements, must be at least 10", func() { hybridOf(func(_ *ActorCriticGradients, b *ActorCriticBatch) { b.Masks = b.Masks[:9] }) }},
+		{"branches: [2 4], must add up to the width, 5", func() { hybridOf(func(_ *ActorCriticGradients, b *ActorCriticBatch) { b.Branches[1] = 4 }) }},
+		{"branches: [5 0], must be at least 1 each", func() { hybridOf(func(_ *ActorCriticGradients, b *ActorCriticBatch) { b.Branches = []int32{5, 0} }) }},
+		{"actions[1, 0]: 2, must be 0 to 1", func() { hybridOf(func(_ *ActorCriticGradients, b *ActorCriticBatch) { b.Actions[2] = 2 }) }},
+		{"actions[0, 1]: -1, must be 0 to 2", func() { hybridOf(func(_ *ActorCriticGradients, b *ActorCriticBatch) { b.Actions[1] = -1 }) }},
+		{"actions[1, 1]: 0, must be one that its mask allows", func() { hybridOf(func(_ *ActorCriticGradients, b *ActorCriticBatch) { b.Masks[7] = 0 }) }},
+		{"means: 3 elements, must be at least 4", func() { GaussianLogProbs(s(2), s(3), s(2), s(4)) }},
+		{"x: 3 elements, must be at least 4", func() { GaussianLogProbs(s(2), s(4), s(2), s(3)) }},
 		{"grad: 1 elements, must be at least 2", func() { AdaGrad(nil, s(2), s(1), 1, s(2), 1, 1) }},
 	} {
 		func() {

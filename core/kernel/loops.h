@@ -136,6 +136,7 @@ const struct paceline_kernels KERNELS = {
     .td_targets = td_targets,
     .td_loss = td_loss,
     .log_softmax = log_softmax,
+    .gaussian_log_probs = gaussian_log_probs,
     .actor_critic = actor_critic,
     .peak = peak,
     .peak_flop = 2.0 * PEAK_STEPS * VW * PER_UNIT,

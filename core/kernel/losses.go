@@ -92,20 +92,56 @@ func LogSoftmax(y, x []float32, width int) {
 	current.Load().logSoftmax(y, x, width)
 }
 
-// ActorCriticBatch is the input of ActorCritic: n = len(Actions) rows.
+// ActorCriticBatch is the input of ActorCritic: n rows of actions. An action has an integer for
+// every branch, a number for every standard deviation, or both.
 type ActorCriticBatch struct {
-	Logits  []float32 // [n, Width]
-	Values  []float32 // [n]
-	Width   int       // number of actions
-	Actions []int32   // [n], 0 to Width-1
-	// Masks are [n, Width], 0 for an action that is not allowed: it has probability 0 and no
-	// gradient. Each row allows its action. nil allows all.
+	Logits []float32 // [n, Width]
+	Values []float32 // [n]
+	Width  int       // logits of a row: the sum of Branches; 0: actions have no branches
+	// Branches are the numbers of choices of each branch; nil: one branch of Width.
+	Branches []int32
+	Actions  []int32 // [n, branches], each 0 to the choices of its branch - 1
+	// Masks are [n, Width], 0 for a choice that is not allowed: it has probability 0 and no
+	// gradient. Each row allows its choices. nil allows all.
 	Masks []byte
+	// The numbers of an action are independent Gaussians.
+	Means      []float32 // [n, len(LogStd)]
+	LogStd     []float32 // logarithms of the standard deviations, the same for all rows
+	Continuous []float32 // [n, len(LogStd)], the numbers of the actions
 	// Advantages and Returns are constants: they get no gradient.
 	Advantages, Returns []float32 // [n]
 	Weights             []float32 // [n], 0 or above
 	// Clip selects PPO's losses of policy and value; nil selects the plain ones.
 	Clip *ClipBatch
+}
+
+// rows returns the number of rows.
+func (b *ActorCriticBatch) rows() int {
+	switch {
+	case b.Width == 0 && len(b.LogStd) == 0:
+		panic("kernel: width: 0 and log_std: 0 elements, one of them must be at least 1")
+	case b.Width == 0:
+		return len(b.Continuous) / len(b.LogStd)
+	case b.Branches != nil:
+		return len(b.Actions) / len(b.Branches)
+	}
+	return len(b.Actions)
+}
+
+// branches returns the number of branches.
+func (b *ActorCriticBatch) branches() int {
+	if b.Branches == nil && b.Width > 0 {
+		return 1
+	}
+	return len(b.Branches)
+}
+
+// choices returns the number of choices of a branch.
+func (b *ActorCriticBatch) choices(branch int) int {
+	if b.Branches == nil {
+		return b.Width
+	}
+	return int(b.Branches[branch])
 }
 
 // ClipBatch holds PPO's constants of each row: n numbers in each slice.
@@ -124,29 +160,63 @@ type ClipBatch struct {
 type ActorCriticParts struct {
 	Policy  float64 // -advantage * log-probability of the action; with Clip, PPO's loss
 	Value   float64 // (value - return)^2
-	Entropy float64 // -sum of p log p
+	Entropy float64 // -sum of p log p over each branch, plus the entropy of each Gaussian
 	// Divergence is the mean of (ratio - 1) - log ratio, an estimate of the Kullback-Leibler
 	// divergence of the policy that acted from the policy now. Outside is the share of rows whose
 	// ratio is out of its range. Both are 0 without Clip.
 	Divergence, Outside float64
 }
 
+// ActorCriticGradients are the gradients that ActorCritic overwrites. No slice may be among the
+// inputs.
+type ActorCriticGradients struct {
+	Logits []float32 // [n, Width]
+	Means  []float32 // [n, len(LogStd)]
+	LogStd []float32 // [len(LogStd)]: sums over the rows, in float64, in the order of the rows
+	Values []float32 // [n]
+
+	softmax   []float32 // scratch: softmaxNumbers for each branch
+	inverse   []float32 // scratch: 1 / standard deviation
+	logStdSum []float64 // scratch
+}
+
+// softmaxNumbers are the numbers of a branch that both passes over a row use: the largest logit,
+// the sum of the exponentials and its logarithm.
+const softmaxNumbers = 3
+
+// reserve makes the scratch memory large enough.
+func (d *ActorCriticGradients) reserve(branches, size int) {
+	if len(d.softmax) < branches*softmaxNumbers {
+		d.softmax = make([]float32, branches*softmaxNumbers)
+	}
+	if len(d.inverse) < size {
+		d.inverse, d.logStdSum = make([]float32, size), make([]float64, size)
+	}
+}
+
 // ActorCritic returns the parts of the loss
 //
 //	Policy - entropyCoef*Entropy + valueCoef*Value
 //
-// and overwrites dlogits [n, Width] and dvalues [n] with its gradients. With Clip a row's policy
-// loss is -min(ratio*advantage, clipped ratio*advantage), where ratio is the action's probability
+// and overwrites d with its gradients. With Clip a row's policy loss is
+// -min(ratio*advantage, clipped ratio*advantage), where ratio is the action's probability (density)
 // now divided by its probability when it was taken.
+//
+// The log-probability of an action is the sum over its branches and then over its Gaussians, in
+// float32, in this order: LogSoftmax and GaussianLogProbs give its terms, bit for bit.
 //
 // The means are weighted: sums in float64, in the order of the rows, divided by the sum of the
 // weights. A row of weight 0 is ignored, NaN included, and gets the gradient 0. If all weights are
-// 0, the result is 0. dlogits and dvalues must not be among the inputs.
-func ActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, valueCoef float32) ActorCriticParts {
-	n := len(b.Actions)
-	atLeast("dlogits", len(dlogits), n*b.Width)
-	atLeast("dvalues", len(dvalues), n)
+// 0, the result is 0. Only the first call with a d allocates.
+func ActorCritic(d *ActorCriticGradients, b *ActorCriticBatch, entropyCoef, valueCoef float32) ActorCriticParts {
+	n, size := b.rows(), len(b.LogStd)
+	atLeast("dlogits", len(d.Logits), n*b.Width)
+	atLeast("dmeans", len(d.Means), n*size)
+	atLeast("dlog_std", len(d.LogStd), size)
+	atLeast("dvalues", len(d.Values), n)
 	atLeast("logits", len(b.Logits), n*b.Width)
+	atLeast("means", len(b.Means), n*size)
+	atLeast("continuous", len(b.Continuous), n*size)
 	atLeast("values", len(b.Values), n)
 	atLeast("advantages", len(b.Advantages), n)
 	atLeast("returns", len(b.Returns), n)
@@ -157,16 +227,63 @@ func ActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, v
 		atLeast("old values", len(c.Values), n)
 		atLeast("value_ranges", len(c.ValueRanges), n)
 	}
-	checkActions(b.Actions, b.Width)
-	if b.Masks != nil {
-		atLeast("masks", len(b.Masks), n*b.Width)
-		for i, a := range b.Actions {
-			if b.Weights[i] != 0 && b.Masks[i*b.Width+int(a)] == 0 {
-				panic(fmt.Sprintf("kernel: actions[%d]: %d, must be one that its mask allows", i, a))
+	b.checkBranches(n)
+	d.reserve(b.branches(), size)
+	return current.Load().actorCritic(d, b, n, entropyCoef, valueCoef)
+}
+
+// checkBranches checks the branches, actions and masks of n rows.
+func (b *ActorCriticBatch) checkBranches(n int) {
+	if b.Branches != nil {
+		sum := 0
+		for _, choices := range b.Branches {
+			if choices < 1 {
+				panic(fmt.Sprintf("kernel: branches: %v, must be at least 1 each", b.Branches))
 			}
+			sum += int(choices)
+		}
+		if sum != b.Width {
+			panic(fmt.Sprintf("kernel: branches: %v, must add up to the width, %d", b.Branches, b.Width))
 		}
 	}
-	return current.Load().actorCritic(dlogits, dvalues, b, entropyCoef, valueCoef)
+	branches := b.branches()
+	atLeast("actions", len(b.Actions), n*branches)
+	if b.Masks != nil {
+		atLeast("masks", len(b.Masks), n*b.Width)
+	}
+	first := 0 // logit of the branch
+	for branch := range branches {
+		choices := b.choices(branch)
+		for i := range n {
+			a := b.Actions[i*branches+branch]
+			if a < 0 || int(a) >= choices {
+				panic(fmt.Sprintf("kernel: actions[%s]: %d, must be 0 to %d", b.place(i, branch), a, choices-1))
+			}
+			if b.Masks != nil && b.Weights[i] != 0 && b.Masks[i*b.Width+first+int(a)] == 0 {
+				panic(fmt.Sprintf("kernel: actions[%s]: %d, must be one that its mask allows", b.place(i, branch), a))
+			}
+		}
+		first += choices
+	}
+}
+
+// place names an action in messages.
+func (b *ActorCriticBatch) place(row, branch int) string {
+	if b.Branches == nil {
+		return fmt.Sprint(row)
+	}
+	return fmt.Sprintf("%d, %d", row, branch)
+}
+
+// GaussianLogProbs adds to logProbs[i] the logarithm of the density of x[i, k] under a Gaussian of
+// mean means[i, k] and standard deviation exp(logStd[k]), for every k in turn, in float32. means
+// and x are [len(logProbs), len(logStd)].
+func GaussianLogProbs(logProbs, means, logStd, x []float32) {
+	atLeast("means", len(means), len(logProbs)*len(logStd))
+	atLeast("x", len(x), len(logProbs)*len(logStd))
+	if len(logProbs) > 0 && len(logStd) > 0 {
+		current.Load().gaussianLogProbs(logProbs, means, logStd, x)
+	}
 }
 
 func checkActions(actions []int32, width int) {

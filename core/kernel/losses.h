@@ -240,65 +240,139 @@ INLINE float value_error(double *squared, float value, float target, float old, 
   return 0; /* the clipped value does not depend on the value */
 }
 
+/* -log sqrt(2 pi), and the entropy of a Gaussian with the standard deviation 1. */
+#define LOG_DENSITY_0 -0x1.d67f1cp-1f
+#define GAUSSIAN_ENTROPY 0x1.6b3f8e4325f5ap+0
+
+/* The logarithm of a Gaussian's density, z standard deviations from its mean. */
+INLINE float gaussian_log_prob(float z, float log_std) { return (-0.5f * (z * z) - log_std) + LOG_DENSITY_0; }
+
+static TARGET void gaussian_log_probs(float *log_probs, const float *means, const float *log_std, const float *x,
+                                      ptrdiff_t n, ptrdiff_t size) {
+  for (ptrdiff_t k = 0; k < size; k++) {
+    const float inverse = exponential(-log_std[k]);
+    for (ptrdiff_t i = 0; i < n; i++) {
+      const float z = (x[i * size + k] - means[i * size + k]) * inverse;
+      log_probs[i] += gaussian_log_prob(z, log_std[k]);
+    }
+  }
+}
+
+/* Weighted sums over the rows; see ActorCriticParts. */
+struct loss_terms {
+  double policy, squares, entropy, divergence, outside;
+};
+
 /*
- * parts: the weighted means of policy loss, squared error of the value, entropy, KL divergence and
- * share of rows outside; see ActorCriticParts. Without log_probs the last two are 0.
+ * Adds row i to the policy's terms. Returns the derivative of the row's loss with respect to
+ * -log_prob.
  */
-static TARGET void actor_critic(float *dlogits, float *dvalues, const float *logits, const float *values,
-                                const int32_t *actions, const uint8_t *masks, const float *advantages,
-                                const float *returns, const float *weights, const float *log_probs, const float *clips,
-                                const float *old_values, const float *value_clips, ptrdiff_t n, ptrdiff_t width,
-                                float entropy_coef, float value_coef, int largest_error, double *parts) {
-  double total = 0, policy = 0, squares = 0, entropy = 0, divergence = 0, outside = 0;
-  for (ptrdiff_t i = 0; i < n; i++) total += weights[i];
+INLINE float policy_slope(struct loss_terms *t, const struct paceline_actor_critic_args *a, ptrdiff_t i, double weight,
+                          float log_prob) {
+  const float advantage = a->advantages[i];
+  if (a->log_probs == NULL) {
+    t->policy += weight * ((double)advantage * -log_prob);
+    return advantage;
+  }
+  const float log_ratio = log_prob - a->log_probs[i], ratio = exponential(log_ratio), clip = a->clips[i];
+  const float inside = ratio > 1 + clip ? 1 + clip : ratio < 1 - clip ? 1 - clip : ratio;
+  const float free = advantage * ratio, clipped = advantage * inside;
+  t->policy -= weight * (clipped < free ? clipped : free);
+  t->divergence += weight * ((ratio - 1) - log_ratio);
+  t->outside += ratio - 1 > clip || 1 - ratio > clip ? weight : 0;
+  return clipped < free ? 0 : free;
+}
+
+/* What both passes over a branch of a row use: the largest logit and the sum of exponentials. */
+struct softmax {
+  float top, sum, log_sum;
+};
+
+/*
+ * Overwrites d, the exponentials of a branch, with the gradient of its logits x. Returns the
+ * branch's entropy.
+ */
+INLINE double branch_gradient(float *d, const float *x, struct softmax s, ptrdiff_t width, ptrdiff_t action,
+                              float slope, float row_share, float entropy_coef) {
+  double h = 0;
+  for (ptrdiff_t a = 0; a < width; a++) {
+    const float p = d[a] / s.sum, log_p = (x[a] - s.top) - s.log_sum;
+    if (p != 0) /* 0 log 0 is 0 */
+      h -= (double)p * log_p;
+  }
+  const float entropy = (float)h;
+  for (ptrdiff_t a = 0; a < width; a++) {
+    const float p = d[a] / s.sum, log_p = (x[a] - s.top) - s.log_sum, chosen = action == a ? 1 : 0;
+    const float of_entropy = p != 0 ? entropy_coef * (p * (log_p + entropy)) : 0;
+    d[a] = row_share * (slope * (p - chosen) + of_entropy);
+  }
+  return h;
+}
+
+/*
+ * See ActorCritic. parts: the weighted means of policy loss, squared error of the value, entropy, KL
+ * divergence and share of rows outside. Without log_probs the last two are 0.
+ */
+static TARGET void actor_critic(const struct paceline_actor_critic_args *args, double *parts) {
+  const struct paceline_actor_critic_args a = *args;
+  const int32_t one = (int32_t)a.width, *choices = a.branches == NULL ? &one : a.branches;
+  const ptrdiff_t branches = a.num_branches, size = a.size;
+  struct softmax *const softmax = (struct softmax *)a.softmax;
+  double total = 0, gaussian_entropy = 0;
+  for (ptrdiff_t i = 0; i < a.n; i++) total += a.weights[i];
   const double share = total != 0 ? 1 / total : 0; /* of the mean, for a row of weight 1 */
-  for (ptrdiff_t i = 0; i < n; i++, logits += width, dlogits += width) {
-    dvalues[i] = 0;
-    if (weights[i] == 0) {
-      for (ptrdiff_t a = 0; a < width; a++) dlogits[a] = 0;
+  for (ptrdiff_t k = 0; k < size; k++) {
+    a.inverse[k] = exponential(-a.log_std[k]);
+    a.log_std_sum[k] = 0;
+    gaussian_entropy += a.log_std[k] + GAUSSIAN_ENTROPY;
+  }
+  struct loss_terms t = {0, 0, 0, 0, 0};
+  for (ptrdiff_t i = 0; i < a.n; i++) {
+    const float *logits = a.logits + i * a.width, *means = a.means + i * size, *x = a.continuous + i * size;
+    float *dlogits = a.dlogits + i * a.width, *dmeans = a.dmeans + i * size;
+    const int32_t *actions = a.actions + i * branches;
+    a.dvalues[i] = 0;
+    if (a.weights[i] == 0) {
+      for (ptrdiff_t k = 0; k < a.width; k++) dlogits[k] = 0;
+      for (ptrdiff_t k = 0; k < size; k++) dmeans[k] = 0;
       continue;
     }
-    const double weight = weights[i];
+    const double weight = a.weights[i];
     const float row_share = (float)(weight * share);
-    const uint8_t *mask = masks == NULL ? NULL : masks + i * width;
-    float top;
-    const float sum = exponentials_of_row(dlogits, &top, logits, mask, width), log_sum = logarithm(sum);
+    const uint8_t *mask = a.masks == NULL ? NULL : a.masks + i * a.width;
+    float log_prob = 0;
+    for (ptrdiff_t b = 0, at = 0; b < branches; at += choices[b++]) {
+      struct softmax s;
+      s.sum = exponentials_of_row(dlogits + at, &s.top, logits + at, mask == NULL ? NULL : mask + at, choices[b]);
+      s.log_sum = logarithm(s.sum);
+      log_prob += (logits[at + actions[b]] - s.top) - s.log_sum;
+      softmax[b] = s;
+    }
+    for (ptrdiff_t k = 0; k < size; k++)
+      log_prob += gaussian_log_prob((x[k] - means[k]) * a.inverse[k], a.log_std[k]);
+    const float slope = policy_slope(&t, &a, i, weight, log_prob);
     double h = 0;
-    for (ptrdiff_t a = 0; a < width; a++) {
-      const float p = dlogits[a] / sum, log_p = (logits[a] - top) - log_sum;
-      if (p != 0) /* 0 log 0 is 0 */
-        h -= (double)p * log_p;
-    }
-    const float row_entropy = (float)h, log_chosen = (logits[actions[i]] - top) - log_sum;
-    float advantage = advantages[i]; /* slope of the loss with respect to -log_chosen */
-    if (log_probs == NULL) {
-      policy += weight * ((double)advantage * -log_chosen);
-    } else {
-      const float log_ratio = log_chosen - log_probs[i], ratio = exponential(log_ratio), clip = clips[i];
-      const float inside = ratio > 1 + clip ? 1 + clip : ratio < 1 - clip ? 1 - clip : ratio;
-      const float free = advantage * ratio, clipped = advantage * inside;
-      advantage = clipped < free ? 0 : free;
-      policy -= weight * (clipped < free ? clipped : free);
-      divergence += weight * ((ratio - 1) - log_ratio);
-      outside += ratio - 1 > clip || 1 - ratio > clip ? weight : 0;
-    }
-    for (ptrdiff_t a = 0; a < width; a++) {
-      const float p = dlogits[a] / sum, log_p = (logits[a] - top) - log_sum;
-      const float chosen = actions[i] == a ? 1 : 0;
-      const float slope = p != 0 ? entropy_coef * (p * (log_p + row_entropy)) : 0;
-      dlogits[a] = row_share * (advantage * (p - chosen) + slope);
+    for (ptrdiff_t b = 0, at = 0; b < branches; at += choices[b++])
+      h += branch_gradient(dlogits + at, logits + at, softmax[b], choices[b], actions[b], slope, row_share,
+                           a.entropy_coef);
+    for (ptrdiff_t k = 0; k < size; k++) {
+      const float z = (x[k] - means[k]) * a.inverse[k];
+      dmeans[k] = row_share * (slope * -(z * a.inverse[k]));
+      a.log_std_sum[k] += row_share * (slope * (1 - z * z) - a.entropy_coef);
     }
     double squared;
-    const float d = log_probs == NULL
-                        ? value_error(&squared, values[i], returns[i], values[i], 0, 0)
-                        : value_error(&squared, values[i], returns[i], old_values[i], value_clips[i], largest_error);
-    dvalues[i] = row_share * ((2 * value_coef) * d);
-    squares += weight * squared;
-    entropy += weight * h;
+    const float d = a.log_probs == NULL
+                        ? value_error(&squared, a.values[i], a.returns[i], a.values[i], 0, 0)
+                        : value_error(&squared, a.values[i], a.returns[i], a.old_values[i], a.value_clips[i],
+                                      a.largest_error);
+    a.dvalues[i] = row_share * ((2 * a.value_coef) * d);
+    t.squares += weight * squared;
+    t.entropy += weight * (h + gaussian_entropy);
   }
-  parts[0] = policy * share;
-  parts[1] = squares * share;
-  parts[2] = entropy * share;
-  parts[3] = divergence * share;
-  parts[4] = outside * share;
+  for (ptrdiff_t k = 0; k < size; k++) a.dlog_std[k] = (float)a.log_std_sum[k];
+  parts[0] = t.policy * share;
+  parts[1] = t.squares * share;
+  parts[2] = t.entropy * share;
+  parts[3] = t.divergence * share;
+  parts[4] = t.outside * share;
 }

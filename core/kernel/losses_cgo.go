@@ -13,6 +13,8 @@ package kernel
 #cgo nocallback paceline_kernel_td_loss
 #cgo noescape paceline_kernel_log_softmax
 #cgo nocallback paceline_kernel_log_softmax
+#cgo noescape paceline_kernel_gaussian_log_probs
+#cgo nocallback paceline_kernel_gaussian_log_probs
 #cgo noescape paceline_kernel_actor_critic
 #cgo nocallback paceline_kernel_actor_critic
 #include "kernel.h"
@@ -48,15 +50,26 @@ func (p native) logSoftmax(y, x []float32, width int) {
 	C.paceline_kernel_log_softmax(p.k, floats(y), floats(x), C.ptrdiff_t(len(x)/width), C.ptrdiff_t(width))
 }
 
-func (p native) actorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, valueCoef float32) ActorCriticParts {
+func (p native) gaussianLogProbs(logProbs, means, logStd, x []float32) {
+	C.paceline_kernel_gaussian_log_probs(p.k, floats(logProbs), floats(means), floats(logStd), floats(x),
+		C.ptrdiff_t(len(logProbs)), C.ptrdiff_t(len(logStd)))
+}
+
+func (p native) actorCritic(d *ActorCriticGradients, b *ActorCriticBatch, n int, entropyCoef, valueCoef float32) ActorCriticParts {
 	var parts [5]C.double
 	var c ClipBatch
 	if b.Clip != nil {
 		c = *b.Clip
 	}
-	masks := (*C.uint8_t)(unsafe.SliceData(b.Masks))
-	C.paceline_kernel_actor_critic(p.k, floats(dlogits), floats(dvalues), floats(b.Logits), floats(b.Values), integers(b.Actions), masks,
-		floats(b.Advantages), floats(b.Returns), floats(b.Weights), floats(c.LogProbs), floats(c.Ranges), floats(c.Values), floats(c.ValueRanges),
-		C.ptrdiff_t(len(b.Actions)), C.ptrdiff_t(b.Width), C.float(entropyCoef), C.float(valueCoef), integer(c.Largest), &parts[0])
+	C.paceline_kernel_actor_critic(p.k, C.struct_paceline_actor_critic_args{
+		dlogits: floats(d.Logits), dmeans: floats(d.Means), dlog_std: floats(d.LogStd), dvalues: floats(d.Values),
+		logits: floats(b.Logits), means: floats(b.Means), log_std: floats(b.LogStd), values: floats(b.Values),
+		branches: integers(b.Branches), actions: integers(b.Actions), continuous: floats(b.Continuous), masks: bytes(b.Masks),
+		advantages: floats(b.Advantages), returns: floats(b.Returns), weights: floats(b.Weights),
+		log_probs: floats(c.LogProbs), clips: floats(c.Ranges), old_values: floats(c.Values), value_clips: floats(c.ValueRanges),
+		softmax: floats(d.softmax), inverse: floats(d.inverse), log_std_sum: (*C.double)(unsafe.SliceData(d.logStdSum)),
+		n: C.ptrdiff_t(n), width: C.ptrdiff_t(b.Width), num_branches: C.ptrdiff_t(b.branches()), size: C.ptrdiff_t(len(b.LogStd)),
+		entropy_coef: C.float(entropyCoef), value_coef: C.float(valueCoef), largest_error: integer(c.Largest),
+	}, &parts[0])
 	return ActorCriticParts{float64(parts[0]), float64(parts[1]), float64(parts[2]), float64(parts[3]), float64(parts[4])}
 }

@@ -61,8 +61,8 @@ func TestHostFloatModeChangesNoBits(t *testing.T) {
 					s[i] *= 1e-19
 				}
 			}
-			loss, actorCritic := tdCase(r, 9, 3, 1e-19), acCase(r, 9, 3, acOptions{true, true, true})
-			for _, s := range [][]float32{actorCritic.b.Advantages, actorCritic.b.Values, actorCritic.b.Returns} {
+			loss, actorCritic := tdCase(r, 9, 3, 1e-19), acCase(r, 9, 0, acOptions{masks: true, clip: true, largest: true, branches: []int32{3, 2}, size: 3})
+			for _, s := range [][]float32{actorCritic.b.Advantages, actorCritic.b.Values, actorCritic.b.Returns, actorCritic.b.Means, actorCritic.b.Continuous} {
 				for i := range s {
 					s[i] *= 1e-19
 				}
@@ -97,7 +97,7 @@ func TestHostFloatModeChangesNoBits(t *testing.T) {
 				t.Errorf("mode %#x after the calls, %#x before", left, mode)
 			}
 			all = append(all, arrays["theta"], arrays["grad"], arrays["s1"], arrays["s2"], []float32{float32(sum), float32(loss.loss)}, loss.dq, e, l, th,
-				norm.y, norm.dscale, norm.dbias, norm.dx, actorCritic.dlogits, actorCritic.dvalues, []float32{float32(actorCritic.parts.Policy)})
+				norm.y, norm.dscale, norm.dbias, norm.dx, actorCritic.d.Logits, actorCritic.d.Means, actorCritic.d.LogStd, actorCritic.d.Values, []float32{float32(actorCritic.parts.Policy)})
 			return all
 		}
 		want := results(normal)

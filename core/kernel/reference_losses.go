@@ -204,57 +204,93 @@ func refLogSoftmax(y, x []float32, width int) {
 	}
 }
 
-func refActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef, valueCoef float32) (parts ActorCriticParts) {
-	var total, share float64
-	for _, w := range b.Weights[:len(b.Actions)] {
+// The constants of losses.h for Gaussians.
+const (
+	logDensity0     = -0x1.d67f1cp-1       // -log sqrt(2 pi)
+	gaussianEntropy = 0x1.6b3f8e4325f5ap+0 // of a standard deviation of 1
+)
+
+// gaussianLogProb returns the logarithm of a Gaussian's density, z standard deviations from its
+// mean.
+func gaussianLogProb(z, logStd float32) float32 {
+	return (float32(-0.5*float32(z*z)) - logStd) + logDensity0
+}
+
+func refGaussianLogProbs(logProbs, means, logStd, x []float32) {
+	for k, l := range logStd {
+		inverse := exp32(-l)
+		for i := range logProbs {
+			at := i*len(logStd) + k
+			logProbs[i] += gaussianLogProb(float32((x[at]-means[at])*inverse), l)
+		}
+	}
+}
+
+func refActorCritic(d *ActorCriticGradients, b *ActorCriticBatch, n int, entropyCoef, valueCoef float32) (parts ActorCriticParts) {
+	var total, share, gaussians float64
+	for _, w := range b.Weights[:n] {
 		total += float64(w)
 	}
 	if total != 0 {
 		share = 1 / total // of the mean, for a row of weight 1
 	}
-	for i, action := range b.Actions {
-		x, d := b.Logits[i*b.Width:(i+1)*b.Width], dlogits[i*b.Width:(i+1)*b.Width]
-		dvalues[i] = 0
+	size, branches := len(b.LogStd), b.branches()
+	for k, l := range b.LogStd {
+		d.inverse[k], d.logStdSum[k] = exp32(-l), 0
+		gaussians += float64(l) + gaussianEntropy
+	}
+	for i := range n {
+		logits, dlogits := b.Logits[i*b.Width:(i+1)*b.Width], d.Logits[i*b.Width:(i+1)*b.Width]
+		dmeans := d.Means[i*size : (i+1)*size]
+		d.Values[i] = 0
 		weight := float64(b.Weights[i])
 		if weight == 0 {
-			clear(d)
+			clear(dlogits)
+			clear(dmeans)
 			continue
 		}
-		var mask []byte
-		if b.Masks != nil {
-			mask = b.Masks[i*b.Width : (i+1)*b.Width]
-		}
-		rowShare, advantage := float32(weight*share), b.Advantages[i]
-		top, sum := exponentialsOfRow(d, x, mask)
-		logSum := log32(sum)
-		of := func(a int) (p, logP float32) { return d[a] / sum, (x[a] - top) - logSum }
-		h := 0.0
-		for a := range x {
-			if p, logP := of(a); p != 0 { // 0 log 0 is 0
-				h -= float64(float64(p) * float64(logP))
+		z := func(k int) float32 { return float32((b.Continuous[i*size+k] - b.Means[i*size+k]) * d.inverse[k]) }
+		var logProb float32
+		for branch, at := 0, 0; branch < branches; branch++ {
+			choices := b.choices(branch)
+			var mask []byte
+			if b.Masks != nil {
+				mask = b.Masks[i*b.Width+at:][:choices]
 			}
+			s := d.softmax[branch*softmaxNumbers:][:softmaxNumbers]
+			s[0], s[1] = exponentialsOfRow(dlogits[at:at+choices], logits[at:at+choices], mask)
+			s[2] = log32(s[1])
+			logProb += (logits[at+int(b.Actions[i*branches+branch])] - s[0]) - s[2]
+			at += choices
 		}
-		_, logChosen := of(int(action))
+		for k, l := range b.LogStd {
+			logProb += gaussianLogProb(z(k), l)
+		}
+		rowShare, slope := float32(weight*share), b.Advantages[i]
 		if b.Clip == nil {
-			parts.Policy += float64(weight * float64(float64(advantage)*-float64(logChosen)))
+			parts.Policy += float64(weight * float64(float64(slope)*-float64(logProb)))
 		} else {
-			advantage = parts.clip(b.Clip, i, weight, advantage, logChosen)
+			slope = parts.clip(b.Clip, i, weight, slope, logProb)
 		}
-		for a := range x {
-			p, logP := of(a)
-			var chosen, slope float32
-			if a == int(action) {
-				chosen = 1
-			}
-			if p != 0 {
-				slope = entropyCoef * float32(p*(logP+float32(h)))
-			}
-			d[a] = rowShare * (float32(advantage*(p-chosen)) + slope)
+		h := 0.0
+		for branch, at := 0, 0; branch < branches; branch++ {
+			choices := b.choices(branch)
+			h += branchGradient(dlogits[at:at+choices], logits[at:at+choices], d.softmax[branch*softmaxNumbers:],
+				int(b.Actions[i*branches+branch]), slope, rowShare, entropyCoef)
+			at += choices
+		}
+		for k := range dmeans {
+			z := z(k)
+			dmeans[k] = rowShare * float32(slope*-float32(z*d.inverse[k]))
+			d.logStdSum[k] += float64(float32(rowShare * (float32(slope*(1-float32(z*z))) - entropyCoef)))
 		}
 		err, squared := refValueError(b, i)
-		dvalues[i] = rowShare * float32(float32(2*valueCoef)*err)
+		d.Values[i] = rowShare * float32(float32(2*valueCoef)*err)
 		parts.Value += float64(weight * squared)
-		parts.Entropy += float64(weight * h)
+		parts.Entropy += float64(weight * (h + gaussians))
+	}
+	for k := range size {
+		d.LogStd[k] = float32(d.logStdSum[k])
 	}
 	for _, mean := range []*float64{&parts.Policy, &parts.Value, &parts.Entropy, &parts.Divergence, &parts.Outside} {
 		*mean *= share
@@ -262,10 +298,34 @@ func refActorCritic(dlogits, dvalues []float32, b *ActorCriticBatch, entropyCoef
 	return parts
 }
 
+// branchGradient overwrites d, the exponentials of a branch, with the gradient of its logits x. It
+// returns the branch's entropy.
+func branchGradient(d, x, softmax []float32, action int, slope, rowShare, entropyCoef float32) (h float64) {
+	top, sum, logSum := softmax[0], softmax[1], softmax[2]
+	of := func(a int) (p, logP float32) { return d[a] / sum, (x[a] - top) - logSum }
+	for a := range x {
+		if p, logP := of(a); p != 0 { // 0 log 0 is 0
+			h -= float64(float64(p) * float64(logP))
+		}
+	}
+	for a := range x {
+		p, logP := of(a)
+		var chosen, ofEntropy float32
+		if a == action {
+			chosen = 1
+		}
+		if p != 0 {
+			ofEntropy = entropyCoef * float32(p*(logP+float32(h)))
+		}
+		d[a] = rowShare * (float32(slope*(p-chosen)) + ofEntropy)
+	}
+	return h
+}
+
 // clip adds row i to PPO's policy loss, the divergence and the share outside. It returns the slope
 // of the loss with respect to -log(probability of the action).
-func (parts *ActorCriticParts) clip(c *ClipBatch, i int, weight float64, advantage, logChosen float32) (slope float32) {
-	logRatio, within := logChosen-c.LogProbs[i], c.Ranges[i]
+func (parts *ActorCriticParts) clip(c *ClipBatch, i int, weight float64, advantage, logProb float32) (slope float32) {
+	logRatio, within := logProb-c.LogProbs[i], c.Ranges[i]
 	ratio := exp32(logRatio)
 	inside := ratio
 	if ratio > 1+within {

@@ -265,3 +265,15 @@ struct ActorCriticArgs {
   float *dlogits, *dvalues;
   LossSumArgs sum;
 };
+
+// Actions of several branches, of independent Gaussians, or of both. loss.width is the sum of the
+// branches; loss.actions is [rows][branches_count].
+struct ActorCriticProductArgs {
+  ActorCriticArgs loss;
+  int branches_count, size;  // size: the number of Gaussians
+  const int *branches;       // choices of each branch
+  const float *means, *continuous;  // [rows][size]
+  const float *log_std;             // [size]
+  float *dmeans, *dlog_std;
+  double *log_std_parts;  // [blocks][size]
+};

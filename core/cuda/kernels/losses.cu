@@ -150,6 +150,52 @@ __device__ __forceinline__ float value_error(double &squared, const ActorCriticA
   return 0;  // moved does not depend on the value
 }
 
+// Sets the row's policy terms. Returns the derivative of the row's loss with respect to -log_prob.
+__device__ __forceinline__ float policy_slope(double (&terms)[LOSS_TERMS], const ActorCriticArgs &args, int i,
+                                              double weight, float log_prob) {
+  const float advantage = args.advantages[i];
+  if (args.log_probs == nullptr) {
+    terms[0] = weight * ((double)advantage * -(double)log_prob);
+    return advantage;
+  }
+  const float log_ratio = log_prob - args.log_probs[i], ratio = exponential(log_ratio), clip = args.clips[i];
+  const float inside = ratio > 1 + clip ? 1 + clip : ratio < 1 - clip ? 1 - clip : ratio;
+  const float free = advantage * ratio, clipped = advantage * inside;
+  terms[0] = -weight * (clipped < free ? clipped : free);
+  terms[3] = weight * ((ratio - 1) - log_ratio);
+  terms[4] = ratio - 1 > clip || 1 - ratio > clip ? weight : 0;
+  return clipped < free ? 0 : free;
+}
+
+// Overwrites d, the exponentials of a branch, with the gradient of its logits x. Returns the
+// branch's entropy.
+__device__ __forceinline__ double branch_gradient(float *d, const float *x, int width, float top, float sum,
+                                                  float log_sum, int action, float slope, float by,
+                                                  float entropy_coef) {
+  double entropy = 0;
+  for (int a = 0; a < width; a++) {
+    const float p = d[a] / sum;
+    if (p != 0) entropy -= (double)p * (double)((x[a] - top) - log_sum);  // 0 log 0 is 0
+  }
+  const float of_branch = (float)entropy;
+  for (int a = 0; a < width; a++) {
+    const float p = d[a] / sum, log_p = (x[a] - top) - log_sum, chosen = action == a ? 1 : 0;
+    const float of_entropy = p != 0 ? entropy_coef * (p * (log_p + of_branch)) : 0;
+    d[a] = by * (slope * (p - chosen) + of_entropy);
+  }
+  return entropy;
+}
+
+// Sets the row's gradient of the value and the terms of value and entropy.
+__device__ __forceinline__ void value_gradient(double (&terms)[LOSS_TERMS], const ActorCriticArgs &args, int i,
+                                               double weight, float by, double entropy) {
+  double squared;
+  const float error = value_error(squared, args, i);
+  args.dvalues[i] = by * (2 * args.value_coef * error);
+  terms[1] = weight * squared;
+  terms[2] = weight * entropy;
+}
+
 // The gradients and loss terms of a row with a weight above 0.
 __device__ __forceinline__ void actor_critic_row(double (&terms)[LOSS_TERMS], const ActorCriticArgs &args, int i,
                                                  double share) {
@@ -161,38 +207,30 @@ __device__ __forceinline__ void actor_critic_row(double (&terms)[LOSS_TERMS], co
   const float by = (float)(weight * share);
   float top;
   const float sum = exponentials_of_row(dlogits, top, logits, mask, width), log_sum = logarithm(sum);
-  double entropy = 0;
-  for (int a = 0; a < width; a++) {
-    const float p = dlogits[a] / sum;
-    if (p != 0) entropy -= (double)p * (double)((logits[a] - top) - log_sum);  // 0 log 0 is 0
+  const float slope = policy_slope(terms, args, i, weight, (logits[action] - top) - log_sum);
+  const double entropy =
+      branch_gradient(dlogits, logits, width, top, sum, log_sum, action, slope, by, args.entropy_coef);
+  value_gradient(terms, args, i, weight, by, entropy);
+}
+
+// The block's sums of the terms, and the loss by the last block. Returns whether this is the last
+// block.
+__device__ __forceinline__ bool actor_critic_sums(double (&shared)[LOSS_ROWS], unsigned (&last)[1],
+                                                  const double (&terms)[LOSS_TERMS], const LossSumArgs &args,
+                                                  double share) {
+  __shared__ double of_loss[LOSS_TERMS];
+  UNROLL
+  for (int p = 0; p < LOSS_TERMS; p++) {
+    const double sum = block_sum(shared, terms[p]);
+    if (threadIdx.x == 0) args.parts[blockIdx.x * LOSS_TERMS + p] = sum * share;
   }
-  const float row_entropy = (float)entropy, log_chosen = (logits[action] - top) - log_sum;
-  float advantage = args.advantages[i];  // in the end: the slope with respect to -log_chosen
-  if (args.log_probs == nullptr) {
-    terms[0] = weight * ((double)advantage * -(double)log_chosen);
-  } else {
-    const float log_ratio = log_chosen - args.log_probs[i], ratio = exponential(log_ratio), clip = args.clips[i];
-    const float inside = ratio > 1 + clip ? 1 + clip : ratio < 1 - clip ? 1 - clip : ratio;
-    const float free = advantage * ratio, clipped = advantage * inside;
-    advantage = clipped < free ? 0 : free;
-    terms[0] = -weight * (clipped < free ? clipped : free);
-    terms[3] = weight * ((ratio - 1) - log_ratio);
-    terms[4] = ratio - 1 > clip || 1 - ratio > clip ? weight : 0;
-  }
-  for (int a = 0; a < width; a++) {
-    const float p = dlogits[a] / sum, log_p = (logits[a] - top) - log_sum, chosen = action == a ? 1 : 0;
-    const float slope = p != 0 ? args.entropy_coef * (p * (log_p + row_entropy)) : 0;
-    dlogits[a] = by * (advantage * (p - chosen) + slope);
-  }
-  double squared;
-  const float error = value_error(squared, args, i);
-  args.dvalues[i] = by * (2 * args.value_coef * error);
-  terms[1] = weight * squared;
-  terms[2] = weight * entropy;
+  const bool is_last = is_last_block(last, args.arrived);
+  if (is_last) sum_of_blocks(of_loss, args);
+  return is_last;
 }
 
 KERNEL(actor_critic, ActorCriticArgs, LOSS_ROWS) {
-  __shared__ double shared[LOSS_ROWS], of_loss[LOSS_TERMS];
+  __shared__ double shared[LOSS_ROWS];
   __shared__ unsigned last[1];
   const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x);
   const double total = sum_of_weights(shared, args.weights, args.rows), share = total != 0 ? 1 / total : 0;
@@ -205,10 +243,87 @@ KERNEL(actor_critic, ActorCriticArgs, LOSS_ROWS) {
       for (int a = 0; a < args.width; a++) args.dlogits[(long long)i * args.width + a] = 0;
     }
   }
-  UNROLL
-  for (int p = 0; p < LOSS_TERMS; p++) {
-    const double sum = block_sum(shared, terms[p]);
-    if (threadIdx.x == 0) args.sum.parts[blockIdx.x * LOSS_TERMS + p] = sum * share;
+  actor_critic_sums(shared, last, terms, args.sum, share);
+}
+
+// How many standard deviations number k of row i is from its mean, and 1 / standard deviation.
+__device__ __forceinline__ float deviations(float &inverse, const ActorCriticProductArgs &args, int i, int k) {
+  const long long at = (long long)i * args.size + k;
+  inverse = exponential(-args.log_std[k]);
+  return (args.continuous[at] - args.means[at]) * inverse;
+}
+
+// The gradients and loss terms of a row with a weight above 0. Returns the derivative of the row's
+// loss with respect to -log_prob.
+__device__ __forceinline__ float actor_critic_product_row(double (&terms)[LOSS_TERMS],
+                                                          const ActorCriticProductArgs &args, int i, double share) {
+  const ActorCriticArgs &loss = args.loss;
+  const int width = loss.width, size = args.size, *actions = loss.actions + (long long)i * args.branches_count;
+  const float *logits = loss.logits + (long long)i * width;
+  float *dlogits = loss.dlogits + (long long)i * width;
+  const unsigned char *mask = loss.masks == nullptr ? nullptr : loss.masks + (long long)i * width;
+  const double weight = loss.weights[i];
+  const float by = (float)(weight * share);
+  float top, inverse, log_prob = 0;
+  for (int b = 0, at = 0; b < args.branches_count; at += args.branches[b++]) {
+    const float sum =
+        exponentials_of_row(dlogits + at, top, logits + at, mask == nullptr ? mask : mask + at, args.branches[b]);
+    log_prob += (logits[at + actions[b]] - top) - logarithm(sum);
   }
-  if (is_last_block(last, args.sum.arrived)) sum_of_blocks(of_loss, args.sum);
+  double entropy = 0;
+  for (int k = 0; k < size; k++) {
+    const float z = deviations(inverse, args, i, k);
+    log_prob += (-0.5f * (z * z) - args.log_std[k]) + -0x1.d67f1cp-1f;  // -log sqrt(2 pi)
+    entropy += args.log_std[k] + 0x1.6b3f8e4325f5ap+0;                  // of a standard deviation of 1
+  }
+  const float slope = policy_slope(terms, loss, i, weight, log_prob);
+  for (int b = 0, at = 0; b < args.branches_count; at += args.branches[b++]) {
+    const int of_branch = args.branches[b];
+    const float sum =
+        exponentials_of_row(dlogits + at, top, logits + at, mask == nullptr ? mask : mask + at, of_branch);
+    entropy += branch_gradient(dlogits + at, logits + at, of_branch, top, sum, logarithm(sum), actions[b], slope, by,
+                               loss.entropy_coef);
+  }
+  for (int k = 0; k < size; k++) {
+    const float z = deviations(inverse, args, i, k);
+    args.dmeans[(long long)i * size + k] = by * (slope * -(z * inverse));
+  }
+  value_gradient(terms, loss, i, weight, by, entropy);
+  return slope;
+}
+
+// The gradients of log_std are summed as the terms are: within blocks, then over the blocks.
+KERNEL(actor_critic_product, ActorCriticProductArgs, LOSS_ROWS) {
+  __shared__ double shared[LOSS_ROWS];
+  __shared__ unsigned last[1];
+  const ActorCriticArgs &loss = args.loss;
+  const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x), size = args.size;
+  const double total = sum_of_weights(shared, loss.weights, loss.rows), share = total != 0 ? 1 / total : 0;
+  double terms[LOSS_TERMS] = {0, 0, 0, 0, 0};
+  const bool counts = i < loss.rows && loss.weights[i] != 0;
+  float slope = 0;
+  if (counts) {
+    slope = actor_critic_product_row(terms, args, i, share);
+  } else if (i < loss.rows) {
+    loss.dvalues[i] = 0;
+    for (int a = 0; a < loss.width; a++) loss.dlogits[(long long)i * loss.width + a] = 0;
+    for (int k = 0; k < size; k++) args.dmeans[(long long)i * size + k] = 0;
+  }
+  for (int k = 0; k < size; k++) {
+    double of_row = 0;
+    if (counts) {
+      float inverse;
+      const float z = deviations(inverse, args, i, k);
+      of_row = (float)(loss.weights[i] * share) * (slope * (1 - z * z) - loss.entropy_coef);
+    }
+    const double sum = block_sum(shared, of_row);
+    if (threadIdx.x == 0) args.log_std_parts[(long long)blockIdx.x * size + k] = sum;
+  }
+  if (!actor_critic_sums(shared, last, terms, loss.sum, share)) return;
+  const volatile double *parts = args.log_std_parts;
+  for (int k = (int)threadIdx.x; k < size; k += LOSS_ROWS) {
+    double sum = 0;
+    for (int b = 0; b < (int)gridDim.x; b++) sum += parts[(long long)b * size + k];
+    args.dlog_std[k] = (float)sum;
+  }
 }
