@@ -85,6 +85,7 @@ type actorCriticRun struct {
 	*graph.ActorCriticOp
 	on    *state
 	batch kernel.ActorCriticBatch
+	d     kernel.ActorCriticGradients
 	out   *G.F32
 }
 
@@ -112,7 +113,8 @@ func (o *actorCriticRun) Do(in ...G.Value) (G.Value, error) {
 		return nil, err
 	}
 	entropyCoef, valueCoef := o.Loss.EntropyCoef, o.Loss.ValueCoef
-	p := kernel.ActorCritic(o.DLogits.Float32s(), o.DValues.Float32s(), b, float32(entropyCoef), float32(valueCoef))
+	o.d.Logits, o.d.Values = o.DLogits.Float32s(), o.DValues.Float32s()
+	p := kernel.ActorCritic(&o.d, b, float32(entropyCoef), float32(valueCoef))
 	copy(o.on.parts, []float64{p.Policy, p.Value, p.Entropy, p.Divergence, p.Outside}) // as many as the loss has
 	*o.out = G.F32(p.Policy - float64(entropyCoef*p.Entropy) + float64(valueCoef*p.Value))
 	return o.out, nil
