@@ -1,9 +1,12 @@
 package nn
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
-// ActorCritic is the loss of advantage actor-critic, on a head "pi" of logits and a head "v" of one
-// value. Row i has weight w_i, and H_i is the entropy of pi(.|s_i):
+// ActorCritic is the loss of advantage actor-critic, on heads "pi" and "mu" of a policy, or one of
+// them, and a head "v" of one value. Row i has weight w_i, and H_i is the entropy of pi(.|s_i):
 //
 //	sum of w_i (-advantage_i log pi(a_i|s_i) - EntropyCoef H_i + ValueCoef (v_i - return_i)²)
 //
@@ -11,6 +14,8 @@ import "fmt"
 // Stable-Baselines3's A2C. Mnih et al. 2016 halve the squared error, Stooke & Abbeel take a quarter
 // of it. A row of weight 0 does not change the loss, whatever its numbers are. Actions that
 // Batch.Masks forbids have probability 0.
+//
+// log pi(a|s) and H are sums over the branches of "pi" and the Gaussians of "mu".
 type ActorCritic struct {
 	EntropyCoef float64 // 0 or above
 	ValueCoef   float64 // 0 or above
@@ -74,8 +79,8 @@ func checkActorCritic(s *Spec, entropyCoef, valueCoef float64) error {
 			return fmt.Errorf("loss.%s: %v, must be 0 to 1e6", c.name, c.of)
 		}
 	}
-	if _, err := s.need("pi"); err != nil {
-		return err
+	if s.Head("pi") < 0 && s.Head("mu") < 0 {
+		return errors.New(`heads: none is called "pi" or "mu", which the loss needs`)
 	}
 	one, err := s.need("v")
 	if err == nil && one != 1 {

@@ -90,11 +90,14 @@ type Batch struct {
 	Obs []byte // n*Obs.Bytes(); float32 aligned to 4 bytes
 	// Rows, [n], take the place of Obs, which is nil then: the observation of row i is row Rows[i]
 	// of the latest SetObs, or zeros where Rows[i] is -1. nil: the batch has Obs.
-	Rows    []int32
-	Actions []int32     // [n]
-	Columns [][]float32 // [n] each, in the order of Loss.Columns
-	// Masks are [n, actions] for losses with a head "pi": 0 where an action is not allowed. nil: all
-	// actions are allowed.
+	Rows []int32
+	// Actions are [n, branches of the head "pi"]: [n] for one branch and for a head "q", none for a
+	// policy without "pi".
+	Actions    []int32
+	Continuous []float32   // [n, outputs of the head "mu"]; none without "mu"
+	Columns    [][]float32 // [n] each, in the order of Loss.Columns
+	// Masks are [n, outputs of the head "pi"]: 0 where a choice is not allowed. Each branch allows
+	// one. nil: all choices are allowed.
 	Masks []byte
 }
 

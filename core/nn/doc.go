@@ -9,6 +9,10 @@
 // heads' outputs and of numbers that come with each row. Numbers that a loss compares with, such as
 // the values of a target network, are computed before the loss and are columns of a batch.
 //
+// The head "pi" may have several branches, each with its own choice. Actions of real numbers have a
+// head "mu", the means of independent Gaussians, and the network has a parameter log_std for their
+// standard deviations. A policy with both heads has actions of both kinds.
+//
 // Trunk.Norm puts layer normalisation between every layer of a trunk and its activation (PQN,
 // Gallici et al. 2025), in one of two published forms. A normalisation is a Layer with a scale and
 // a bias.

@@ -53,6 +53,11 @@ func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 			}
 		}
 	}
+	if k := 2 * len(layers); k < len(l.Params) {
+		for j := range p.Piece(l.Params[k]) {
+			p.Piece(l.Params[k])[j] = float32(s.LogStdInit)
+		}
+	}
 	return p, nil
 }
 

@@ -70,6 +70,24 @@ func TestNormsStartAsIdentity(t *testing.T) {
 	}
 }
 
+// log_std starts as LogStdInit and draws nothing.
+func TestInitOfLogStd(t *testing.T) {
+	for _, init := range []string{"uniform", "orthogonal", "he_normal"} {
+		s := nntest.WithPolicy(nntest.TwoMLPs(), []int32{2, 3}, 2)
+		s.Init = init
+		plain := nntest.Init(t, s, 1)
+		s.LogStdInit = -0.5
+		p := nntest.Init(t, s, 1)
+		n := len(p.Host()) - 2
+		if got := nntest.Named(p, "log_std"); !slices.Equal(got, []float32{-0.5, -0.5}) || !slices.Equal(plain.Host()[n:], []float32{0, 0}) {
+			t.Errorf("%s: log_std %v and %v, must be -0.5 and 0", init, got, plain.Host()[n:])
+		}
+		if !slices.Equal(p.Host()[:n], plain.Host()[:n]) {
+			t.Errorf("%s: log_std changes other parameters", init)
+		}
+	}
+}
+
 // Weights are orthogonal matrices times the layer's gain, biases are 0.
 func TestOrthogonalInitIsOrthogonal(t *testing.T) {
 	for _, c := range []struct {

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,13 +14,15 @@ import (
 //	  features_extractor.cnn.0         its convolutions; the ReLUs between have numbers, too
 //	  features_extractor.linear.0      the dense layer after them
 //	  q_net.0, q_net.2 ...             the layers of an mlp, then the head
-//	ActorCriticPolicy                heads "pi" and "v"
-//	  features_extractor.cnn.0 ...     the convolutions of both heads, or of "pi" alone
+//	ActorCriticPolicy                a head "v" and the heads of the policy: "pi", "mu" or both
+//	  features_extractor.cnn.0 ...     the convolutions of all heads, or of the policy alone
 //	  vf_features_extractor.cnn.0 ...  the convolutions of "v" (share_features_extractor=False)
-//	  mlp_extractor.policy_net.0 ...   the mlp of "pi"
+//	  mlp_extractor.policy_net.0 ...   the mlp of the policy
 //	  mlp_extractor.value_net.0 ...    the mlp of "v"
-//	  mlp_extractor.shared_net.0 ...   the mlp of both (until version 1.7)
-//	  action_net, value_net            the heads
+//	  mlp_extractor.shared_net.0 ...   the mlp of all heads (until version 1.7)
+//	  action_net, value_net            the heads "pi" and "v", or "mu" and "v"
+//	  mu_net                           "mu" of a policy that has "pi", too (not in Stable-Baselines3)
+//	  log_std                          of a network with "mu": after the heads, in theirs before all
 //
 // Another head x is called x_net, and its own mlp mlp_extractor.x_net. The numbers are indices in
 // PyTorch's Sequential, in which a layer and its activation are two modules. With a normalisation
@@ -40,15 +43,23 @@ func (s *Spec) users(trunk int) (names []string) {
 
 // extractor is the prefix of a trunk of convolutions.
 func (s *Spec) extractor(trunk int) string {
-	switch user := strings.Join(s.users(trunk), "_"); {
-	case len(s.Trunks) == 1 || user == "pi":
+	switch users := s.users(trunk); {
+	case len(s.Trunks) == 1 || ofPolicy(users):
 		return "features_extractor"
-	case user == "v":
+	case len(users) == 1 && users[0] == "v":
 		return "vf_features_extractor"
 	default:
-		return user + "_features_extractor"
+		return strings.Join(users, "_") + "_features_extractor"
 	}
 }
+
+// ofPolicy reports whether all of the heads are those of a policy.
+func ofPolicy(heads []string) bool {
+	return !slices.ContainsFunc(heads, func(h string) bool { return h != "pi" && h != "mu" })
+}
+
+// logStdName is the name of the parameter of a network with a head "mu".
+const logStdName = "log_std"
 
 // modules returns the number of modules for each layer of the trunk in a Sequential.
 func (t *Trunk) modules() int {
@@ -80,10 +91,10 @@ func (s *Spec) hiddenName(trunk, k int) string {
 	switch users := s.users(trunk); {
 	case s.isQ():
 		return fmt.Sprintf("q_net.%d", index)
+	case ofPolicy(users):
+		net = "policy_net"
 	case len(s.Trunks) == 1 && len(users) > 1:
 		net = "shared_net"
-	case len(users) == 1 && users[0] == "pi":
-		net = "policy_net"
 	case len(users) == 1 && users[0] == "v":
 		net = "value_net"
 	default:
@@ -99,7 +110,7 @@ func (s *Spec) headName(i int) string {
 		return s.hiddenName(h.Trunk, len(s.Trunks[h.Trunk].hidden()))
 	case s.isQ():
 		return "q_net.0"
-	case h.Name == "pi":
+	case h.Name == "pi", h.Name == "mu" && s.Head("pi") < 0:
 		return "action_net"
 	case h.Name == "v":
 		return "value_net"

@@ -43,6 +43,8 @@ type Spec struct {
 	ISA string
 	// RawImages says that images are not divided by 255.
 	RawImages bool
+	// LogStdInit is the initial value of the parameter log_std of a network with a head "mu".
+	LogStdInit float64
 }
 
 // Trunk turns an observation into features. Files have its fields under the names of the tags.
@@ -80,17 +82,59 @@ type Trunk struct {
 
 // Head is one dense layer on the features of a trunk, without an activation. Files have its fields
 // under the names of the tags.
+//
+// The heads of a policy are "pi", the logits of actions with branches, and "mu", the means of
+// independent Gaussians. A policy of both has actions of both. A network with a head "mu" has a
+// parameter log_std, the logarithms of the Gaussians' standard deviations, which do not depend on
+// the observation.
 type Head struct {
-	Name  string `json:"Name"`  // "q", "pi", "v"; names.go maps it to names of parameters
+	Name  string `json:"Name"`  // "q", "pi", "mu", "v"; names.go maps it to names of parameters
 	Out   int    `json:"Out"`   // outputs, 1 to MaxOutputs
 	Trunk int    `json:"Trunk"` // index in Spec.Trunks
 	// Gain scales the initial weights unless Init is "uniform"; 0: the gain of the trunks' layers.
 	Gain float64 `json:"Gain"`
+	// Branches are the outputs of each branch of a head "pi"; nil: one branch of Out.
+	Branches []int32 `json:"Branches,omitempty"`
 }
 
 // Head returns the index of the head called name, or -1.
 func (s *Spec) Head(name string) int {
 	return slices.IndexFunc(s.Heads, func(h Head) bool { return h.Name == name })
+}
+
+// Policy returns the branches of the head "pi", none without this head, and the outputs of the head
+// "mu", 0 without this head. A head "pi" without Branches has one branch of Out.
+func (s *Spec) Policy() (branches []int32, gaussians int) {
+	if i := s.Head("pi"); i >= 0 {
+		if branches = s.Heads[i].Branches; branches == nil {
+			branches = []int32{int32(s.Heads[i].Out)}
+		}
+	}
+	if i := s.Head("mu"); i >= 0 {
+		gaussians = s.Heads[i].Out
+	}
+	return branches, gaussians
+}
+
+// checkBranches checks the branches of head i.
+func (s *Spec) checkBranches(i int) error {
+	h, sum := &s.Heads[i], 0
+	if h.Branches == nil {
+		return nil
+	}
+	for k, choices := range h.Branches {
+		if choices < 1 || choices > MaxOutputs {
+			return fmt.Errorf("heads[%d].branches[%d]: %d, must be 1 to %d", i, k, choices, MaxOutputs)
+		}
+		sum += int(choices)
+	}
+	switch {
+	case h.Name != "pi":
+		return fmt.Errorf("heads[%d].branches: %v, must be nil for a head %q", i, h.Branches, h.Name)
+	case sum != h.Out:
+		return fmt.Errorf("heads[%d].branches: %v, must add up to %d outputs", i, h.Branches, h.Out)
+	}
+	return nil
 }
 
 // check checks what does not depend on the observation.
@@ -134,6 +178,12 @@ func (s *Spec) check() error {
 		case !(h.Gain >= 0 && h.Gain <= 1e6):
 			return fmt.Errorf("heads[%d].gain: %v, must be 0 to 1e6", i, h.Gain)
 		}
+		if err := s.checkBranches(i); err != nil {
+			return err
+		}
+	}
+	if l := s.LogStdInit; !(l >= -20 && l <= 20) {
+		return fmt.Errorf("log_std_init: %v, must be -20 to 20", l)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestBytesCountsEveryTensor(t *testing.T) {
 	d := mustCPU(t, 2)
 	bytesMLP := nntest.ActorCritic(env.ObsSpec{Shape: []int{5, 3, 2}}, 3, nn.Trunk{Arch: "mlp", Activation: "tanh"}, nn.Trunk{Arch: "mlp", Hidden: []int{}})
 	plain := []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN(), bytesMLP}
-	for _, s := range append(nntest.Norms(plain...), plain...) {
+	for _, s := range slices.Concat(nntest.Norms(plain...), nntest.Policies(), plain) {
 		const rows = 11
 		got := func(n nn.Needs) int64 {
 			b, err := d.Bytes(s, n)
@@ -92,7 +93,7 @@ func held(m *machine) int64 {
 
 // After a call the device holds none of the caller's memory.
 func TestGradientReleasesMemory(t *testing.T) {
-	for _, s := range []nn.Spec{nntest.SmallMLP(), nntest.TwoMLPs(), nntest.WithNorm(nntest.OneCNN(), "layer_all")} {
+	for _, s := range append(nntest.Policies(), nntest.SmallMLP(), nntest.TwoMLPs(), nntest.WithNorm(nntest.OneCNN(), "layer_all")) {
 		l, p := mustLearner(t, s, 4, nntest.LossOf(s)).(*learner), nntest.Init(t, s, 1)
 		if err := l.Gradient(p, nntest.RandomBatch(s, nntest.LossOf(s), rng.New(1, "test", 0), 4), make([]float32, len(p.Host())), &nn.Report{}); err != nil {
 			t.Fatal(err)
@@ -112,7 +113,7 @@ func TestGradientReleasesMemory(t *testing.T) {
 }
 
 func TestGradientDoesNotAllocate(t *testing.T) {
-	for _, s := range append(nntest.Norms(nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()), nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()) {
+	for _, s := range slices.Concat(nntest.Norms(nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()), nntest.Policies(), []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()}) {
 		loss := nntest.LossOf(s)
 		l := mustLearner(t, s, 4, loss)
 		// Parameter sets and batches change from call to call.

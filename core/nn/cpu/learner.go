@@ -44,7 +44,7 @@ func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Repor
 		return fmt.Errorf("grad: %d floats, must be %d", len(grad), g.Layout.Size)
 	}
 	m.bind(&g.Graph, p, l.observations(&b))
-	g.Actions.Raw, m.masks = graph.BytesOf(b.Actions), b.Masks
+	l.setActions(b.Actions, b.Continuous, b.Masks)
 	for i, c := range b.Columns {
 		g.Columns[i].Raw = graph.BytesOf(c)
 	}
@@ -75,13 +75,24 @@ func (l *learner) Outputs(p *nn.Params, b nn.Batch) (nn.Outputs, error) {
 // release clears the leaves that Gradient has set.
 func (l *learner) release() {
 	release(&l.graph.Graph)
-	l.graph.Actions.Raw, l.machine.masks = nil, nil
+	l.setActions(nil, nil, nil)
 	for _, t := range l.graph.Columns {
 		t.Raw = nil
 	}
 	for _, t := range l.graph.Grads {
 		t.Raw = nil
 	}
+}
+
+// setActions sets the leaves of the actions, those that the graph has, and the masks.
+func (l *learner) setActions(actions []int32, continuous []float32, masks []byte) {
+	if t := l.graph.Actions; t != nil {
+		t.Raw = graph.BytesOf(actions)
+	}
+	if t := l.graph.Continuous; t != nil {
+		t.Raw = graph.BytesOf(continuous)
+	}
+	l.machine.masks = masks
 }
 
 func (l *learner) Look(a *nn.Activity) {

@@ -80,41 +80,49 @@ func tdTargetsAt(targets, next []float32, actions []int32, rewards, discounts []
 	return nil
 }
 
-// actorCriticRun computes the loss of actor-critic or PPO and the gradients of logits and values.
+// actorCriticRun computes the loss of actor-critic or PPO and its gradients.
 type actorCriticRun struct {
 	*graph.ActorCriticOp
-	on    *state
-	batch kernel.ActorCriticBatch
-	d     kernel.ActorCriticGradients
-	out   *G.F32
+	on        *state
+	batch     kernel.ActorCriticBatch
+	gradients kernel.ActorCriticGradients
+	out       *G.F32
 }
 
 func newActorCriticRun(op *graph.ActorCriticOp, s *state) *actorCriticRun {
 	o := &actorCriticRun{ActorCriticOp: op, on: s, out: G.NewF32(0)}
-	o.batch.Width = op.Width
+	if o.batch.Width = op.Width; len(op.Branches) > 1 {
+		o.batch.Branches = op.Branches
+	}
 	if op.Clipped != nil {
 		o.batch.Clip = &kernel.ClipBatch{Largest: op.Clipped.Largest}
 	}
 	return o
 }
 
-func (o *actorCriticRun) Do(in ...G.Value) (G.Value, error) {
-	b := &o.batch
-	b.Logits, b.Values, b.Actions, b.Masks = floats(in[0]), floats(in[1]), in[2].(*tensor.Dense).Int32s(), o.on.masks
-	b.Advantages, b.Returns, b.Weights = floats(in[3]), floats(in[4]), floats(in[5])
+func (o *actorCriticRun) Do(values ...G.Value) (G.Value, error) {
+	b, d, in := &o.batch, &o.gradients, o.Inputs(values)
+	b.Values, d.Values, b.Masks = floats(in.Values), o.DValues.Float32s(), o.on.masks
+	b.Advantages, b.Returns, b.Weights = floats(in.Columns[0]), floats(in.Columns[1]), floats(in.Columns[2])
+	if o.Width > 0 {
+		b.Logits, d.Logits, b.Actions = floats(in.Logits), o.DLogits.Float32s(), in.Actions.(*tensor.Dense).Int32s()
+	}
+	if o.Size > 0 {
+		b.Means, b.LogStd, b.Continuous = floats(in.Means), floats(in.LogStd), floats(in.Continuous)
+		d.Means, d.LogStd = o.DMeans.Float32s(), o.DLogStd.Float32s()
+	}
 	if c := b.Clip; c != nil {
-		c.LogProbs, c.Ranges, c.Values, c.ValueRanges = floats(in[6]), floats(in[7]), floats(in[8]), floats(in[9])
+		c.LogProbs, c.Ranges, c.Values, c.ValueRanges = floats(in.Columns[3]), floats(in.Columns[4]), floats(in.Columns[5]), floats(in.Columns[6])
 	}
 	defer o.release()
-	if err := graph.CheckActions(b.Actions, b.Width); err != nil {
+	if err := graph.CheckChoices(b.Actions, o.Branches, b.Masks, b.Weights); err != nil {
 		return nil, err
 	}
-	if err := graph.CheckMasks(b.Masks, b.Actions, b.Weights, b.Width); err != nil {
+	if err := graph.CheckContinuous(b.Continuous, o.Size, b.Weights); err != nil {
 		return nil, err
 	}
 	entropyCoef, valueCoef := o.Loss.EntropyCoef, o.Loss.ValueCoef
-	o.d.Logits, o.d.Values = o.DLogits.Float32s(), o.DValues.Float32s()
-	p := kernel.ActorCritic(&o.d, b, float32(entropyCoef), float32(valueCoef))
+	p := kernel.ActorCritic(d, b, float32(entropyCoef), float32(valueCoef))
 	copy(o.on.parts, []float64{p.Policy, p.Value, p.Entropy, p.Divergence, p.Outside}) // as many as the loss has
 	*o.out = G.F32(p.Policy - float64(entropyCoef*p.Entropy) + float64(valueCoef*p.Value))
 	return o.out, nil
@@ -123,7 +131,8 @@ func (o *actorCriticRun) Do(in ...G.Value) (G.Value, error) {
 // release clears the references to the caller's memory.
 func (o *actorCriticRun) release() {
 	b := &o.batch
-	b.Actions, b.Masks, b.Advantages, b.Returns, b.Weights = nil, nil, nil, nil, nil
+	b.Actions, b.Continuous, b.Masks, b.Advantages, b.Returns, b.Weights = nil, nil, nil, nil, nil, nil
+	b.LogStd, o.gradients.LogStd = nil, nil
 	if c := b.Clip; c != nil {
 		c.LogProbs, c.Ranges, c.Values, c.ValueRanges = nil, nil, nil, nil
 	}
@@ -134,7 +143,9 @@ func (o *actorCriticRun) release() {
 type lossGradientRun struct{ *graph.LossGradient }
 
 func newLossGradientRun(op *graph.LossGradient) lossGradientRun {
-	allocate(op.Value)
+	if !op.Flat {
+		allocate(op.Value)
+	}
 	return lossGradientRun{op}
 }
 

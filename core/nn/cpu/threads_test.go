@@ -71,7 +71,7 @@ func TestThreadsChangeNoBit(t *testing.T) {
 	both := wide()
 	both.Heads = []nn.Head{{Name: "pi", Out: 3}, {Name: "v", Out: 1}}
 	for _, precision := range precisions {
-		for _, s := range []nn.Spec{nntest.SmallNature(), wide(), nntest.OneCNN(), both, nntest.WithNorm(nntest.SmallNature(), "layer_all"), nntest.WithNorm(nntest.OneCNN(), "layer_channels"), nntest.WithNorm(both, "layer_channels")} {
+		for _, s := range []nn.Spec{nntest.WithPolicy(both, []int32{3, 2}, 4), nntest.SmallNature(), wide(), nntest.OneCNN(), both, nntest.WithNorm(nntest.SmallNature(), "layer_all"), nntest.WithNorm(nntest.OneCNN(), "layer_channels"), nntest.WithNorm(both, "layer_channels")} {
 			for _, rows := range batches {
 				s.Precision = precision
 				var want []float32

@@ -218,7 +218,7 @@ func TestUpdatesAndActingAreOneLaunch(t *testing.T) {
 // tf32 and bf16 only round the factors of products.
 func TestTF32AndBF16AreCloseToFP32(t *testing.T) {
 	needGPU(t)
-	for _, s := range []nn.Spec{nntest.SmallNature(), nntest.WithNorm(nntest.OneCNN(), "layer_all"), nntest.TwoMLPs()} {
+	for _, s := range append(nntest.Policies(), nntest.SmallNature(), nntest.WithNorm(nntest.OneCNN(), "layer_all"), nntest.TwoMLPs()) {
 		p, b := nntest.Init(t, s, 1), nntest.RandomBatch(s, nntest.LossOf(s), rng.New(3, "test", 0), 4)
 		gradient := func(precision nn.Precision) []float32 {
 			s.Precision = precision

@@ -24,13 +24,17 @@ type learner struct {
 	obs     piece
 	index   piece // Batch.Rows, counted from the row of zeros
 	obsRows rowSet
-	actions piece
+	actions piece // empty: the actions have no integers
 	columns []piece
 	masks   piece // empty: the loss has no masks
-	losses  *block
-	loss    piece                       // doubles: the loss and its parts
-	heads   *block                      // outputs of the heads
-	hidden  map[*tensor.Dense][]float32 // outputs of hidden layers, downloaded by Look
+
+	branches   piece // of the head "pi"; no block: actor_critic computes the loss, or it is another
+	continuous piece // empty: the actions have no numbers
+
+	losses *block
+	loss   piece                       // doubles: the loss and its parts
+	heads  *block                      // outputs of the heads
+	hidden map[*tensor.Dense][]float32 // outputs of hidden layers, downloaded by Look
 }
 
 // learningKey holds everything that the launches of an update depend on.
@@ -79,7 +83,12 @@ func (l *learner) make(s nn.Spec, rows int, loss nn.Loss) (err error) {
 	for range l.graph.Columns {
 		l.columns = append(l.columns, l.batch.add(4*rows))
 	}
-	l.actions = l.batch.add(4 * rows)
+	branches, gaussians := s.Policy()
+	if len(branches) > 1 || gaussians > 0 {
+		l.branches = l.batch.add(4 * len(branches))
+	}
+	l.continuous = l.batch.add(4 * rows * l.graph.Gaussians)
+	l.actions = l.batch.add(4 * rows * l.graph.Integers)
 	if pi := s.Head("pi"); pi >= 0 {
 		l.masks = l.batch.add(rows * s.Heads[pi].Out)
 	}
@@ -121,7 +130,18 @@ func (l *learner) allocate() (err error) {
 		return err
 	}
 	l.programs = newPrograms[learningKey](l.gpu, l.lanes.main)
-	l.recorder.at[l.graph.Obs], l.recorder.at[l.graph.Actions] = l.obs.at(), l.actions.at()
+	l.recorder.at[l.graph.Obs] = l.obs.at()
+	if t := l.graph.Actions; t != nil {
+		l.recorder.at[t] = l.actions.at()
+	}
+	if t := l.graph.Continuous; t != nil {
+		l.recorder.at[t] = l.continuous.at()
+	}
+	if l.branches.block != nil {
+		branches, _ := l.graph.Spec.Policy()
+		copy(l.branches.host(), graph.BytesOf(branches)) // uploaded with every minibatch
+		l.recorder.branches = l.branches.at()
+	}
 	for i, c := range l.columns {
 		l.recorder.at[l.graph.Columns[i]] = c.at()
 	}
@@ -152,6 +172,7 @@ func (l *learner) load(p *nn.Params, b *nn.Batch) error {
 	}
 	l.loadObs(b)
 	copy(l.actions.host(), graph.BytesOf(b.Actions))
+	copy(l.continuous.host(), graph.BytesOf(b.Continuous))
 	for i, c := range b.Columns {
 		copy(l.columns[i].host(), graph.BytesOf(c))
 	}
@@ -163,15 +184,15 @@ func (l *learner) load(p *nn.Params, b *nn.Batch) error {
 
 // checkValues checks actions and masks, as the ops on the CPU do when they run.
 func (l *learner) checkValues(b *nn.Batch) error {
-	head := l.graph.Spec.Head("pi")
-	if head < 0 {
-		head = l.graph.Spec.Head("q")
+	if q := l.graph.Spec.Head("q"); q >= 0 {
+		return graph.CheckActions(b.Actions, l.graph.Spec.Heads[q].Out)
 	}
-	width := l.graph.Spec.Heads[head].Out
-	if err := graph.CheckActions(b.Actions, width); err != nil || b.Masks == nil {
+	branches, gaussians := l.graph.Spec.Policy()
+	weights := b.Columns[graph.WeightColumn]
+	if err := graph.CheckChoices(b.Actions, branches, b.Masks, weights); err != nil {
 		return err
 	}
-	return graph.CheckMasks(b.Masks, b.Actions, b.Columns[graph.WeightColumn], width)
+	return graph.CheckContinuous(b.Continuous, gaussians, weights)
 }
 
 func (l *learner) Layout() *nn.Layout { return l.graph.Layout }

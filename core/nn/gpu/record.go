@@ -333,20 +333,42 @@ func lossGradient(in []G.Value) error {
 	return nil
 }
 
-func (r *recorder) actorCritic(o *graph.ActorCriticOp, in []G.Value) error {
-	at, err := r.addresses(append(in, o.DLogits, o.DValues)...)
-	if err != nil {
-		return err
+// logStdParts is the key of the partial sums of the gradient of log_std.
+type logStdParts struct{ op G.Op }
+
+func (r *recorder) actorCritic(o *graph.ActorCriticOp, in []G.Value) (err error) {
+	// address is r.address of an input or output that the network may lack.
+	address := func(v G.Value) (at uint64) {
+		if t, ok := v.(*tensor.Dense); ok && t != nil && err == nil {
+			at, err = r.address(t)
+		}
+		return at
 	}
-	rows, loss := in[2].(*tensor.Dense).Shape().TotalSize(), o.Loss
+	rows, loss, of := r.graph.Rows, o.Loss, o.Inputs(in)
 	args := cuda.ActorCriticArgs{Rows: int32(rows), Width: int32(o.Width), EntropyCoef: float32(loss.EntropyCoef), ValueCoef: float32(loss.ValueCoef),
-		Logits: at[0], Values: at[1], Actions: at[2], Masks: r.masks, Advantages: at[3], Returns: at[4], Weights: at[5], DLogits: at[len(at)-2], DValues: at[len(at)-1]}
+		Logits: address(of.Logits), Values: address(of.Values), Actions: address(of.Actions), Masks: r.masks,
+		Advantages: address(of.Columns[0]), Returns: address(of.Columns[1]), Weights: address(of.Columns[2]), DLogits: address(o.DLogits), DValues: address(o.DValues)}
 	if o.Clipped != nil {
 		args.LargestError = flag(o.Clipped.Largest)
-		args.LogProbs, args.Clips, args.OldValues, args.ValueClips = at[6], at[7], at[8], at[9]
+		args.LogProbs, args.Clips, args.OldValues, args.ValueClips = address(of.Columns[3]), address(of.Columns[4]), address(of.Columns[5]), address(of.Columns[6])
+	}
+	if err != nil {
+		return err
 	}
 	if args.Sum, err = r.lossSum(o, rows, cuda.LossTerms, loss.EntropyCoef, loss.ValueCoef); err != nil {
 		return err
 	}
-	return enqueue(r, "actor_critic", cuda.Loss(rows), args)
+	g := cuda.Loss(rows)
+	if r.branches == 0 {
+		return enqueue(r, "actor_critic", g, args)
+	}
+	product := cuda.ActorCriticProductArgs{Loss: args, BranchesCount: int32(len(o.Branches)), Size: int32(o.Size), Branches: r.branches,
+		Means: address(of.Means), LogStd: address(of.LogStd), Continuous: address(of.Continuous), DMeans: address(o.DMeans), DLogStd: address(o.DLogStd)}
+	if err == nil && o.Size > 0 {
+		product.LogStdParts, err = r.memory(logStdParts{o}, 8*o.Size*int(g.Grid[0]))
+	}
+	if err != nil {
+		return err
+	}
+	return enqueue(r, "actor_critic_product", g, product)
 }

@@ -21,6 +21,7 @@ type recorder struct {
 	at        map[*tensor.Dense]uint64 // addresses of the tensors
 	work      map[any]uint64           // addresses of further memory of ops
 	masks     uint64                   // of the minibatch; 0: it has none
+	branches  uint64                   // of the head "pi"; 0: actor_critic computes the loss
 	loss      uint64                   // doubles: the loss and its parts
 	list      []launch
 }

@@ -49,14 +49,17 @@ func (l *Learner) CheckInputs(p *nn.Params, b *nn.Batch, obsRows int) error {
 	return nil
 }
 
-// CheckBatch checks a batch: CheckInputs, and the sizes of everything else. CheckActions and
-// CheckMasks check the values.
+// CheckBatch checks a batch: CheckInputs, and the sizes of everything else. CheckActions,
+// CheckChoices and CheckContinuous check the values.
 func (l *Learner) CheckBatch(p *nn.Params, b *nn.Batch, obsRows int) error {
 	if err := l.CheckInputs(p, b, obsRows); err != nil {
 		return err
 	}
-	if len(b.Actions) != l.Rows {
-		return fmt.Errorf("batch.actions: %d, must be %d", len(b.Actions), l.Rows)
+	if want := l.Rows * l.Integers; len(b.Actions) != want {
+		return fmt.Errorf("batch.actions: %d, must be %d", len(b.Actions), want)
+	}
+	if want := l.Rows * l.Gaussians; len(b.Continuous) != want {
+		return fmt.Errorf("batch.continuous: %d numbers, must be %d", len(b.Continuous), want)
 	}
 	if len(b.Columns) != len(l.Columns) {
 		return fmt.Errorf("batch.columns: %d, must be %d: %v", len(b.Columns), len(l.Columns), l.columns)
@@ -103,7 +106,7 @@ func CheckRefresh(obsRows, first, rows int) error {
 	return nil
 }
 
-// CheckActions checks the actions of a batch.
+// CheckActions checks actions of one branch.
 func CheckActions(actions []int32, width int) error {
 	for i, a := range actions {
 		if a < 0 || int(a) >= width {
@@ -113,14 +116,46 @@ func CheckActions(actions []int32, width int) error {
 	return nil
 }
 
-// CheckMasks checks the masks of a batch: each row with a weight allows its action.
-func CheckMasks(masks []byte, actions []int32, weights []float32, width int) error {
-	if masks == nil {
-		return nil
+// CheckChoices checks actions of branches, and that each row with a weight allows its actions. masks
+// may be nil.
+func CheckChoices(actions, branches []int32, masks []byte, weights []float32) error {
+	width, first := 0, 0 // outputs of all branches, and of those before branch k
+	for _, choices := range branches {
+		width += int(choices)
 	}
-	for i, a := range actions {
-		if weights[i] != 0 && masks[i*width+int(a)] == 0 {
-			return fmt.Errorf("batch.masks[%d]: forbids action %d, which was taken, must allow it", i, a)
+	for k, choices := range branches {
+		for i, w := range weights {
+			a := actions[i*len(branches)+k]
+			switch {
+			case a < 0 || a >= choices:
+				return fmt.Errorf("batch.actions[%d]%s: %d, must be 0 to %d", i, branchOf(k, branches), a, choices-1)
+			case masks != nil && w != 0 && masks[i*width+first+int(a)] == 0:
+				return fmt.Errorf("batch.masks[%d]%s: forbids action %d, which was taken, must allow it", i, branchOf(k, branches), a)
+			}
+		}
+		first += int(choices)
+	}
+	return nil
+}
+
+// branchOf names branch k of several in messages.
+func branchOf(k int, branches []int32) string {
+	if len(branches) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("[branch %d]", k)
+}
+
+// CheckContinuous checks the numbers of actions, [rows, gaussians], of the rows with a weight.
+func CheckContinuous(continuous []float32, gaussians int, weights []float32) error {
+	for i, w := range weights {
+		if w == 0 {
+			continue
+		}
+		for k, x := range continuous[i*gaussians : (i+1)*gaussians] {
+			if x-x != 0 { // NaN or infinite
+				return fmt.Errorf("batch.continuous[%d][%d]: %v, must be finite", i, k, x)
+			}
 		}
 	}
 	return nil

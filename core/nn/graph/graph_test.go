@@ -11,7 +11,7 @@ import (
 
 // Every step of a learner is an op of this package, which every device implements.
 func TestEveryOpIsOfThisPackage(t *testing.T) {
-	for _, s := range append(nntest.Norms(nntest.TwoMLPs(), nntest.OneCNN()), nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()) {
+	for _, s := range slices.Concat(nntest.Norms(nntest.TwoMLPs(), nntest.OneCNN()), nntest.Policies(), []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()}) {
 		l := nntest.Must(NewLearner(s, 3, nntest.LossOf(s)))(t)
 		sums := 0
 		for _, step := range l.Order.Steps {

@@ -40,6 +40,8 @@ func (on *suite) testGradientAgainstFiniteDifferences(t *testing.T) {
 		{"norm of bytes", WithNorm(QSpec(bytes(3), 2, mlp("", 6)), "layer_channels"), 3, tds[:1]}, {"norm of nothing", WithNorm(QSpec(vector(2, 2), 1, mlp("")), "layer_all"), 3, tds[:1]},
 		{"norm of a cnn's channels", WithNorm(cnn, "layer_channels"), 2, tds[1:2]}, {"norm of a cnn", WithNorm(cnn, "layer_all"), 2, tds[1:2]},
 		{"norm of one cnn", WithNorm(OneCNN(), "layer_all"), 3, acs[1:]}, {"norm of one cnn's channels", WithNorm(OneCNN(), "layer_channels"), 3, acs[1:]},
+		{"branches", Policies()[0], 7, acs}, {"Gaussians", Policies()[1], 7, acs}, {"branches and Gaussians", Policies()[2], 7, acs}, {"one trunk of both", Policies()[3], 7, acs},
+		{"norm of Gaussians", WithNorm(Policies()[1], "layer_all"), 4, acs[1:]}, {"Gaussians on one cnn", WithPolicy(OneCNN(), nil, 2), 3, acs[1:]},
 		{"one cnn", OneCNN(), 3, acs[1:]}, {"cnn and mlp", ActorCritic(bytes(1, 20, 20), 2, nn.Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
 	} {
 		for _, loss := range c.losses {
@@ -109,7 +111,7 @@ func (on *suite) testGradientsAdd(t *testing.T) {
 
 func (on *suite) testGradientIsDeterministic(t *testing.T) {
 	on.eachPath(t, func(t *testing.T) {
-		for _, s := range append(Norms(OneCNN(), TwoMLPs()), SmallNature(), TwoMLPs(), OneCNN()) {
+		for _, s := range slices.Concat(Norms(OneCNN(), TwoMLPs()), Policies(), []nn.Spec{SmallNature(), TwoMLPs(), OneCNN()}) {
 			p, b := Init(t, s, 1), RandomBatch(s, LossOf(s), rng.New(3, "test", 0), 8)
 			var first []float32
 			for range 2 {
@@ -153,27 +155,34 @@ func (on *suite) testNaNReachesTheLoss(t *testing.T) {
 
 // A row of weight 0 changes nothing, whatever its columns hold.
 func (on *suite) testHolesHaveNoPart(t *testing.T) {
-	s := TwoMLPs()
-	loss := LossOf(s)
-	p, b := Init(t, s, 1), RandomBatch(s, loss, rng.New(5, "test", 0), 12)
-	run := func() (grad []float32, r nn.Report) {
-		grad = make([]float32, len(p.Host()))
-		if err := on.learner(t, s, 12, loss).Gradient(p, b, grad, &r); err != nil {
-			t.Fatal(err)
+	for _, s := range append(Policies(), TwoMLPs()) {
+		loss := LossOf(s)
+		p, b := Init(t, s, 1), RandomBatch(s, loss, rng.New(5, "test", 0), 12)
+		run := func() (grad []float32, r nn.Report) {
+			grad = make([]float32, len(p.Host()))
+			if err := on.learner(t, s, 12, loss).Gradient(p, b, grad, &r); err != nil {
+				t.Fatal(err)
+			}
+			return grad, r
 		}
-		return grad, r
-	}
-	want, wantReport := run()
-	holes := 0
-	for i, w := range b.Columns[2] {
-		if w == 0 {
+		want, wantReport := run()
+		holes, nan := 0, float32(math.NaN())
+		for i, w := range b.Columns[2] {
+			if w != 0 {
+				continue
+			}
 			holes++
-			b.Columns[0][i], b.Columns[1][i], b.Actions[i] = float32(math.NaN()), float32(math.Inf(1)), 0
+			b.Columns[0][i], b.Columns[1][i] = nan, float32(math.Inf(1))
+			integers, numbers := len(b.Actions)/12, len(b.Continuous)/12
+			clear(b.Actions[i*integers : (i+1)*integers])
+			for k := range numbers {
+				b.Continuous[i*numbers+k] = nan
+			}
 		}
-	}
-	got, report := run()
-	if holes == 0 || !slices.Equal(got, want) || report.Loss != wantReport.Loss {
-		t.Errorf("%d holes: loss %v, was %v", holes, report.Loss, wantReport.Loss)
+		got, report := run()
+		if holes == 0 || !slices.Equal(got, want) || report.Loss != wantReport.Loss {
+			t.Errorf("%s: %d holes: loss %v, was %v", Name(s), holes, report.Loss, wantReport.Loss)
+		}
 	}
 }
 
@@ -226,7 +235,7 @@ func (on *suite) testGradientErrors(t *testing.T) {
 		{`loss.reduction: "", must be "mean" or "sum"`, s, 1, nn.TD{Kind: "huber", Reduction: ""}},
 		{"loss.scale: -1, must be 0 to 1e6", s, 1, nn.TD{Kind: "huber", Reduction: "sum", Scale: -1}},
 		{`heads: none is called "q", which the loss needs`, TwoMLPs(), 1, loss},
-		{`heads: none is called "pi", which the loss needs`, s, 1, nn.ActorCritic{}},
+		{`heads: none is called "pi" or "mu", which the loss needs`, s, 1, nn.ActorCritic{}},
 		{`heads: "v" has 2 outputs, must be 1`, wide, 1, nn.ActorCritic{}},
 		{"loss.entropy_coef: -1, must be 0 to 1e6", TwoMLPs(), 1, nn.ActorCritic{EntropyCoef: -1}},
 		{"loss.value_coef: NaN, must be 0 to 1e6", TwoMLPs(), 1, nn.ActorCritic{ValueCoef: math.NaN()}},

@@ -131,8 +131,7 @@ func naiveNorm(l *nn.Norm, y, x []float64, scale, bias []float32) {
 }
 
 func naiveLoss(s nn.Spec, loss nn.Loss, p *nn.Params, b *nn.Batch) (sum float64) {
-	n := len(b.Actions)
-	outputs := naiveOutputs(s, p, b.Obs, n)
+	outputs := naiveOutputs(s, p, b.Obs, len(b.Obs)/s.Obs.Bytes())
 	switch loss := loss.(type) {
 	case nn.TD:
 		width, total := s.Heads[0].Out, 0.0
@@ -158,24 +157,9 @@ func naiveLoss(s nn.Spec, loss nn.Loss, p *nn.Params, b *nn.Batch) (sum float64)
 			sum *= loss.Scale
 		}
 	case nn.PPO:
-		return naivePPO(s, loss, outputs, b)
+		return naiveActorCritic(s, nn.ActorCritic{EntropyCoef: loss.EntropyCoef, ValueCoef: loss.ValueCoef}, &loss, p, outputs, b)
 	case nn.ActorCritic:
-		pi, v := s.Head("pi"), s.Head("v")
-		width, total := s.Heads[pi].Out, 0.0
-		for i, a := range b.Actions {
-			logits, w := outputs[pi][i*width:(i+1)*width], float64(b.Columns[2][i])
-			norm, entropy := 0.0, 0.0
-			for _, x := range logits {
-				norm += math.Exp(x)
-			}
-			for _, x := range logits {
-				entropy -= math.Exp(x) / norm * (x - math.Log(norm))
-			}
-			d := outputs[v][i] - float64(b.Columns[1][i])
-			sum += w * (-float64(b.Columns[0][i])*(logits[a]-math.Log(norm)) - loss.EntropyCoef*entropy + loss.ValueCoef*d*d)
-			total += w
-		}
-		sum /= total
+		return naiveActorCritic(s, loss, nil, p, outputs, b)
 	}
 	return sum
 }
@@ -223,23 +207,57 @@ func logPi(logits []float64) (logs []float64) {
 	return logs
 }
 
-func naivePPO(s nn.Spec, loss nn.PPO, outputs [][]float64, b *nn.Batch) (sum float64) {
-	width, total := s.Heads[0].Out, 0.0
-	for i, a := range b.Actions {
+// naivePolicy returns the log-probability of the action of row i and the entropy of its distribution.
+func naivePolicy(s nn.Spec, p *nn.Params, outputs [][]float64, b *nn.Batch, i int) (logProb, entropy float64) {
+	branches, gaussians := s.Policy()
+	if pi := s.Head("pi"); pi >= 0 {
+		width := s.Heads[pi].Out
+		at := i * width
+		for k, choices := range branches {
+			chosen := at + int(b.Actions[i*len(branches)+k])
+			var logits []float64
+			for a := at; a < at+int(choices); a++ {
+				if b.Masks != nil && b.Masks[a] == 0 {
+					continue
+				}
+				if a == chosen {
+					chosen = len(logits)
+				}
+				logits = append(logits, outputs[pi][a])
+			}
+			logs := logPi(logits)
+			for _, x := range logs {
+				entropy -= math.Exp(x) * x
+			}
+			logProb += logs[chosen]
+			at += int(choices)
+		}
+	}
+	for k := range gaussians {
+		std := math.Exp(float64(Named(p, "log_std")[k]))
+		z := (float64(b.Continuous[i*gaussians+k]) - outputs[s.Head("mu")][i*gaussians+k]) / std
+		logProb += -z*z/2 - math.Log(std*math.Sqrt(2*math.Pi))
+		entropy += math.Log(2*math.Pi*math.E*std*std) / 2
+	}
+	return logProb, entropy
+}
+
+// naiveActorCritic returns the loss of actor-critic, or of PPO if clipped is not nil.
+func naiveActorCritic(s nn.Spec, loss nn.ActorCritic, clipped *nn.PPO, p *nn.Params, outputs [][]float64, b *nn.Batch) (sum float64) {
+	total, values := 0.0, outputs[s.Head("v")]
+	for i, v := range values {
 		of := func(column int) float64 { return float64(b.Columns[column][i]) }
-		logs, entropy := logPi(outputs[0][i*width:(i+1)*width]), 0.0
-		for _, x := range logs {
-			entropy -= math.Exp(x) * x
+		logProb, entropy := naivePolicy(s, p, outputs, b, i)
+		policy, squared := -of(0)*logProb, (v-of(1))*(v-of(1))
+		if clipped != nil {
+			ratio := math.Exp(logProb - of(3))
+			within := math.Max(1-of(4), math.Min(1+of(4), ratio))
+			policy = -math.Min(ratio*of(0), within*of(0))
+			d := of(5) + math.Max(-of(6), math.Min(of(6), v-of(5))) - of(1)
+			if !clipped.Largest || d*d > squared {
+				squared = d * d
+			}
 		}
-		ratio := math.Exp(logs[a] - of(3))
-		within := math.Max(1-of(4), math.Min(1+of(4), ratio))
-		v := outputs[1][i]
-		d := of(5) + math.Max(-of(6), math.Min(of(6), v-of(5))) - of(1)
-		squared := d * d
-		if loss.Largest {
-			squared = math.Max(squared, (v-of(1))*(v-of(1)))
-		}
-		policy := -math.Min(ratio*of(0), within*of(0))
 		sum += of(2) * (policy - loss.EntropyCoef*entropy + loss.ValueCoef*squared)
 		total += of(2)
 	}

@@ -4,6 +4,7 @@ package nntest
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -73,7 +74,7 @@ func Norms(specs ...nn.Spec) (all []nn.Spec) {
 // parameters.
 func StirNorms(p *nn.Params, r *rng.Stream) {
 	for i, part := range p.Layout.Params {
-		if i%2 == 0 && len(part.Shape) != 2 && len(part.Shape) != 4 { // the scale of a normalisation
+		if i%2 == 0 && part.Name != "log_std" && len(part.Shape) != 2 && len(part.Shape) != 4 { // the scale of a normalisation
 			for k := range p.Piece(part) {
 				p.Piece(part)[k] = float32(r.Uniform(0.5, 1.5))
 				p.Piece(p.Layout.Params[i+1])[k] = float32(r.Uniform(-0.5, 0.5))
@@ -87,6 +88,9 @@ func StirNorms(p *nn.Params, r *rng.Stream) {
 func Name(s nn.Spec) (n string) {
 	for _, t := range s.Trunks {
 		n += t.Arch + " " + t.Activation + " " + t.Norm
+	}
+	if branches, gaussians := s.Policy(); len(branches) > 1 || gaussians > 0 {
+		n += fmt.Sprint(" ", branches, gaussians)
 	}
 	return n
 }
@@ -106,9 +110,18 @@ func RandomObs(s nn.Spec, r *rng.Stream, rows int) []byte {
 
 // RandomBatch returns n rows for a loss. About a third of the weights are 0.
 func RandomBatch(s nn.Spec, loss nn.Loss, r *rng.Stream, n int) nn.Batch {
-	b := nn.Batch{Obs: RandomObs(s, r, n), Actions: make([]int32, n)}
-	for i := range b.Actions {
-		b.Actions[i] = int32(r.Intn(s.Heads[0].Out))
+	b := nn.Batch{Obs: RandomObs(s, r, n)}
+	branches, gaussians := s.Policy()
+	if s.Head("q") >= 0 {
+		branches = []int32{int32(s.Heads[0].Out)}
+	}
+	for range n {
+		for _, choices := range branches {
+			b.Actions = append(b.Actions, int32(r.Intn(int(choices))))
+		}
+		for range gaussians {
+			b.Continuous = append(b.Continuous, float32(r.Uniform(-1.5, 1.5)))
+		}
 	}
 	for _, c := range loss.Columns() {
 		column := make([]float32, n)

@@ -20,27 +20,47 @@ func (on *suite) movedBatch(t *testing.T, s nn.Spec, p *nn.Params, rows int) (b,
 	if err != nil {
 		t.Fatal(err)
 	}
-	width := s.Heads[0].Out
-	logs := make([]float32, rows*width)
-	kernel.LogSoftmax(logs, out.Values[0], width)
 	columns := slices.Clone(b.Columns)
 	for range 4 {
 		columns = append(columns, make([]float32, rows))
 	}
-	for i, a := range b.Actions {
-		columns[3][i], columns[4][i], columns[5][i], columns[6][i] = logs[i*width+int(a)], .2, out.Values[1][i], .2
+	logProbs(s, p, out, &b, columns[3])
+	for i := range rows {
+		columns[4][i], columns[5][i], columns[6][i] = .2, out.Row(s.Head("v"), i)[0], .2
 	}
-	return b, nn.Batch{Obs: b.Obs, Actions: b.Actions, Columns: columns}
+	clipped = b
+	clipped.Columns = columns
+	return b, clipped
+}
+
+// logProbs overwrites to with the log-probabilities of the actions of a batch, with the bits of the
+// losses.
+func logProbs(s nn.Spec, p *nn.Params, out nn.Outputs, b *nn.Batch, to []float32) {
+	branches, gaussians := s.Policy()
+	clear(to)
+	for i := range to {
+		at := 0
+		for k, choices := range branches {
+			logs := make([]float32, choices)
+			kernel.LogSoftmax(logs, out.Row(s.Head("pi"), i)[at:at+int(choices)], int(choices))
+			to[i] += logs[b.Actions[i*len(branches)+k]]
+			at += int(choices)
+		}
+	}
+	if gaussians > 0 {
+		kernel.GaussianLogProbs(to, out.Values[s.Head("mu")], Named(p, "log_std"), b.Continuous)
+	}
 }
 
 // acted sets the recorded log probabilities and values of a PPO batch near those of the network at
 // p, so that half of the ratios and of the values are within their ranges.
 func acted(s nn.Spec, p *nn.Params, b *nn.Batch, r *rng.Stream) {
-	outputs := naiveOutputs(s, p, b.Obs, len(b.Actions))
-	width := s.Heads[0].Out
-	for i, a := range b.Actions {
-		b.Columns[3][i] = float32(logPi(outputs[0][i*width : (i+1)*width])[a] + r.Uniform(-0.4, 0.4))
-		b.Columns[5][i] = float32(outputs[1][i] + r.Uniform(-0.6, 0.6))
+	rows := len(b.Columns[0])
+	outputs := naiveOutputs(s, p, b.Obs, rows)
+	for i := range rows {
+		logProb, _ := naivePolicy(s, p, outputs, b, i)
+		b.Columns[3][i] = float32(logProb + r.Uniform(-0.4, 0.4))
+		b.Columns[5][i] = float32(outputs[s.Head("v")][i] + r.Uniform(-0.6, 0.6))
 		b.Columns[4][i], b.Columns[6][i] = 0.2, 0.3
 	}
 }
@@ -49,33 +69,34 @@ func acted(s nn.Spec, p *nn.Params, b *nn.Batch, r *rng.Stream) {
 // equal while the policy is the one that acted.
 func (on *suite) testPPOOfTheActingPolicyIsActorCritic(t *testing.T) {
 	const rows = 12
-	s := TwoMLPs()
-	p := Init(t, s, 1)
-	plain, clipped := on.movedBatch(t, s, p, rows)
-	run := func(loss nn.Loss, b nn.Batch) (grad []float32, r nn.Report) {
-		grad = make([]float32, len(p.Host()))
-		if err := on.learner(t, s, rows, loss).Gradient(p, b, grad, &r); err != nil {
-			t.Fatal(err)
+	for _, s := range append(Policies(), TwoMLPs()) {
+		p := Init(t, s, 1)
+		plain, clipped := on.movedBatch(t, s, p, rows)
+		run := func(loss nn.Loss, b nn.Batch) (grad []float32, r nn.Report) {
+			grad = make([]float32, len(p.Host()))
+			if err := on.learner(t, s, rows, loss).Gradient(p, b, grad, &r); err != nil {
+				t.Fatal(err)
+			}
+			return grad, r
 		}
-		return grad, r
-	}
-	want, wantReport := run(nn.ActorCritic{EntropyCoef: 0.01, ValueCoef: 0.5}, plain)
-	for _, largest := range []bool{false, true} {
-		got, r := run(nn.PPO{EntropyCoef: 0.01, ValueCoef: 0.5, Largest: largest}, clipped)
-		if !slices.Equal(got, want) {
-			t.Error("the gradients differ")
+		want, wantReport := run(nn.ActorCritic{EntropyCoef: 0.01, ValueCoef: 0.5}, plain)
+		for _, largest := range []bool{false, true} {
+			got, r := run(nn.PPO{EntropyCoef: 0.01, ValueCoef: 0.5, Largest: largest}, clipped)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: the gradients differ", Name(s))
+			}
+			if len(r.Parts) != len((nn.PPO{}).Parts()) || !slices.Equal(r.Parts[1:3], wantReport.Parts[1:3]) || r.Parts[3] != 0 || r.Parts[4] != 0 {
+				t.Errorf("%s: parts %v, of actor-critic %v", Name(s), r.Parts, wantReport.Parts)
+			}
 		}
-		if len(r.Parts) != len((nn.PPO{}).Parts()) || !slices.Equal(r.Parts[1:3], wantReport.Parts[1:3]) || r.Parts[3] != 0 || r.Parts[4] != 0 {
-			t.Errorf("parts %v, of actor-critic %v", r.Parts, wantReport.Parts)
+		// If every ratio and value is clipped, the gradients of policy and value are 0.
+		for i, a := range plain.Columns[0] {
+			clipped.Columns[3][i] -= float32(math.Copysign(1, float64(a)))
+			clipped.Columns[5][i] += 1
 		}
-	}
-	// If every ratio and value is clipped, the gradients of policy and value are 0.
-	for i, a := range plain.Columns[0] {
-		clipped.Columns[3][i] -= float32(math.Copysign(1, float64(a)))
-		clipped.Columns[5][i] += 1
-	}
-	if got, r := run(nn.PPO{EntropyCoef: 0, ValueCoef: 0.5, Largest: false}, clipped); slices.ContainsFunc(got, func(g float32) bool { return g != 0 }) || r.Parts[4] != 1 {
-		t.Errorf("out of all ranges: gradient %v, share %v", got, r.Parts[4])
+		if got, r := run(nn.PPO{EntropyCoef: 0, ValueCoef: 0.5, Largest: false}, clipped); slices.ContainsFunc(got, func(g float32) bool { return g != 0 }) || r.Parts[4] != 1 {
+			t.Errorf("%s: out of all ranges: gradient %v, share %v", Name(s), got, r.Parts[4])
+		}
 	}
 }
 

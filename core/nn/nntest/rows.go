@@ -29,7 +29,7 @@ func copied(s nn.Spec, b nn.Batch, all []byte) nn.Batch {
 // rows, also by more or by fewer. Batches of both kinds may alternate.
 func (on *suite) testRowsAreCopies(t *testing.T) {
 	const rows = 6
-	for _, s := range []nn.Spec{TwoMLPs(), OneCNN(), OddBytes(), SmallMLP()} {
+	for _, s := range append(Policies(), TwoMLPs(), OneCNN(), OddBytes(), SmallMLP()) {
 		loss, d := LossOf(s), on.device(t, 2)
 		c := nn.StepperConfig{Net: s, Rows: rows, Loss: loss, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 0.5}
 		byRows, byCopies := Must(d.Stepper(c))(t), Must(d.Stepper(c))(t)
@@ -114,7 +114,7 @@ func (on *suite) testOutputsOfRows(t *testing.T) {
 	const rows, many = 6, 9
 	rounded := TwoMLPs()
 	rounded.Precision = nn.BF16
-	for _, s := range append(Norms(OneCNN(), SmallMLP()), TwoMLPs(), OneCNN(), OddBytes(), SmallMLP(), rounded) {
+	for _, s := range slices.Concat(Norms(OneCNN(), SmallMLP()), Policies(), []nn.Spec{TwoMLPs(), OneCNN(), OddBytes(), SmallMLP(), rounded}) {
 		loss, size := LossOf(s), s.Obs.Bytes()
 		d := on.device(t, 2)
 		net := Must(d.Network(s, 4))(t)

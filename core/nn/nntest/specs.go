@@ -47,6 +47,11 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "q", Out: 1}, {Name: "v", Out: 1, Trunk: 1}}}, "heads[1].trunk: 1, must be 0 to 0"},
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "q", Out: 1, Gain: -1}}}, "heads[0].gain: -1, must be 0 to 1e6"},
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: make([]nn.Head, 1), Init: "zeros"}, `init: "zeros", must be "uniform", "orthogonal" or "he_normal"`},
+		{WithPolicy(TwoMLPs(), []int32{3, 0, 2}, 1), "heads[0].branches[1]: 0, must be 1 to 65536"},
+		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "pi", Out: 4, Branches: []int32{2, 3}}}}, "heads[0].branches: [2 3], must add up to 4 outputs"},
+		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "pi", Out: 4, Branches: []int32{}}}}, "heads[0].branches: [], must add up to 4 outputs"},
+		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "q", Out: 4, Branches: []int32{4}}}}, `heads[0].branches: [4], must be nil for a head "q"`},
+		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "mu", Out: 4}}, LogStdInit: math.NaN()}, "log_std_init: NaN, must be -20 to 20"},
 		{nn.Spec{Precision: "fp64"}, `precision: "fp64", must be "fp32", "bf16" or "tf32"`},
 	} {
 		_, layoutErr := c.spec.Layout()

@@ -17,48 +17,53 @@ import (
 // testStepper compares the updates of a Stepper, in one call or in two, with Gradient, ClipGradNorm
 // and Apply: they have the same bits. They do not allocate.
 func (on *suite) testStepper(t *testing.T) {
-	for _, maxNorm := range []float64{0, 0.05} {
-		s := TwoMLPs()
-		loss, d := LossOf(s), on.device(t, 2)
-		const rows, n = 6, 5
-		c := nn.StepperConfig{Net: s, Rows: rows, Loss: loss, Optimizer: nn.OptimizerConfig{Name: "rmsprop", EpsInside: true}, MaxGradNorm: maxNorm}
-		l, o := Must(d.Learner(s, rows, loss))(t), on.optimizer(t, c.Optimizer, Init(t, s, 1).Layout.Size)
-		stepper := Must(d.Stepper(c))(t)
-		p, q := Init(t, s, 1), Init(t, s, 1)
-		grad, clipped := make([]float32, len(p.Host())), 0
-		var want, r nn.Report
-		for k := range n {
-			b, lr := RandomBatch(s, loss, rng.New(1, "test", k), rows), 1e-2/float64(k+1)
-			Check(t, l.Gradient(p, b, grad, &want))
-			limit := maxNorm
-			if limit == 0 {
-				limit = math.Inf(1)
-			}
-			norm, factor := o.ClipGradNorm(grad, limit)
-			if want.Norm = norm; factor < 1 {
-				clipped++
-			}
-			Check(t, o.Apply(p, grad, factor, lr))
-			if k%2 == 0 {
-				Check(t, stepper.Update(q, b, lr, &r))
-			} else {
-				Check(t, stepper.Learn(q, b, &r))
-				Check(t, stepper.Step(q, lr, &r))
-			}
-			// A GPU adds the squares of the gradient in another order than ClipGradNorm.
-			sameNorm := math.Abs(r.Norm-want.Norm) <= 1e-12*want.Norm
-			want.Norm = r.Norm
-			if !slices.Equal(p.Host(), q.Host()) || stepper.Optimizer().Step() != int64(k+1) || q.Updates != uint64(k+1) || !sameNorm || !reflect.DeepEqual(r, want) {
-				t.Fatalf("max norm %v, update %d: not the parameters or the report by hand: %+v, want %+v", maxNorm, k, r, want)
-			}
+	for _, s := range append(Policies(), TwoMLPs()) {
+		for _, maxNorm := range []float64{0, 0.05} {
+			on.stepper(t, s, maxNorm)
 		}
-		if (clipped > 0) != (maxNorm > 0) {
-			t.Errorf("max norm %v: %d gradients were clipped: the test shows little", maxNorm, clipped)
+	}
+}
+
+func (on *suite) stepper(t *testing.T, s nn.Spec, maxNorm float64) {
+	loss, d := LossOf(s), on.device(t, 2)
+	const rows, n = 6, 5
+	c := nn.StepperConfig{Net: s, Rows: rows, Loss: loss, Optimizer: nn.OptimizerConfig{Name: "rmsprop", EpsInside: true}, MaxGradNorm: maxNorm}
+	l, o := Must(d.Learner(s, rows, loss))(t), on.optimizer(t, c.Optimizer, Init(t, s, 1).Layout.Size)
+	stepper := Must(d.Stepper(c))(t)
+	p, q := Init(t, s, 1), Init(t, s, 1)
+	grad, clipped := make([]float32, len(p.Host())), 0
+	var want, r nn.Report
+	for k := range n {
+		b, lr := RandomBatch(s, loss, rng.New(1, "test", k), rows), 1e-2/float64(k+1)
+		Check(t, l.Gradient(p, b, grad, &want))
+		limit := maxNorm
+		if limit == 0 {
+			limit = math.Inf(1)
 		}
-		b := RandomBatch(s, loss, rng.New(2, "test", 0), rows)
-		if allocs := testing.AllocsPerRun(5, func() { Check(t, stepper.Update(q, b, 1e-3, &r)) }); allocs != 0 {
-			t.Errorf("%v allocations", allocs)
+		norm, factor := o.ClipGradNorm(grad, limit)
+		if want.Norm = norm; factor < 1 {
+			clipped++
 		}
+		Check(t, o.Apply(p, grad, factor, lr))
+		if k%2 == 0 {
+			Check(t, stepper.Update(q, b, lr, &r))
+		} else {
+			Check(t, stepper.Learn(q, b, &r))
+			Check(t, stepper.Step(q, lr, &r))
+		}
+		// A GPU adds the squares of the gradient in another order than ClipGradNorm.
+		sameNorm := math.Abs(r.Norm-want.Norm) <= 1e-12*want.Norm
+		want.Norm = r.Norm
+		if !slices.Equal(p.Host(), q.Host()) || stepper.Optimizer().Step() != int64(k+1) || q.Updates != uint64(k+1) || !sameNorm || !reflect.DeepEqual(r, want) {
+			t.Fatalf("%s, max norm %v, update %d: not the parameters or the report by hand: %+v, want %+v", Name(s), maxNorm, k, r, want)
+		}
+	}
+	if (clipped > 0) != (maxNorm > 0) {
+		t.Errorf("%s, max norm %v: %d gradients were clipped: the test shows little", Name(s), maxNorm, clipped)
+	}
+	b := RandomBatch(s, loss, rng.New(2, "test", 0), rows)
+	if allocs := testing.AllocsPerRun(5, func() { Check(t, stepper.Update(q, b, 1e-3, &r)) }); allocs != 0 {
+		t.Errorf("%s: %v allocations", Name(s), allocs)
 	}
 }
 

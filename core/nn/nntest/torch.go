@@ -20,6 +20,10 @@ type torchCase struct {
 	Obs        []int
 	DType      string
 	Actions    int
+	Branches   []int32 // nil: one of Actions
+	Box        int     // Gaussians
+	Masks      bool
+	LogProb    *[2]float64 `json:"log_prob"` // range of the recorded log-probabilities; nil: -2 to 0
 	Hidden     []int
 	HiddenV    []int `json:"hidden_v"`
 	Activation string
@@ -80,6 +84,9 @@ func (c *torchCase) spec() nn.Spec {
 	case c.hasPolicy():
 		s = ActorCritic(s.Obs, c.Actions, trunk)
 	}
+	if c.Branches != nil {
+		s = WithPolicy(s, c.Branches, c.Box)
+	}
 	if c.DType == "float32" {
 		s.Obs.DType = env.Float32
 	}
@@ -109,12 +116,13 @@ func (c *torchCase) params(t *testing.T, key uint32) *nn.Params {
 	p := nn.NewParams(l)
 	layers, _ := spec.Layers()
 	for i, part := range l.Params {
-		y := layers[i/2]
-		low, high := -0.5, 0.5 // a norm's biases
-		if y.Norm == nil {
-			high = math.Pow(float64(y.FanIn()), -0.5)
+		low, high := -0.5, 0.5 // log_std, and the biases of a norm
+		switch {
+		case part.Name == "log_std":
+		case layers[i/2].Norm == nil:
+			high = math.Pow(float64(layers[i/2].FanIn()), -0.5)
 			low = -high
-		} else if i%2 == 0 { // and scales
+		case i%2 == 0: // the scales of a norm
 			low, high = 0.5, 1.5
 		}
 		for j := range p.Piece(part) {
@@ -139,16 +147,39 @@ func (c *torchCase) batch(t *testing.T, step int, net nn.Network, target *nn.Par
 		return b
 	}
 	b := nn.Batch{Obs: obs(key)}
+	branches, width := c.Branches, 0
+	if branches == nil {
+		branches = []int32{int32(c.Actions)}
+	}
 	for i := range c.Batch {
-		b.Actions = append(b.Actions, int32(hashBits(key+2, i)%uint32(c.Actions)))
+		for k, choices := range branches {
+			b.Actions = append(b.Actions, int32(hashBits(key+2, i*len(branches)+k)%uint32(choices)))
+		}
+	}
+	for i := range c.Batch * c.Box {
+		b.Continuous = append(b.Continuous, hashUniform(key+8, i, -1.5, 1.5))
+	}
+	for i := range c.Batch {
+		for k, choices := range branches {
+			for a := range choices {
+				allows := a == b.Actions[i*len(branches)+k] || hashBits(key+9, width)%4 != 0
+				if width++; c.Masks {
+					b.Masks = append(b.Masks, map[bool]byte{true: 1}[allows])
+				}
+			}
+		}
 	}
 	if c.hasPolicy() || c.Loss.Kind == "pqn" {
 		names := c.loss().Columns()
 		b.Columns = make([][]float32, len(names))
+		logProb := [2]float64{-2, 0}
+		if c.LogProb != nil {
+			logProb = *c.LogProb
+		}
 		for i := range c.Batch {
 			of := map[string]float32{
 				"advantage": hashUniform(key+3, i, -2, 2), "return": hashUniform(key+4, i, -c.Reward, c.Reward), "weight": 1,
-				"log_prob": hashUniform(key+6, i, -2, 0), "clip_range": float32(c.Loss.ClipRange),
+				"log_prob": hashUniform(key+6, i, logProb[0], logProb[1]), "clip_range": float32(c.Loss.ClipRange),
 				"old_value": hashUniform(key+7, i, -1, 1), "clip_range_vf": float32(c.Loss.ValueRange),
 				"target": hashUniform(key+3, i, -c.Reward, c.Reward),
 			}
@@ -241,7 +272,7 @@ func AgainstTorch(t *testing.T, s Subject, path string) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	if len(file.Cases) < 27 {
+	if len(file.Cases) < 39 {
 		t.Fatalf("%d cases in %s", len(file.Cases), path)
 	}
 	on.eachPath(t, func(t *testing.T) {
@@ -252,6 +283,12 @@ func AgainstTorch(t *testing.T, s Subject, path string) {
 			}
 			if c.Optimizer.EpsInside {
 				name += fmt.Sprint(" eps inside, from ", c.Optimizer.FirstAverage)
+			}
+			if c.Branches != nil {
+				name += fmt.Sprint(" ", c.Branches, c.Box)
+			}
+			if c.Masks {
+				name += " masks"
 			}
 			t.Run(name, func(t *testing.T) { c.run(t, on) })
 		}

@@ -99,6 +99,8 @@ def fill(module, key):
     fan_in, key = 0, key - 1
     for layer in module.modules():
         for p in layer.parameters(recurse=False):
+            if layer is module:  # log_std
+                continue
             key += 1
             low, high = -0.5, 0.5
             if isinstance(layer, nn.LayerNorm | ChannelNorm):
@@ -109,6 +111,18 @@ def fill(module, key):
                     fan_in = p[0].numel()
                 low, high = -(fan_in**-0.5), fan_in**-0.5
             p.data = torch.from_numpy(uniform(key, p.numel(), low, high)).reshape(p.shape)
+    for p in module.parameters(recurse=False):
+        p.data = torch.from_numpy(uniform(key + 1, p.numel(), -0.5, 0.5))
+
+
+def named_parameters(module):
+    """As torch has them, but log_std is the last."""
+    return sorted(module.named_parameters(), key=lambda named: named[0] == "log_std")
+
+
+def branches(case):
+    """The outputs of each branch of an action."""
+    return case.get("branches", [case["actions"]])
 
 
 class QNet(nn.Module):
@@ -143,20 +157,32 @@ class MlpExtractor(nn.Module):
 
 
 class ActorCritic(nn.Module):
+    """Actions of branches, of "box" Gaussians, or of both, which Stable-Baselines3 has not."""
+
     def __init__(self, case, key):
         super().__init__()
         self.features_extractor = Trunk(case)
         width = self.features_extractor.width
         self.mlp_extractor = MlpExtractor(case, width) if case["arch"] == "mlp" else None
-        self.action_net = nn.Linear(case["hidden"][-1] if self.mlp_extractor else width, case["actions"])
+        policy = case["hidden"][-1] if self.mlp_extractor else width
+        heads = {}
+        if branches(case):
+            heads["action_net"] = sum(branches(case))
+        if "box" in case:
+            heads["mu_net" if heads else "action_net"] = case["box"]
+            self.log_std = nn.Parameter(torch.zeros(case["box"]))
+        for name, out in heads.items():
+            setattr(self, name, nn.Linear(policy, out))
+        self.heads = list(heads)
         self.value_net = nn.Linear(case["hidden_v"][-1] if self.mlp_extractor else width, 1)
         fill(self, key)
 
     def forward(self, x):
+        """Returns the outputs of the policy's heads, and the values."""
         pi = v = self.features_extractor(x)
         if self.mlp_extractor:
             pi, v = self.mlp_extractor.policy_net(pi), self.mlp_extractor.value_net(v)
-        return self.action_net(pi), self.value_net(v).flatten()
+        return [getattr(self, head)(pi) for head in self.heads], self.value_net(v).flatten()
 
 
 def observations(case, key):
@@ -191,6 +217,30 @@ class QLearning:
         return self.loss_fn(q, y, reduction=case["loss"]["reduction"]), []
 
 
+def distribution(case, net, outputs, key, rows):
+    """The log-probabilities of the actions and the entropies of some rows.
+
+    Both are sums over the branches and Gaussians, as in Stable-Baselines3 and, with masks, sb3-contrib.
+    """
+    n, widths, outputs = case["batch"], branches(case), list(outputs)
+    log_prob = entropy = 0
+    if widths:
+        actions = (bits(key + 2, n * len(widths)).reshape(n, -1) % np.array(widths, dtype=np.uint32)).astype(np.int64)
+        logits = outputs.pop(0)
+        if case.get("masks"):
+            allowed = bits(key + 9, n * sum(widths)).reshape(n, -1) % 4 != 0
+            np.put_along_axis(allowed, actions + np.cumsum([0, *widths[:-1]]), True, axis=1)
+            logits = torch.where(torch.from_numpy(allowed)[rows], logits, torch.tensor(-1e8))
+        for branch, action in zip(logits.split(widths, dim=1), torch.from_numpy(actions)[rows].T):
+            pi = torch.distributions.Categorical(logits=branch)
+            log_prob, entropy = log_prob + pi.log_prob(action), entropy + pi.entropy()
+    if "box" in case:
+        x = torch.from_numpy(uniform(key + 8, n * case["box"], -1.5, 1.5)).reshape(n, -1)[rows]
+        pi = torch.distributions.Normal(outputs[0], torch.ones_like(outputs[0]) * net.log_std.exp())
+        log_prob, entropy = log_prob + pi.log_prob(x).sum(dim=1), entropy + pi.entropy().sum(dim=1)
+    return log_prob, entropy
+
+
 class AdvantageActorCritic:
     """Stable-Baselines3's A2C.train, on the rows whose weight is 1."""
 
@@ -201,14 +251,13 @@ class AdvantageActorCritic:
         case, n, key = self.case, self.case["batch"], 10000 + 100 * step
         rows = torch.from_numpy(bits(key + 5, n) % 4 != 0)
         assert rows.any()
-        logits, values = self.net(observations(case, key)[rows])
-        actions = chosen(case, key + 2)[rows]
+        outputs, values = self.net(observations(case, key)[rows])
         advantages = torch.from_numpy(uniform(key + 3, n, -2, 2))[rows]
         returns = torch.from_numpy(uniform(key + 4, n, -case["reward"], case["reward"]))[rows]
-        pi = torch.distributions.Categorical(logits=logits)
-        policy = -(advantages * pi.log_prob(actions)).mean()
+        log_prob, entropy = distribution(case, self.net, outputs, key, rows)
+        policy = -(advantages * log_prob).mean()
         value = nn.functional.mse_loss(returns, values)
-        entropy = pi.entropy().mean()
+        entropy = entropy.mean()
         o = case["loss"]
         return policy - o["entropy_coef"] * entropy + o["value_coef"] * value, [float(x.detach()) for x in (policy, value, entropy)]
 
@@ -224,11 +273,10 @@ class ClippedActorCritic(AdvantageActorCritic):
         case, o, n, key = self.case, self.case["loss"], self.case["batch"], 10000 + 100 * step
         rows = torch.from_numpy(bits(key + 5, n) % 4 != 0)
         column = lambda k, low, high: torch.from_numpy(uniform(key + k, n, low, high))[rows]  # noqa: E731
-        logits, values = self.net(observations(case, key)[rows])
+        outputs, values = self.net(observations(case, key)[rows])
         advantages, returns = column(3, -2, 2), column(4, -case["reward"], case["reward"])
-        pi = torch.distributions.Categorical(logits=logits)
-        log_prob = pi.log_prob(chosen(case, key + 2)[rows])
-        log_ratio = log_prob - column(6, -2, 0)
+        log_prob, entropy = distribution(case, self.net, outputs, key, rows)
+        log_ratio = log_prob - column(6, *case.get("log_prob", (-2, 0)))
         ratio = log_ratio.exp()
         within = torch.clamp(ratio, 1 - o["clip_range"], 1 + o["clip_range"])
         policy = -torch.min(advantages * ratio, advantages * within).mean()
@@ -237,7 +285,7 @@ class ClippedActorCritic(AdvantageActorCritic):
             old = column(7, -1, 1)
             clipped = (old + torch.clamp(values - old, -o["value_range"], o["value_range"]) - returns) ** 2
             error = torch.max(error, clipped) if o["value_clip"] == "largest" else clipped
-        value, entropy = error.mean(), pi.entropy().mean()
+        value, entropy = error.mean(), entropy.mean()
         outside = (torch.abs(ratio - 1) > o["clip_range"]).float().mean()
         assert 0 < outside < 1 and (not o["value_clip"] or 0 < ((values - old).abs() > o["value_range"]).float().mean() < 1)
         parts = [policy, value, entropy, (ratio - 1 - log_ratio).mean(), outside]
@@ -323,7 +371,7 @@ def summary(t):
 
 def run(case):
     method = {"actor_critic": AdvantageActorCritic, "ppo": ClippedActorCritic, "pqn": PQN}.get(case["loss"]["kind"], QLearning)(case)
-    names, params = zip(*method.net.named_parameters())
+    names, params = zip(*named_parameters(method.net))
     opt, states = optimizer(case, params)
     out = dict(case, losses=[], parts=[], norms=[], gradients=[])
     steps = case.get("steps", STEPS)
@@ -413,6 +461,18 @@ def main():
         ppo = {"kind": "ppo", "entropy_coef": 0.01, "value_coef": 0.25, "clip_range": 0.2, "value_range": 0.3, "value_clip": value_clip}
         cases.append(net | sb3 | {"loss": ppo, "optimizer": {"name": "adam", "eps": eps}, "lr": 2.5e-4, "batch": 24})
     cases += [net | radam | {"loss": {"kind": "pqn", "scale": 0.5}, "batch": 12, "steps": 12} for net in (mlp | channels, small | every)]
+    # Actions of several branches, of Gaussians, and of both: A2C and PPO. log_prob is the range of the recorded
+    # log-probabilities.
+    multi, box = {"actions": 8, "branches": [3, 1, 4]}, {"actions": 0, "branches": [], "box": 3, "log_prob": (-5, -3)}
+    hybrid = {"actions": 5, "branches": [2, 3], "box": 2, "log_prob": (-5.5, -3)}
+    multi["log_prob"] = (-3.5, -2)
+    masks = {"masks": True}
+    kinds = (multi, multi | masks | {"log_prob": (-3, -1)}, box, hybrid, hybrid | masks)
+    ppo = {"kind": "ppo", "entropy_coef": 0.01, "value_coef": 0.25, "clip_range": 0.3, "value_range": 0.3, "value_clip": "alone"}
+    adam = {"loss": ppo, "optimizer": {"name": "adam", "eps": 1e-5}, "lr": 2.5e-4, "batch": 48}
+    for kind in kinds:
+        cases += [two | sb3 | kind, two | sb3 | adam | kind]
+    cases += [small | stooke_abbeel | box, small | stooke_abbeel | hybrid | masks]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")
