@@ -348,8 +348,7 @@ static TARGET void actor_critic(const struct paceline_actor_critic_args *args, d
       log_prob += (logits[at + actions[b]] - s.top) - s.log_sum;
       softmax[b] = s;
     }
-    for (ptrdiff_t k = 0; k < size; k++)
-      log_prob += gaussian_log_prob((x[k] - means[k]) * a.inverse[k], a.log_std[k]);
+    for (ptrdiff_t k = 0; k < size; k++) log_prob += gaussian_log_prob((x[k] - means[k]) * a.inverse[k], a.log_std[k]);
     const float slope = policy_slope(&t, &a, i, weight, log_prob);
     double h = 0;
     for (ptrdiff_t b = 0, at = 0; b < branches; at += choices[b++])
@@ -361,10 +360,9 @@ static TARGET void actor_critic(const struct paceline_actor_critic_args *args, d
       a.log_std_sum[k] += row_share * (slope * (1 - z * z) - a.entropy_coef);
     }
     double squared;
-    const float d = a.log_probs == NULL
-                        ? value_error(&squared, a.values[i], a.returns[i], a.values[i], 0, 0)
-                        : value_error(&squared, a.values[i], a.returns[i], a.old_values[i], a.value_clips[i],
-                                      a.largest_error);
+    const float d = a.log_probs == NULL ? value_error(&squared, a.values[i], a.returns[i], a.values[i], 0, 0)
+                                        : value_error(&squared, a.values[i], a.returns[i], a.old_values[i],
+                                                      a.value_clips[i], a.largest_error);
     a.dvalues[i] = row_share * ((2 * a.value_coef) * d);
     t.squares += weight * squared;
     t.entropy += weight * (h + gaussian_entropy);

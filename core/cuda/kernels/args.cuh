@@ -270,8 +270,8 @@ struct ActorCriticArgs {
 // branches; loss.actions is [rows][branches_count].
 struct ActorCriticProductArgs {
   ActorCriticArgs loss;
-  int branches_count, size;  // size: the number of Gaussians
-  const int *branches;       // choices of each branch
+  int branches_count, size;         // size: the number of Gaussians
+  const int *branches;              // choices of each branch
   const float *means, *continuous;  // [rows][size]
   const float *log_std;             // [size]
   float *dmeans, *dlog_std;
