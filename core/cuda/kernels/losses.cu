@@ -215,10 +215,9 @@ __device__ __forceinline__ void actor_critic_row(double (&terms)[LOSS_TERMS], co
 
 // The block's sums of the terms, and the loss by the last block. Returns whether this is the last
 // block.
-__device__ __forceinline__ bool actor_critic_sums(double (&shared)[LOSS_ROWS], unsigned (&last)[1],
-                                                  const double (&terms)[LOSS_TERMS], const LossSumArgs &args,
-                                                  double share) {
-  __shared__ double of_loss[LOSS_TERMS];
+__device__ __forceinline__ bool actor_critic_sums(double (&shared)[LOSS_ROWS], double (&of_loss)[LOSS_TERMS],
+                                                  unsigned (&last)[1], const double (&terms)[LOSS_TERMS],
+                                                  const LossSumArgs &args, double share) {
   UNROLL
   for (int p = 0; p < LOSS_TERMS; p++) {
     const double sum = block_sum(shared, terms[p]);
@@ -230,7 +229,7 @@ __device__ __forceinline__ bool actor_critic_sums(double (&shared)[LOSS_ROWS], u
 }
 
 KERNEL(actor_critic, ActorCriticArgs, LOSS_ROWS) {
-  __shared__ double shared[LOSS_ROWS];
+  __shared__ double shared[LOSS_ROWS], of_loss[LOSS_TERMS];
   __shared__ unsigned last[1];
   const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x);
   const double total = sum_of_weights(shared, args.weights, args.rows), share = total != 0 ? 1 / total : 0;
@@ -243,7 +242,7 @@ KERNEL(actor_critic, ActorCriticArgs, LOSS_ROWS) {
       for (int a = 0; a < args.width; a++) args.dlogits[(long long)i * args.width + a] = 0;
     }
   }
-  actor_critic_sums(shared, last, terms, args.sum, share);
+  actor_critic_sums(shared, of_loss, last, terms, args.sum, share);
 }
 
 // How many standard deviations number k of row i is from its mean, and 1 / standard deviation.
@@ -294,7 +293,7 @@ __device__ __forceinline__ float actor_critic_product_row(double (&terms)[LOSS_T
 
 // The gradients of log_std are summed as the terms are: within blocks, then over the blocks.
 KERNEL(actor_critic_product, ActorCriticProductArgs, LOSS_ROWS) {
-  __shared__ double shared[LOSS_ROWS];
+  __shared__ double shared[LOSS_ROWS], of_loss[LOSS_TERMS];
   __shared__ unsigned last[1];
   const ActorCriticArgs &loss = args.loss;
   const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x), size = args.size;
@@ -319,7 +318,7 @@ KERNEL(actor_critic_product, ActorCriticProductArgs, LOSS_ROWS) {
     const double sum = block_sum(shared, of_row);
     if (threadIdx.x == 0) args.log_std_parts[(long long)blockIdx.x * size + k] = sum;
   }
-  if (!actor_critic_sums(shared, last, terms, loss.sum, share)) return;
+  if (!actor_critic_sums(shared, of_loss, last, terms, loss.sum, share)) return;
   const volatile double *parts = args.log_std_parts;
   for (int k = (int)threadIdx.x; k < size; k += LOSS_ROWS) {
     double sum = 0;
