@@ -17,7 +17,7 @@ type choosing struct {
 	steps   []experience.Step
 	ints    int         // integers of an action
 	floats  int         // numbers of the box of an action
-	boxes   [][]float32 // [envs]: steps[i].Continuous, clipped to the bounds
+	boxes   [][]float32 // [envs]: steps[i].Continuous as the environment takes it: by policy.Boxer, or clipped
 	actions vec.Actions // of the latest batch, as the environments take them
 
 	outputs nn.Outputs // of the latest batch
@@ -73,6 +73,7 @@ type jointRow struct {
 	i int
 }
 
+func (r *jointRow) LogStd() []float32             { return r.g.Acting.LogStd() }
 func (r *jointRow) Head(k int) ([]float32, error) { return r.g.outputs.Row(k, r.i-r.g.first), nil }
 
 // aloneRow computes the outputs of one row when the chooser asks for them.
@@ -87,6 +88,8 @@ type aloneRow struct {
 
 // at makes r the row of environment i, with nothing computed.
 func (r *aloneRow) at(i int) { r.i, r.computed = i, false }
+
+func (r *aloneRow) LogStd() []float32 { return r.g.Acting.LogStd() }
 
 func (r *aloneRow) Head(k int) ([]float32, error) {
 	if !r.computed {
@@ -109,7 +112,7 @@ func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
 	return err
 }
 
-// Actions returns the actions that Choose chose last, boxes clipped to their bounds. They are valid
+// Actions returns the actions that Choose chose last, as the environments take them. They are valid
 // until the Group's next call.
 func (g *Group) Actions() vec.Actions { return g.actions }
 
@@ -152,7 +155,11 @@ func (g *Group) choose(t int64, i int, c policy.Chooser, row policy.Row) error {
 		return err
 	}
 	if g.floats > 0 {
-		g.Spec.Action.Clip(g.boxes[i], s.Continuous)
+		toBox := g.Spec.Action.Clip
+		if b, ok := c.(policy.Boxer); ok {
+			toBox = b.ToBox
+		}
+		toBox(g.boxes[i], s.Continuous)
 	}
 	return nil
 }

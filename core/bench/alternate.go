@@ -51,6 +51,7 @@ type AlternateReport struct {
 // sampler is a Group that fills rollouts, without learning.
 type sampler struct {
 	group   *actor.Group
+	chooser *policy.Sampler
 	rollout *rollout.Rollout
 	close   []func() error
 }
@@ -103,6 +104,7 @@ func newSampler(o *AlternateOptions, envs, groups, act, step, cores int, cost *s
 		Obs: spec.Obs, Trunks: []nn.Trunk{{Arch: "nature_cnn"}}, Precision: nn.Precision(o.Precision),
 		Heads: []nn.Head{{Name: "pi", Out: spec.Action.N}, {Name: "v", Out: 1}},
 	}
+	x.chooser = policy.NewSampler(spec.Action, &net, policy.Bounds{})
 	theta, err := net.InitialParams(rng.New(1, "weights", 0))
 	if err != nil {
 		return x, err
@@ -111,11 +113,11 @@ func newSampler(o *AlternateOptions, envs, groups, act, step, cores int, cost *s
 	if err != nil {
 		return x, err
 	}
-	if x.rollout, err = rollout.New(rollout.Config{Obs: spec.Obs, Action: spec.Action, Horizon: 128, Envs: envs, Columns: chooser.Columns()}); err != nil {
+	if x.rollout, err = rollout.New(rollout.Config{Obs: spec.Obs, Action: spec.Action, Horizon: 128, Envs: envs, Columns: x.chooser.Columns()}); err != nil {
 		return x, err
 	}
 	x.group, err = actor.New(actor.Config{
-		Spec: *spec, Envs: envs, Seed: 1, Source: source, Groups: groups, Sink: x.rollout, Columns: len(chooser.Columns()),
+		Spec: *spec, Envs: envs, Seed: 1, Source: source, Groups: groups, Sink: x.rollout, Columns: len(x.chooser.Columns()),
 		Joint: network, Cores: budget, Acting: theta,
 	})
 	if err != nil {
@@ -126,8 +128,6 @@ func newSampler(o *AlternateOptions, envs, groups, act, step, cores int, cost *s
 	cost.on.Store(true)
 	return x, x.group.Reset()
 }
-
-var chooser = &policy.Softmax{Pi: 0, V: 1}
 
 // Close frees everything, in reverse order.
 func (x *sampler) Close() (err error) {
@@ -141,7 +141,7 @@ func (x *sampler) Close() (err error) {
 func (x *sampler) roundRate(n int) (float64, error) {
 	began, steps := time.Now(), int64(0)
 	for k := range n {
-		ran, err := x.group.Round(0, chooser, x.rollout.Left() > 1 && k < n-1)
+		ran, err := x.group.Round(0, x.chooser, x.rollout.Left() > 1 && k < n-1)
 		if err == nil {
 			err = x.rollout.EndRound()
 		}
@@ -160,7 +160,7 @@ func (x *sampler) roundRate(n int) (float64, error) {
 func (x *sampler) actRate(n int) (float64, error) {
 	began := time.Now()
 	for range n {
-		if err := x.group.Choose(0, chooser, true); err != nil {
+		if err := x.group.Choose(0, x.chooser, true); err != nil {
 			return 0, err
 		}
 	}
@@ -171,7 +171,7 @@ func (x *sampler) actRate(n int) (float64, error) {
 func (x *sampler) stepRate(n int) (float64, error) {
 	began := time.Now()
 	for range n {
-		if _, err := x.group.Round(0, uniform{policy.Uniform{Actions: x.group.Spec.Action.N}}, false); err != nil {
+		if _, err := x.group.Round(0, policy.Uniform{Actions: x.group.Spec.Action.N}, false); err != nil {
 			return 0, err
 		}
 		if err := errors.Join(x.rollout.EndRound(), x.rollout.Drop(1)); err != nil {
@@ -180,11 +180,6 @@ func (x *sampler) stepRate(n int) (float64, error) {
 	}
 	return float64(n*x.group.Envs) / time.Since(began).Seconds(), nil
 }
-
-// uniform chooses random actions. It declares the rollout's columns but does not fill them.
-type uniform struct{ policy.Uniform }
-
-func (uniform) Columns() []string { return chooser.Columns() }
 
 // benchAlternate times alternating samplers, acting and stepping alone, and a single group.
 func benchAlternate(decode func(any) error) (any, error) {

@@ -15,6 +15,8 @@ import (
 type Row interface {
 	// Head returns the outputs of head k of the network's spec, valid until the row's next step.
 	Head(k int) ([]float32, error)
+	// LogStd returns the network's parameter log_std; nil for a network without a head "mu".
+	LogStd() []float32
 }
 
 // Chooser chooses actions. It has no mutable state, so one Chooser serves all environments on all
@@ -29,6 +31,13 @@ type Chooser interface {
 	// to.Columns, at step t. Their lengths are right. mask has a byte for each action of each branch
 	// and allows at least one of each branch; nil allows all.
 	Choose(t int64, row Row, mask []byte, r *rng.Stream, to *experience.Step) error
+}
+
+// Boxer is a Chooser whose actions may have a box.
+type Boxer interface {
+	Chooser
+	// ToBox writes the action that the environment takes for the Continuous of a step.
+	ToBox(to, continuous []float32)
 }
 
 // Uniform chooses an allowed action with uniform probability, by one draw.
@@ -81,26 +90,29 @@ func (c *EpsilonGreedy) Choose(t int64, row Row, mask []byte, r *rng.Stream, to 
 	return err
 }
 
-// Softmax chooses an allowed action a with probability proportional to exp(output a of head Pi), by
-// one draw. It records the logarithm of that probability and the output of head V.
-type Softmax struct{ Pi, V int }
+// Sampler draws actions from a distribution and records the log-probability of the action and the
+// output of head V.
+type Sampler struct {
+	*Distribution
+	V int
+}
 
-func (*Softmax) Columns() []string       { return []string{"log_prob", "value"} }
-func (*Softmax) NeedsOutputs(int64) bool { return true }
+// NewSampler returns the Sampler of a network with the heads of NewDistribution and a head "v".
+func NewSampler(action env.ActionSpec, net *nn.Spec, bounds Bounds) *Sampler {
+	return &Sampler{NewDistribution(action, net, bounds), net.Head("v")}
+}
 
-func (c *Softmax) Choose(_ int64, row Row, mask []byte, r *rng.Stream, to *experience.Step) error {
-	logits, err := row.Head(c.Pi)
-	if err != nil {
-		return err
-	}
+func (*Sampler) Columns() []string       { return []string{"log_prob", "value"} }
+func (*Sampler) NeedsOutputs(int64) bool { return true }
+
+func (c *Sampler) Choose(_ int64, row Row, mask []byte, r *rng.Stream, to *experience.Step) error {
 	value, err := row.Head(c.V)
 	if err != nil {
 		return err
 	}
-	var logProb float32
-	to.Action[0], logProb = sampleSoftmax(logits, mask, r.Float64())
+	logProb, err := c.Sample(row, mask, r, to)
 	to.Columns[0], to.Columns[1] = logProb, value[0]
-	return nil
+	return err
 }
 
 // LogProb returns the log-probability of an allowed action, with the bits of sampleSoftmax.
@@ -121,7 +133,10 @@ func LogProb(logits []float32, mask []byte, action int32) float32 {
 }
 
 // rowScratch holds the intermediate results of one row.
-type rowScratch struct{ allowed, logs, probs []float32 }
+type rowScratch struct {
+	allowed, logs, probs []float32
+	sum                  [1]float32
+}
 
 var scratch = sync.Pool{New: func() any { return new(rowScratch) }}
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -26,6 +27,14 @@ func (o *outputs) Head(k int) ([]float32, error) {
 		return nil, o.err
 	}
 	return o.heads[k], nil
+}
+
+func (o *outputs) LogStd() []float32 { return nil }
+
+// softmaxOf returns a Sampler of discrete actions with the logits of head pi and the value of head
+// v.
+func softmaxOf(pi, v int) *Sampler {
+	return &Sampler{&Distribution{Action: env.ActionSpec{N: 1}, Pi: pi, Mu: -1}, v}
 }
 
 // drawn returns the number of draws of f from a stream.
@@ -181,7 +190,7 @@ func TestSampleSoftmaxOfExtremeLogits(t *testing.T) {
 }
 
 func TestSoftmaxRecordsLogProbAndValue(t *testing.T) {
-	c := &Softmax{Pi: 1, V: 0}
+	c := softmaxOf(1, 0)
 	if !slices.Equal(c.Columns(), []string{"log_prob", "value"}) || !c.NeedsOutputs(0) {
 		t.Fatalf("columns %v", c.Columns())
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
-	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // EvalOptions say how whole episodes are played.
@@ -66,7 +66,8 @@ type episode struct {
 	number int // among all of the evaluation
 	env    env.Env
 	stream *rng.Stream
-	action *env.ActionSpec
+	spec   *env.ActionSpec
+	action vec.Action
 	mask   []byte // allowed actions of the next step; nil allows all
 	reward float64
 	length int64
@@ -93,13 +94,16 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			e.Evaluate()
 		}
 		stream := rng.New(o.Seed, "eval", first+i)
-		played = append(played, episode{number: first + i, env: e, action: &p.spec.Env.Action, stream: stream})
-		if s := e.Spec(); s.Obs.Bytes() != size || s.Obs.DType != spec.Obs.DType || s.Action.N != spec.Action.N {
-			return nil, fmt.Errorf("env: %q has observations of %d bytes and %d actions, must be %d and %d as the policy's", id, s.Obs.Bytes(), s.Action.N, size, spec.Action.N)
+		played = append(played, episode{number: first + i, env: e, spec: &p.spec.Env.Action, action: vec.NewAction(&spec.Action), stream: stream})
+		switch s := e.Spec(); {
+		case s.Obs.Bytes() != size || s.Obs.DType != spec.Obs.DType:
+			return nil, fmt.Errorf("env: %q has observations of %d bytes (%v), must be %d (%v) as the policy's", id, s.Obs.Bytes(), s.Obs.DType, size, spec.Obs.DType)
+		case !s.Action.EqualKind(spec.Action):
+			return nil, fmt.Errorf("env: %q has actions: %v, must be %v as the policy's", id, s.Action, spec.Action)
 		}
 		e.Seed(stream.Uint64())
 		if e.Spec().Masks {
-			played[i].mask = make([]byte, spec.Action.N)
+			played[i].mask = make([]byte, spec.Action.Logits())
 		}
 		if err := played[i].reset(obs[i*size : (i+1)*size]); err != nil {
 			return nil, err
@@ -109,33 +113,27 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 	for i := range played {
 		playing[i] = &played[i]
 	}
-	actions, values := make([]int32, n), make([][]float32, len(p.spec.Net.Heads))
-	values[p.spec.Head] = make([]float32, n*spec.Action.N)
+	net, err := p.network()
+	if err != nil {
+		return nil, err
+	}
+	defer p.nets.Put(net)
 	for len(playing) > 0 {
 		if err := stopped(); err != nil {
 			return nil, err
 		}
 		m := len(playing)
-		chosen := values[p.spec.Head][:m*spec.Action.N]
-		rows := make([][]float32, len(values))
-		rows[p.spec.Head] = chosen
-		if err := p.Act(m, obs[:m*size], nil, actions[:m], rows); err != nil {
+		if net.row.Outputs, err = net.Forward(p.params, obs[:m*size], m); err != nil {
 			return nil, err
 		}
 		still := playing[:0]
 		for row, g := range playing {
-			explore := g.stream.Float64() < o.Epsilon
-			of := chosen[row*spec.Action.N : (row+1)*spec.Action.N]
-			switch {
-			case explore:
-				actions[row] = env.RandomAction(spec.Action.N, g.mask, g.stream)
-			case o.Sample && p.spec.Kind == Categorical:
-				actions[row], _ = sampleSoftmax(of, g.mask, g.stream.Float64())
-			default:
-				actions[row] = nn.Argmax(of, g.mask)
+			net.row.Index = row
+			if err := p.draw(net, o.Epsilon, o.Sample, g.mask, g.stream, g.action); err != nil {
+				return nil, err
 			}
 			// The next observations replace the rows of episodes that have ended.
-			over, err := g.step(actions[row], obs[len(still)*size:(len(still)+1)*size])
+			over, err := g.step(obs[len(still)*size : (len(still)+1)*size])
 			if err != nil {
 				return nil, err
 			}
@@ -157,9 +155,9 @@ func (g *episode) reset(obs []byte) (err error) {
 }
 
 // step takes a step, and reports whether it ended the episode.
-func (g *episode) step(action int32, obs []byte) (over bool, err error) {
+func (g *episode) step(obs []byte) (over bool, err error) {
 	defer g.caught(&err)
-	reward, end, err := g.env.Step(action, obs)
+	reward, end, err := g.spec.Step(g.env, g.action.Discrete, g.action.Box, obs)
 	if err != nil {
 		return false, err
 	}
@@ -182,7 +180,7 @@ func (g *episode) readMask() error {
 	if g.mask == nil {
 		return nil
 	}
-	return env.ReadMask(g.env, g.action, g.mask)
+	return env.ReadMask(g.env, g.spec, g.mask)
 }
 
 func summarise(played []episode) Evaluation {

@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
@@ -23,7 +25,12 @@ type Saved struct {
 	DType      string     `json:"dtype"`
 	Axes       []int      `json:"shape"`
 	FrameStack int        `json:"frame_stack"`
-	Actions    int        `json:"actions"`
+	Actions    int        `json:"actions"` // discrete ones; 0: branches, a box or both
+	Branches   []int32    `json:"branches,omitempty"`
+	Low        []bound    `json:"low,omitempty"`
+	High       []bound    `json:"high,omitempty"`
+	Squash     bool       `json:"squash,omitempty"`
+	Scaled     bool       `json:"scaled,omitempty"`
 	Trunks     []nn.Trunk `json:"trunks"`
 	Heads      []nn.Head  `json:"heads"`
 	Precision  string     `json:"precision"`
@@ -40,17 +47,63 @@ func (s Spec) Saved() Saved {
 	if isa == "auto" {
 		isa = ""
 	}
-	return Saved{s.Set, s.Env.ID, o.DType.String(), o.Shape, o.FrameStack, s.Env.Action.N,
-		s.Net.Trunks, s.Net.Heads, string(s.Net.Precision), s.Head, s.Kind, s.HostData, s.Net.RawImages, isa}
+	a := s.Env.Action
+	return Saved{
+		Set: s.Set, Env: s.Env.ID, DType: o.DType.String(), Axes: o.Shape, FrameStack: o.FrameStack,
+		Actions: a.N, Branches: a.Branches, Low: toBounds(a.Low), High: toBounds(a.High), Squash: s.Bounds.Squash, Scaled: s.Bounds.Scaled,
+		Trunks: s.Net.Trunks, Heads: s.Net.Heads, Precision: string(s.Net.Precision), Head: s.Head, Kind: s.Kind,
+		HostData: s.HostData, RawImages: s.Net.RawImages, ISA: isa,
+	}
 }
 
-// Shape returns the observations and the number of actions as text, for errors and comparisons:
-// "uint8 [4 84 84] and 3 actions".
-func (s Saved) Shape() string { return fmt.Sprintf("%s %v and %d actions", s.DType, s.Axes, s.Actions) }
+// bound is a bound of a box; null in JSON, which has no infinity, and NaN when read, if infinite.
+type bound float32
+
+func (b bound) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(b), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float32(b))
+}
+
+func (b *bound) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*b = bound(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(text, (*float32)(b))
+}
+
+func toBounds(numbers []float32) (list []bound) {
+	for _, b := range numbers {
+		list = append(list, bound(b))
+	}
+	return list
+}
+
+func fromBounds(list []bound, infinite float64) (numbers []float32) {
+	for _, b := range list {
+		if b != b {
+			b = bound(infinite)
+		}
+		numbers = append(numbers, float32(b))
+	}
+	return numbers
+}
+
+// Shape returns the observations and the actions as text, for errors and comparisons: "uint8 [4 84
+// 84] and 3 discrete actions".
+func (s Saved) Shape() string {
+	return fmt.Sprintf("%s %v and %v actions", s.DType, s.Axes, s.action())
+}
+
+func (s Saved) action() env.ActionSpec {
+	return env.ActionSpec{N: s.Actions, Branches: s.Branches, Low: fromBounds(s.Low, math.Inf(-1)), High: fromBounds(s.High, math.Inf(1))}
+}
 
 // Spec returns the Spec of s, or an error if s is invalid.
 func (s Saved) Spec() (Spec, error) {
-	spec := Spec{Set: s.Set, Head: s.Head, Kind: s.Kind, HostData: s.HostData}
+	spec := Spec{Set: s.Set, Head: s.Head, Kind: s.Kind, Bounds: Bounds{s.Squash, s.Scaled}, HostData: s.HostData}
 	obs := env.ObsSpec{Shape: s.Axes, FrameStack: s.FrameStack, Low: []float32{0}, High: []float32{255}}
 	switch s.DType {
 	case env.Uint8.String():
@@ -59,17 +112,52 @@ func (s Saved) Spec() (Spec, error) {
 	default:
 		return spec, fmt.Errorf("policy.dtype: %q, must be uint8 or float32", s.DType)
 	}
-	spec.Env = env.Spec{ID: s.Env, Obs: obs, Action: env.ActionSpec{N: s.Actions}}
+	spec.Env = env.Spec{ID: s.Env, Obs: obs, Action: s.action()}
 	spec.Net = nn.Spec{Obs: obs, Trunks: s.Trunks, Heads: s.Heads, Precision: nn.Precision(s.Precision), ISA: s.ISA, RawImages: s.RawImages}
-	switch {
-	case s.Kind != Greedy && s.Kind != Categorical:
-		return spec, fmt.Errorf("policy.kind: %q, must be %s or %s", s.Kind, Greedy, Categorical)
-	case s.Head < 0 || s.Head >= len(s.Heads):
-		return spec, fmt.Errorf("policy.head: %d, must be 0 to %d", s.Head, len(s.Heads)-1)
-	case s.Heads[s.Head].Out != s.Actions:
-		return spec, fmt.Errorf("policy.actions: %d, must be the outputs of head %s, %d", s.Actions, s.Heads[s.Head].Name, s.Heads[s.Head].Out)
+	if err := spec.Env.Check(); err != nil {
+		return spec, err
 	}
-	return spec, spec.Env.Check()
+	return spec, spec.check()
+}
+
+// check checks that the network has the heads that the Kind needs.
+func (s *Spec) check() error {
+	if s.Head < 0 || s.Head >= len(s.Net.Heads) {
+		return fmt.Errorf("policy.head: %d, must be 0 to %d", s.Head, len(s.Net.Heads)-1)
+	}
+	a := s.Env.Action
+	type head struct {
+		name    string
+		outputs int
+	}
+	needs := []head{{"pi", a.Logits()}, {"mu", a.Floats()}}
+	name := s.Net.Heads[s.Head].Name
+	switch s.Kind {
+	case Greedy:
+		if a.N == 0 {
+			return fmt.Errorf("policy.kind: %s, must be %s where actions are %v", s.Kind, KindOf(a), a)
+		}
+		needs = []head{{name, a.N}}
+	case Categorical, Gaussian:
+		if s.Kind != KindOf(a) {
+			return fmt.Errorf("policy.kind: %s, must be %s where actions are %v", s.Kind, KindOf(a), a)
+		}
+		if name != "pi" && name != "mu" {
+			return fmt.Errorf("policy.head: %d (%s), must be that of \"pi\" or \"mu\"", s.Head, name)
+		}
+	default:
+		return fmt.Errorf("policy.kind: %q, must be %s, %s or %s", s.Kind, Greedy, Categorical, Gaussian)
+	}
+	for _, h := range needs {
+		have := 0
+		if k := s.Net.Head(h.name); k >= 0 {
+			have = s.Net.Heads[k].Out
+		}
+		if have != h.outputs {
+			return fmt.Errorf("policy.heads: head %q has %d outputs, must have %d where actions are %v", h.name, have, h.outputs, a)
+		}
+	}
+	return s.Bounds.Check(a)
 }
 
 // content is the policy's part of a manifest, in files of a policy and in files of a run.

@@ -13,6 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // randomMask allows at least one action.
@@ -51,7 +52,7 @@ func TestChoosersSeeAllowedActionsOnly(t *testing.T) {
 		for _, c := range [][2]Chooser{
 			{Uniform{n}, Uniform{len(few)}},
 			{&EpsilonGreedy{Actions: n, Epsilon: epsilon}, &EpsilonGreedy{Actions: len(few), Epsilon: epsilon}},
-			{&Softmax{Pi: 0, V: 0}, &Softmax{Pi: 0, V: 0}},
+			{softmaxOf(0, 0), softmaxOf(0, 0)},
 		} {
 			got, want := experience.Step{Action: make([]int32, 1), Columns: make([]float32, 2)}, experience.Step{Action: make([]int32, 1), Columns: make([]float32, 2)}
 			if err := errors.Join(c[0].Choose(0, &outputs{heads: [][]float32{values}}, mask, streams[0], &got),
@@ -117,12 +118,12 @@ func TestActTakesAllowedActionsOnly(t *testing.T) {
 func TestActRejectsWrongMasks(t *testing.T) {
 	p := masked(t)
 	obs, actions := observations(p, 3, 8), []int32{7, 7, 7}
-	err := p.Act(3, obs, &Options{Masks: []byte{1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, actions, nil)
+	err := p.Act(3, obs, &Options{Masks: []byte{1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, vec.Actions{Discrete: actions}, nil)
 	var e *env.Error
 	if !errors.As(err, &e) || e.Index != 1 || !strings.Contains(err.Error(), "allows none of 5 actions") {
 		t.Errorf("%v, want row 1", err)
 	}
-	if err := p.Act(3, obs, &Options{Masks: make([]byte, 14)}, actions, nil); err == nil || err.Error() != "masks: 14 bytes, must be 15 (3 rows of 5)" {
+	if err := p.Act(3, obs, &Options{Masks: make([]byte, 14)}, vec.Actions{Discrete: actions}, nil); err == nil || err.Error() != "masks: 14 bytes, must be 15 (3 rows of 5)" {
 		t.Errorf("%v", err)
 	}
 	if !slices.Equal(actions, []int32{7, 7, 7}) {

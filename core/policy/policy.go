@@ -9,10 +9,12 @@ import (
 	"sync/atomic"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/cpu"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // Kind says how a policy samples an action.
@@ -21,17 +23,29 @@ type Kind string
 const (
 	// Greedy takes the action of the largest output, also when sampling.
 	Greedy Kind = "greedy"
-	// Categorical draws an action with probability proportional to exp(output).
+	// Categorical draws an action from the Distribution of logits.
 	Categorical Kind = "softmax"
+	// Gaussian draws an action from the Distribution of an action with a box.
+	Gaussian Kind = "gaussian"
 )
+
+// KindOf returns the Kind of policies that draw such actions.
+func KindOf(action env.ActionSpec) Kind {
+	if action.Floats() > 0 {
+		return Gaussian
+	}
+	return Categorical
+}
 
 // Spec says which network acts and how.
 type Spec struct {
 	Set  string   // name of the parameter set
 	Env  env.Spec // ID, Obs and Action of the environment
 	Net  nn.Spec
-	Head int // index of the head of Net that chooses
+	Head int // index of the head of Net whose largest output Greedy takes; else of the policy's first head
 	Kind Kind
+	// Bounds says how samples of Gaussians become actions.
+	Bounds Bounds
 	// HostData is text that the host saves with the network, such as how it makes observations.
 	HostData string
 }
@@ -46,19 +60,30 @@ type Output struct {
 // use it at once.
 type Policy struct {
 	spec   Spec
+	dist   *Distribution // nil where the Kind is Greedy
 	params *nn.Params
 	nets   sync.Pool     // of *network
 	stops  atomic.Uint64 // calls of StopEvaluations
 }
 
 // network is a network with the buffers for one call at a time.
-type network struct{ nn.Network }
+type network struct {
+	nn.Network
+	row  BatchRow
+	step experience.Step
+}
 
 // batch is the number of rows of a forward pass.
 const batch = 32
 
 // New returns a policy with these parameters. The caller must not write params again.
-func New(spec Spec, params *nn.Params) *Policy { return &Policy{spec: spec, params: params} }
+func New(spec Spec, params *nn.Params) *Policy {
+	p := &Policy{spec: spec, params: params}
+	if spec.Kind != Greedy {
+		p.dist = NewDistribution(spec.Env.Action, &spec.Net, spec.Bounds)
+	}
+	return p
+}
 
 // Spec returns the spec of the policy's environment, to be read only.
 func (p *Policy) Spec() *env.Spec { return &p.spec.Env }
@@ -84,41 +109,45 @@ func (p *Policy) Outputs() []Output {
 }
 
 // outputNames are the public names of outputs whose heads have other names.
-var outputNames = map[string]string{"pi": "logits", "v": "value"}
+var outputNames = map[string]string{"pi": "logits", "mu": "mean", "v": "value"}
 
 // Options say how Act chooses. Random draws depend on Seed, Counter and the row's number alone.
 type Options struct {
-	// Sample draws actions as Kind says; otherwise Act takes the action of the largest output.
+	// Sample draws actions as Kind says; otherwise Act takes the most probable action, or that of the
+	// largest output.
 	Sample bool
-	// Epsilon is the probability of a uniformly random action, 0 to 1.
+	// Epsilon is the probability of a random action (env.ActionSpec.Random), 0 to 1.
 	Epsilon float64
 	Seed    uint64
 	Counter uint64
-	// Masks has a byte for each action of each row, 0 for an action that is not allowed. Each row
-	// allows at least one action. nil allows all.
+	// Masks has a byte for each action of each branch of each row, 0 for an action that is not
+	// allowed. Each row allows at least one action of each branch. nil allows all.
 	Masks []byte
 }
 
 func (o *Options) random() bool { return o != nil && (o.Sample || o.Epsilon > 0) }
 
 // mask returns row i of Masks.
-func (o *Options) mask(i, actions int) []byte {
+func (o *Options) mask(i, size int) []byte {
 	if o == nil || o.Masks == nil {
 		return nil
 	}
-	return o.Masks[i*actions : (i+1)*actions]
+	return o.Masks[i*size : (i+1)*size]
 }
 
 // Act writes an action for each of n observations (rows of bytes), chosen as o says; with o nil,
-// the greedy action. outputs is nil, or has an entry for each of Outputs; an entry that is not nil
-// receives n rows.
-func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][]float32) error {
-	size, width := p.spec.Env.Obs.Bytes(), p.spec.Env.Action.N
-	switch {
-	case n < 0 || len(obs) != n*size:
+// the most probable action, or that of the largest output. Boxes are clipped to their bounds.
+// outputs is nil, or has an entry for each of Outputs; an entry that is not nil receives n rows.
+func (p *Policy) Act(n int, obs []byte, o *Options, actions vec.Actions, outputs [][]float32) error {
+	spec := &p.spec.Env.Action
+	size, width := p.spec.Env.Obs.Bytes(), spec.Logits()
+	if n < 0 || len(obs) != n*size {
 		return fmt.Errorf("obs: %d bytes, must be %d (%d rows of %d)", len(obs), n*size, n, size)
-	case len(actions) != n:
-		return fmt.Errorf("actions: %d, must be %d", len(actions), n)
+	}
+	if err := spec.CheckSize(actions.Discrete, actions.Box, n); err != nil {
+		return err
+	}
+	switch {
 	case outputs != nil && len(outputs) != len(p.spec.Net.Heads):
 		return fmt.Errorf("outputs: %d, must be %d, one for each head", len(outputs), len(p.spec.Net.Heads))
 	case o != nil && !(o.Epsilon >= 0 && o.Epsilon <= 1):
@@ -127,7 +156,7 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][
 		return fmt.Errorf("masks: %d bytes, must be %d (%d rows of %d)", len(o.Masks), n*width, n, width)
 	}
 	for i := range n {
-		if err := env.CheckMask(o.mask(i, width)); err != nil {
+		if err := spec.CheckMask(o.mask(i, width)); err != nil {
 			return &env.Error{Index: i, Err: err}
 		}
 	}
@@ -147,11 +176,11 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][
 		if err != nil {
 			return err
 		}
+		net.row.Outputs = out
 		for i := range rows {
-			values := out.Row(p.spec.Head, i)
-			actions[first+i] = nn.Argmax(values, o.mask(first+i, width))
-			if o.random() {
-				actions[first+i] = p.draw(o, first+i, values)
+			net.row.Index = i
+			if err := p.choose(net, o, first+i, actions.At(first+i, spec)); err != nil {
+				return err
 			}
 		}
 		for k, to := range outputs {
@@ -163,19 +192,60 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions []int32, outputs [][
 	return nil
 }
 
-// draw chooses row i's action at random, as o says.
-func (p *Policy) draw(o *Options, i int, values []float32) int32 {
-	r := rng.New(o.Seed^rng.New(o.Counter, "act", 0).Uint64(), "act", i)
-	mask := o.mask(i, p.spec.Env.Action.N)
-	switch explore, u := r.Float64() < o.Epsilon, r.Float64(); {
-	case explore:
-		return env.RandomAction(p.spec.Env.Action.N, mask, r)
-	case o.Sample && p.spec.Kind == Categorical:
-		action, _ := sampleSoftmax(values, mask, u)
-		return action
+// choose writes row i's action, chosen as o says from the outputs of net.row.
+func (p *Policy) choose(net *network, o *Options, i int, to vec.Action) error {
+	mask := o.mask(i, p.spec.Env.Action.Logits())
+	if !o.random() {
+		return p.mode(net, mask, to)
 	}
-	return nn.Argmax(values, mask)
+	r := rng.New(o.Seed^rng.New(o.Counter, "act", 0).Uint64(), "act", i)
+	return p.draw(net, o.Epsilon, o.Sample, mask, r, to)
 }
+
+// draw writes a random action with probability epsilon; otherwise, with sample, one drawn from the
+// distribution; otherwise the mode.
+func (p *Policy) draw(net *network, epsilon float64, sample bool, mask []byte, r *rng.Stream, to vec.Action) error {
+	switch {
+	case r.Float64() < epsilon:
+		p.spec.Env.Action.Random(mask, r, to.Discrete, to.Box)
+		return nil
+	case sample && p.dist != nil:
+		net.step.Action = to.Discrete
+		if _, err := p.dist.Sample(&net.row, mask, r, &net.step); err != nil {
+			return err
+		}
+		p.dist.ToBox(to.Box, net.step.Continuous)
+		return nil
+	}
+	return p.mode(net, mask, to)
+}
+
+// mode writes the most probable action, or that of the largest output.
+func (p *Policy) mode(net *network, mask []byte, to vec.Action) error {
+	if p.dist == nil {
+		values, err := net.row.Head(p.spec.Head)
+		if err == nil {
+			to.Discrete[0] = nn.Argmax(values, mask)
+		}
+		return err
+	}
+	net.step.Action = to.Discrete
+	if err := p.dist.Mode(&net.row, mask, &net.step); err != nil {
+		return err
+	}
+	p.dist.ToBox(to.Box, net.step.Continuous)
+	return nil
+}
+
+// BatchRow is row Index of the outputs of a batch. LogStds is the network's parameter log_std.
+type BatchRow struct {
+	Outputs nn.Outputs
+	Index   int
+	LogStds []float32
+}
+
+func (r *BatchRow) Head(k int) ([]float32, error) { return r.Outputs.Row(k, r.Index), nil }
+func (r *BatchRow) LogStd() []float32             { return r.LogStds }
 
 func (p *Policy) network() (*network, error) {
 	if net, ok := p.nets.Get().(*network); ok {
@@ -193,5 +263,8 @@ func (p *Policy) network() (*network, error) {
 		return nil, err
 	}
 	net, err := device.Network(p.spec.Net, batch)
-	return &network{net}, err
+	return &network{
+		Network: net, row: BatchRow{LogStds: p.params.LogStd()},
+		step: experience.Step{Continuous: make([]float32, p.spec.Env.Action.Floats())},
+	}, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 func must[T any](v T, err error) func(t *testing.T) T {
@@ -46,8 +47,8 @@ func cartPole(t *testing.T, seed uint64) *Policy {
 
 func observations(p *Policy, n int, seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, 1))
-	obs := make([]byte, 0, n*16)
-	for range n * 4 {
+	obs := make([]byte, 0, n*p.Spec().Obs.Bytes())
+	for range n * p.Spec().Obs.Len() {
 		obs = binary.NativeEndian.AppendUint32(obs, math.Float32bits(float32(r.NormFloat64())))
 	}
 	return obs
@@ -60,7 +61,7 @@ func acted(t *testing.T, p *Policy, n int, obs []byte, o *Options) (actions []in
 	for _, x := range p.Outputs() {
 		outputs = append(outputs, make([]float32, n*x.Len))
 	}
-	if err := p.Act(n, obs, o, actions, outputs); err != nil {
+	if err := p.Act(n, obs, o, vec.Actions{Discrete: actions}, outputs); err != nil {
 		t.Fatal(err)
 	}
 	return actions, outputs
@@ -148,7 +149,7 @@ func TestActRejectsWrongArguments(t *testing.T) {
 		{"epsilon: NaN, must be 0 to 1", 2, obs, &Options{Epsilon: math.NaN()}, make([]int32, 2), nil},
 		{"outputs[0] (pi): 3, must be 4 (2 rows of 2)", 2, obs, nil, make([]int32, 2), [][]float32{make([]float32, 3), nil}},
 	} {
-		if err := p.Act(c.n, c.obs, c.o, c.actions, c.outputs); err == nil || !strings.HasPrefix(err.Error(), c.says) {
+		if err := p.Act(c.n, c.obs, c.o, vec.Actions{Discrete: c.actions}, c.outputs); err == nil || !strings.HasPrefix(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
@@ -193,13 +194,13 @@ func TestSavedSpecsAreChecked(t *testing.T) {
 		t.Errorf("%+v, want %+v", spec.Saved(), good)
 	}
 	for says, change := range map[string]func(s *Saved){
-		`policy.dtype: "int8", must be uint8 or float32`:        func(s *Saved) { s.DType = "int8" },
-		`policy.kind: "best", must be greedy or softmax`:        func(s *Saved) { s.Kind = "best" },
-		`policy.head: 2, must be 0 to 1`:                        func(s *Saved) { s.Head = 2 },
-		`policy.head: -1, must be 0 to 1`:                       func(s *Saved) { s.Head = -1 },
-		`policy.actions: 3, must be the outputs of head pi, 2`:  func(s *Saved) { s.Actions = 3 },
-		`policy.actions: 2, must be the outputs of head v, 1`:   func(s *Saved) { s.Head = 1 },
-		`observation shape: [0], every axis must be at least 1`: func(s *Saved) { s.Axes = []int{0} },
+		`policy.dtype: "int8", must be uint8 or float32`:                                  func(s *Saved) { s.DType = "int8" },
+		`policy.kind: "best", must be greedy, softmax or gaussian`:                        func(s *Saved) { s.Kind = "best" },
+		`policy.head: 2, must be 0 to 1`:                                                  func(s *Saved) { s.Head = 2 },
+		`policy.head: -1, must be 0 to 1`:                                                 func(s *Saved) { s.Head = -1 },
+		`policy.heads: head "pi" has 2 outputs, must have 3 where actions are 3 discrete`: func(s *Saved) { s.Actions = 3 },
+		`policy.head: 1 (v), must be that of "pi" or "mu"`:                                func(s *Saved) { s.Head = 1 },
+		`observation shape: [0], every axis must be at least 1`:                           func(s *Saved) { s.Axes = []int{0} },
 	} {
 		s := good
 		change(&s)
@@ -263,7 +264,7 @@ func TestEvaluateMatchesAPlainLoop(t *testing.T) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
-	if _, err := p.Evaluate("Acrobot-v1", nil, EvalOptions{Episodes: 1}); err == nil || !strings.HasPrefix(err.Error(), `env: "Acrobot-v1" has observations of 24 bytes and 3 actions`) {
+	if _, err := p.Evaluate("Acrobot-v1", nil, EvalOptions{Episodes: 1}); err == nil || !strings.HasPrefix(err.Error(), `env: "Acrobot-v1" has observations of 24 bytes (float32), must be 16 (float32)`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -73,6 +73,16 @@ type Action struct {
 	Box      []float32
 }
 
+// At returns the action of environment i, of a spec.
+func (a *Actions) At(i int, spec *env.ActionSpec) Action {
+	return a.of(i, width{spec.Ints(), spec.Floats()})
+}
+
+// NewAction returns memory for an action.
+func NewAction(spec *env.ActionSpec) Action {
+	return Action{make([]int32, spec.Ints()), make([]float32, spec.Floats())}
+}
+
 // width is the size of one action.
 type width struct{ ints, floats int }
 

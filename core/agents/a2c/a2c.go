@@ -6,6 +6,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
@@ -16,6 +17,8 @@ type A2C struct {
 	cfg    Config // resolved
 	batch  nn.Batch
 	vtrace *vtrace // nil: without V-trace
+	// distribution is the distribution of the policy's actions.
+	distribution *policy.Distribution
 	// explained is the rollout.ExplainedVariance of the latest update.
 	explained float64
 }
@@ -30,13 +33,14 @@ const (
 
 func init() {
 	train.Register(&train.Definition{
-		Name:     "a2c",
-		Doc:      "synchronous advantage actor-critic, with n-step returns or GAE(lambda)",
-		Settings: Settings,
-		Shape:    onpolicy.Shape,
-		Masks:    true,
-		Memory:   memoryOf,
-		New:      newA2C,
+		Name:      "a2c",
+		Doc:       "synchronous advantage actor-critic, with n-step returns or GAE(lambda)",
+		Settings:  Settings,
+		Shape:     onpolicy.Shape,
+		Masks:     true,
+		AnyAction: true,
+		Memory:    memoryOf,
+		New:       newA2C,
 	})
 }
 
@@ -63,6 +67,7 @@ func newA2C(s *train.Setup) (train.Method, error) {
 	}
 	a := &A2C{cfg: *cfg, batch: nn.Batch{Columns: make([][]float32, columns)}}
 	if cfg.VTrace {
+		a.distribution = run.Chooser.(*policy.Sampler).Distribution
 		a.vtrace, a.batch = cfg.newVTrace(), onpolicy.NewBatch(s.Spec, run.Batch, columns)
 	}
 	return a, a.Init(s, run, a)
@@ -71,11 +76,11 @@ func newA2C(s *train.Setup) (train.Method, error) {
 // Metrics reports the current numbers and those of the latest update.
 func (a *A2C) Metrics(m *train.Metrics) {
 	a.Run.Metrics(m)
-	policy, value, entropy, norm, explained := math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
+	surrogate, value, entropy, norm, explained := math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	if r := &a.Report; len(r.Parts) > 0 { // nn.ActorCritic's
-		policy, value, entropy, norm, explained = r.Parts[0], r.Parts[1], r.Parts[2], r.Norm, a.explained
+		surrogate, value, entropy, norm, explained = r.Parts[0], r.Parts[1], r.Parts[2], r.Norm, a.explained
 	}
-	m.Add("train/policy_loss", "", "mean of -advantage log pi over the latest update's rows", policy)
+	m.Add("train/policy_loss", "", "mean of -advantage log pi over the latest update's rows", surrogate)
 	m.Add("train/value_loss", "", "mean of the value's squared error over the latest update's rows", value)
 	m.Add("train/entropy_loss", "nats", "minus the mean of the policy's entropy over the latest update's rows", -entropy)
 	m.Add("train/explained_variance", "", "part of the returns' variance that the values explain, of the latest update's rows", explained)

@@ -35,7 +35,7 @@ func (a *A2C) Update(int) (done bool, err error) {
 	//   + beta grad H
 	// Accumulate gradients d theta_v: d (R - V(s_i; theta_v))^2 / d theta_v
 	b := &a.batch
-	b.Obs, b.Actions, b.Masks = rows.Obs, rows.Actions, rows.Masks
+	b.Obs, b.Actions, b.Continuous, b.Masks = rows.Obs, rows.Actions, rows.Continuous, rows.Masks
 	b.Columns[columnAdvantage], b.Columns[columnReturn], b.Columns[columnWeight] = rows.Advantages, rows.Returns, rows.Weights
 	// The gradient's norm is clipped first.
 	// Perform update of theta using d theta and of theta_v using d theta_v

@@ -83,7 +83,7 @@ func TestLearnsABandit(t *testing.T) {
 		check(t, tr.Run(0, 0))
 		p := must(tr.Policy())(t)
 		actions := make([]int32, 3)
-		check(t, p.Act(3, []byte{1, 0, 0, 0, 1, 0, 0, 0, 1}, nil, actions, nil))
+		check(t, p.Act(3, []byte{1, 0, 0, 0, 1, 0, 0, 0, 1}, nil, vec.Actions{Discrete: actions}, nil))
 		if s := tr.Stats(); !slices.Equal(actions, []int32{0, 1, 2}) || s.MeanReturn < 3.6 {
 			t.Errorf("%+v: actions %v, mean return %g", c, actions, s.MeanReturn)
 		}

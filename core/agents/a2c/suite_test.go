@@ -44,6 +44,15 @@ func TestSuite(t *testing.T) {
 			traintest.Run(t, s)
 		})
 	}
+	for name, action := range traintest.Actions() {
+		for _, vtrace := range []string{"false", "true"} {
+			t.Run(name+", V-trace "+vtrace, func(t *testing.T) {
+				s := subject(map[string]string{"vtrace": vtrace, "n_steps": "4"})
+				s.Action, s.Masked = action, action.Logits() > 0
+				traintest.Run(t, s)
+			})
+		}
+	}
 }
 
 func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }

@@ -37,7 +37,7 @@ func (a *A2C) updateGroup() error {
 	w, b := a.vtrace, &a.batch
 	group := int((a.Clock.Rollouts - 1) % int64(a.cfg.VTraceGroups))
 	weights := b.Columns[columnWeight]
-	a.Rollout.Gather(group*w.envs, w.envs, b.Rows, b.Actions, nil, b.Masks, weights)
+	a.Rollout.Gather(group*w.envs, w.envs, b.Rows, b.Actions, b.Continuous, b.Masks, weights)
 	if !slices.Contains(weights, 1) { // no step
 		return nil
 	}
@@ -61,7 +61,9 @@ func (a *A2C) evaluate(b *nn.Batch) error {
 	if err != nil {
 		return err
 	}
-	w, actions := a.vtrace, len(b.Masks)/len(b.Actions)
+	w, spec := a.vtrace, &a.distribution.Action
+	ints, floats, masks := spec.Ints(), spec.Floats(), len(b.Masks)/len(w.logPi)
+	row := policy.BatchRow{Outputs: out, LogStds: a.Theta.LogStd()}
 	copy(w.values, out.Values[onpolicy.HeadV])
 	for k, weight := range b.Columns[columnWeight] {
 		if weight == 0 {
@@ -69,10 +71,13 @@ func (a *A2C) evaluate(b *nn.Batch) error {
 			continue
 		}
 		var mask []byte
-		if actions > 0 {
-			mask = b.Masks[k*actions : (k+1)*actions]
+		if masks > 0 {
+			mask = b.Masks[k*masks : (k+1)*masks]
 		}
-		w.logPi[k] = policy.LogProb(out.Row(onpolicy.HeadPi, k), mask, b.Actions[k])
+		row.Index = k
+		if w.logPi[k], err = a.distribution.LogProb(&row, mask, b.Actions[k*ints:(k+1)*ints], b.Continuous[k*floats:(k+1)*floats]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -348,7 +348,7 @@ func TestAPolicyActsAsTheTrainer(t *testing.T) {
 	obs := d.m.Samplers.Obs()
 	want := make([]int32, 4)
 	q := make([]float32, 8)
-	check(t, p.Act(4, obs, nil, want, [][]float32{q}))
+	check(t, p.Act(4, obs, nil, vec.Actions{Discrete: want}, [][]float32{q}))
 	net := must(cpu(t).Network(d.m.cfg.network(*d.Spec()), 4))(t)
 	expect := must(net.Forward(d.m.Theta, obs, 4))(t).Values[0]
 	for i := range q {
@@ -359,7 +359,7 @@ func TestAPolicyActsAsTheTrainer(t *testing.T) {
 	for _, file := range []string{path, full} {
 		l := must(policy.Load(file))(t)
 		got := make([]int32, 4)
-		check(t, l.Act(4, obs, nil, got, nil))
+		check(t, l.Act(4, obs, nil, vec.Actions{Discrete: got}, nil))
 		for i := range got {
 			if got[i] != want[i] {
 				t.Errorf("%s, row %d: action %d, want %d", file, i, got[i], want[i])
@@ -375,9 +375,9 @@ func TestAPolicyActsAsTheTrainer(t *testing.T) {
 	got := make([]int32, 400)
 	done := make(chan error)
 	for range 4 {
-		go func() { done <- p.Act(4, obs, nil, make([]int32, 4), nil) }()
+		go func() { done <- p.Act(4, obs, nil, vec.Actions{Discrete: make([]int32, 4)}, nil) }()
 	}
-	check(t, p.Act(400, many, nil, got, nil))
+	check(t, p.Act(400, many, nil, vec.Actions{Discrete: got}, nil))
 	for range 4 {
 		check(t, <-done)
 	}
@@ -386,7 +386,7 @@ func TestAPolicyActsAsTheTrainer(t *testing.T) {
 			t.Fatalf("row %d: action %d, want %d", i, got[i], want[i%4])
 		}
 	}
-	if err := p.Act(2, obs, nil, want, nil); err == nil || !strings.Contains(err.Error(), "obs: 64 bytes, must be 32") {
+	if err := p.Act(2, obs, nil, vec.Actions{Discrete: want}, nil); err == nil || !strings.Contains(err.Error(), "obs: 64 bytes, must be 32") {
 		t.Error(err)
 	}
 	a := must(p.Evaluate("CartPole-v1", nil, policy.EvalOptions{Episodes: 40, Epsilon: 0.1, Seed: 5}))(t)

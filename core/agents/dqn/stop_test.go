@@ -360,7 +360,7 @@ func TestConcurrentCallsChangeNoResult(t *testing.T) {
 			p := must(d.Policy())(t)
 			obs := append([]byte(nil), d.m.Samplers.Obs()...)
 			want := make([]int32, 4)
-			check(t, p.Act(4, obs, nil, want, nil))
+			check(t, p.Act(4, obs, nil, vec.Actions{Discrete: want}, nil))
 			var ran atomic.Int64
 			over := make(chan struct{})
 			var callers sync.WaitGroup
@@ -387,7 +387,7 @@ func TestConcurrentCallsChangeNoResult(t *testing.T) {
 			for range 2 {
 				call(func() {
 					got := make([]int32, 4)
-					if err := p.Act(4, obs, nil, got, nil); err != nil || got[0] != want[0] || got[3] != want[3] {
+					if err := p.Act(4, obs, nil, vec.Actions{Discrete: got}, nil); err != nil || got[0] != want[0] || got[3] != want[3] {
 						t.Errorf("%v, %v, want %v", got, err, want)
 					}
 				})

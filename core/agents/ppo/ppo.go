@@ -38,13 +38,14 @@ const (
 
 func init() {
 	train.Register(&train.Definition{
-		Name:     "ppo",
-		Doc:      "proximal policy optimization, with the clipped objective",
-		Settings: Settings,
-		Shape:    onpolicy.Shape,
-		Masks:    true,
-		Memory:   memoryOf,
-		New:      newPPO,
+		Name:      "ppo",
+		Doc:       "proximal policy optimization, with the clipped objective",
+		Settings:  Settings,
+		Shape:     onpolicy.Shape,
+		Masks:     true,
+		AnyAction: true,
+		Memory:    memoryOf,
+		New:       newPPO,
 	})
 }
 

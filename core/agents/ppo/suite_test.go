@@ -42,6 +42,13 @@ func TestSuite(t *testing.T) {
 		s.Masked = true
 		traintest.Run(t, s)
 	})
+	for name, action := range traintest.Actions() {
+		t.Run(name, func(t *testing.T) {
+			s := subject(nil)
+			s.Action, s.Masked = action, action.Logits() > 0
+			traintest.Run(t, s)
+		})
+	}
 }
 
 func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }

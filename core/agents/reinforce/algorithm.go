@@ -31,5 +31,5 @@ func (r *Reinforce) Update(int) (done bool, err error) {
 		b.Advantages[k] = g - mean
 	}
 	columns := [][]float32{b.Advantages, b.Returns, b.Weights}
-	return true, r.Step(nn.Batch{Obs: b.Obs, Actions: b.Actions, Columns: columns})
+	return true, r.Step(nn.Batch{Obs: b.Obs, Actions: b.Actions, Continuous: b.Continuous, Columns: columns})
 }

@@ -18,10 +18,11 @@ type Reinforce struct {
 
 func init() {
 	train.Register(&train.Definition{
-		Name:     "reinforce",
-		Doc:      "Monte-Carlo policy gradient",
-		Settings: Settings,
-		Shape:    []string{"env", "env_options", "net_arch", "num_envs"},
+		Name:      "reinforce",
+		Doc:       "Monte-Carlo policy gradient",
+		Settings:  Settings,
+		Shape:     []string{"env", "env_options", "net_arch", "num_envs"},
+		AnyAction: true,
 		Memory: func(s *train.Setup) ([]limits.Part, error) {
 			run := s.Config.(*Config).run(s)
 			return run.Memory(s)
@@ -36,15 +37,19 @@ func init() {
 // run is the run that the settings ask for. Rollouts and the loss need a head "v", which is neither
 // used nor trained.
 func (c *Config) run(s *train.Setup) onpolicy.Config {
+	net := nn.Spec{
+		Obs: s.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: c.NetArch, Activation: "tanh"}}, Init: "orthogonal",
+		Heads:     onpolicy.PolicyHeads(s.Spec.Action, 1),
+		Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages,
+	}
+	for k := range net.Heads {
+		net.Heads[k].Gain = 0.01
+	}
+	net.Heads[onpolicy.HeadV].Gain = 0
 	return onpolicy.Config{
-		Net: nn.Spec{
-			Obs: s.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: c.NetArch, Activation: "tanh"}}, Init: "orthogonal",
-			Heads:     []nn.Head{{Name: "pi", Out: s.Spec.Action.N, Gain: 0.01}, {Name: "v", Out: 1}},
-			Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages,
-		},
-		NetSetting: fmt.Sprint("net_arch: ", c.NetArch),
-		Policy:     policy.Spec{Head: onpolicy.HeadPi, Kind: policy.Categorical},
-		Chooser:    &policy.Softmax{Pi: onpolicy.HeadPi, V: onpolicy.HeadV}, Value: onpolicy.ValueHead,
+		Net: net, NetSetting: fmt.Sprint("net_arch: ", c.NetArch),
+		Policy:  policy.Spec{Head: onpolicy.HeadPi, Kind: policy.KindOf(s.Spec.Action)},
+		Chooser: policy.NewSampler(s.Spec.Action, &net, policy.Bounds{}), Value: onpolicy.ValueHead,
 		Horizon: c.NSteps, Batch: c.NSteps * c.NumEnvs, Minibatches: 1,
 		Loss: nn.ActorCritic{}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 0.5,
 		Rate: func(end int64) train.Schedule { return train.Line(c.LearningRate, c.LearningRate, end) },

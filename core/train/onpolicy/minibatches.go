@@ -45,7 +45,7 @@ func NewMinibatches(r *Run, spec env.Spec, rows, columns, weight int) *Minibatch
 // NewBatch returns a batch of a number of rows and columns that refers to rows of a Run's rollout,
 // with masks if spec has them.
 func NewBatch(spec env.Spec, rows, columns int) nn.Batch {
-	b := nn.Batch{Rows: make([]int32, rows), Actions: make([]int32, rows*spec.Action.Ints()), Columns: make([][]float32, columns)}
+	b := nn.Batch{Rows: make([]int32, rows), Actions: make([]int32, rows*spec.Action.Ints()), Continuous: make([]float32, rows*spec.Action.Floats()), Columns: make([][]float32, columns)}
 	if spec.Masks {
 		b.Masks = make([]byte, rows*spec.Action.Logits())
 	}
@@ -68,7 +68,7 @@ func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {
 	to, from := &m.Batch, m.run.Rollout.Batch()
 	size := len(to.Rows)
 	steps := m.order[min(k*size, len(m.order)):min((k+1)*size, len(m.order))]
-	masks, ints := len(to.Masks)/size, len(to.Actions)/size
+	masks, ints, floats := len(to.Masks)/size, len(to.Actions)/size, len(to.Continuous)/size
 	for i := range size {
 		if i < len(steps) {
 			row := int(steps[i])
@@ -77,11 +77,13 @@ func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {
 				copy(to.Masks[i*masks:(i+1)*masks], from.Masks[row*masks:])
 			}
 			copy(to.Actions[i*ints:(i+1)*ints], from.Actions[row*ints:])
+			copy(to.Continuous[i*floats:(i+1)*floats], from.Continuous[row*floats:])
 			columns(row, m.row)
 			m.row[m.weight] = 1
 		} else {
 			to.Rows[i] = -1
 			clear(to.Actions[i*ints : (i+1)*ints])
+			clear(to.Continuous[i*floats : (i+1)*floats])
 			clear(m.row)
 		}
 		for c, v := range m.row {

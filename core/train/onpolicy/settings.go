@@ -21,6 +21,9 @@ type ActorCritic struct {
 	Trunk        string
 	ActivationFn string
 	OrthoInit    bool
+	LogStdInit   float64
+	Squashed     bool
+	Scaled       bool
 
 	LearningRate       float64
 	LearningRateFinal  float64 // NaN: constant
@@ -52,17 +55,34 @@ const (
 	TrunkSeparate = "separate"
 )
 
-// Columns of a rollout, recorded by policy.Softmax.
+// Columns of a rollout, recorded by policy.Sampler.
 const (
 	ColumnLogProb = 0
 	ColumnValue   = 1
 )
 
-// Heads of the network, as numbers in its Spec.
+// Heads of the network, as numbers in its Spec. The head of the policy is "pi", or "mu" for a box.
+// With branches and a box "mu" is a third head.
 const (
 	HeadPi = 0
 	HeadV  = 1
 )
+
+// PolicyHeads returns the heads of a network whose policy has such actions, on the first trunk, and
+// whose value is on the last of some trunks.
+func PolicyHeads(a env.ActionSpec, trunks int) []nn.Head {
+	pi := nn.Head{Name: "pi", Out: a.Logits(), Branches: a.Branches}
+	mu := nn.Head{Name: "mu", Out: a.Floats()}
+	v := nn.Head{Name: "v", Out: 1, Trunk: trunks - 1}
+	switch {
+	case mu.Out == 0:
+		return []nn.Head{pi, v}
+	case pi.Out == 0:
+		return []nn.Head{mu, v}
+	default:
+		return []nn.Head{pi, v, mu}
+	}
+}
 
 // Settings describes ActorCritic for a method whose struct is C, with defaults d.
 func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setting {
@@ -74,6 +94,9 @@ func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setti
 		settings.Text("trunk", TrunkAuto, "trunks of the two heads: shared (one trunk), separate (one trunk each), or auto: shared for CnnPolicy, separate for MlpPolicy", []string{TrunkAuto, TrunkShared, TrunkSeparate}, func(c *ac) *string { return &c.Trunk }),
 		train.Activation("tanh", func(c *ac) *string { return &c.ActivationFn }),
 		settings.Bool("ortho_init", true, "orthogonal initial weights (gain sqrt 2, policy head 0.01, value head 1) and biases 0; else uniform by the number of inputs", func(c *ac) *bool { return &c.OrthoInit }),
+		settings.Float("log_std_init", 0, -20, 20, "initial logarithm of the standard deviation of every component of a box action", func(c *ac) *float64 { return &c.LogStdInit }),
+		settings.Bool("squashed", false, "the hyperbolic tangent of a Gaussian's sample is the box action; false: the sample, clipped to the bounds when it is stepped", func(c *ac) *bool { return &c.Squashed }),
+		settings.Bool("scaled", false, "box actions of -1 to 1 are stretched to the bounds, which must be finite", func(c *ac) *bool { return &c.Scaled }),
 		settings.Float("learning_rate", d.LearningRate, 0, 1e3, "step size of the optimiser", func(c *ac) *float64 { return &c.LearningRate }),
 		settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate goes to this value on a straight line from step 0 to the end of the run", func(c *ac) *float64 { return &c.LearningRateFinal }),
 		train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *ac) *train.Curve { return &c.LearningRateCurve }),
@@ -100,7 +123,7 @@ func MidBatchReset[C any](field func(*C) *bool) settings.Setting {
 }
 
 // Shape names the settings in which a checkpoint and the trainer that loads it must agree.
-var Shape = []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "num_envs", "mid_batch_reset", "use_rms_prop", "action_masks"}
+var Shape = []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "squashed", "scaled", "num_envs", "mid_batch_reset", "use_rms_prop", "action_masks"}
 
 // Network resolves the settings that depend on the observation, and returns the network.
 func (c *ActorCritic) Network(common *train.Common, spec env.Spec) (nn.Spec, error) {
@@ -130,11 +153,14 @@ func (c *ActorCritic) Network(common *train.Common, spec env.Spec) (nn.Spec, err
 	}
 	net := nn.Spec{
 		Obs: spec.Obs, Trunks: trunks, Precision: nn.Precision(common.Precision), ISA: common.ISA, RawImages: !common.NormalizeImages, Init: "uniform",
-		Heads: []nn.Head{{Name: "pi", Out: spec.Action.N}, {Name: "v", Out: 1, Trunk: len(trunks) - 1}},
+		Heads: PolicyHeads(spec.Action, len(trunks)), LogStdInit: c.LogStdInit,
 	}
 	if c.OrthoInit {
 		net.Init = "orthogonal"
-		net.Heads[HeadPi].Gain, net.Heads[HeadV].Gain = 0.01, 1
+		for k := range net.Heads {
+			net.Heads[k].Gain = 0.01
+		}
+		net.Heads[HeadV].Gain = 1
 	}
 	if _, err := net.Layout(); err != nil {
 		return nn.Spec{}, fmt.Errorf("policy: %s does not fit the environment (MlpPolicy takes any): %w", common.Policy, err)
@@ -145,9 +171,14 @@ func (c *ActorCritic) Network(common *train.Common, spec env.Spec) (nn.Spec, err
 // Run is the run that the settings ask for, of updates of one minibatch.
 func (c *ActorCritic) Run(common *train.Common, s *train.Setup) (Config, error) {
 	net, err := c.Network(common, s.Spec)
+	bounds := policy.Bounds{Squash: c.Squashed, Scaled: c.Scaled}
+	if err == nil {
+		err = bounds.Check(s.Spec.Action)
+	}
 	return Config{
 		Net: net, NetSetting: "policy: " + common.Policy,
-		Policy: policy.Spec{Head: HeadPi, Kind: policy.Categorical}, Chooser: &policy.Softmax{Pi: HeadPi, V: HeadV}, Value: ValueHead,
+		Policy:  policy.Spec{Head: HeadPi, Kind: policy.KindOf(s.Spec.Action), Bounds: bounds},
+		Chooser: policy.NewSampler(s.Spec.Action, &net, bounds), Value: ValueHead,
 		Horizon: c.NSteps, Batch: c.NSteps * common.NumEnvs, Minibatches: 1,
 		Loss: nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}, Optimizer: c.Optimizer(), MaxGradNorm: c.MaxGradNorm,
 		Rate: func(end int64) train.Schedule {

@@ -25,6 +25,7 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // The outcomes of loading a changed file.
@@ -256,7 +257,7 @@ func (f *fuzzer) act(p *policy.Policy) string {
 	for k, out := range p.Outputs() {
 		values[k] = make([]float32, rows*out.Len)
 	}
-	check(f, p.Act(rows, obs, nil, actions, values))
+	check(f, p.Act(rows, obs, nil, vec.Actions{Discrete: actions}, values))
 	return fmt.Sprint(actions, values)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // Golden loads the files in the method's testdata folder, which an earlier version wrote: a run
@@ -50,7 +51,7 @@ func Golden(t *testing.T, s Subject) {
 	for i, o := range p.Outputs() {
 		outputs[i] = make([]float32, n*o.Len)
 	}
-	check(t, p.Act(n, walkObs(n), nil, actions, outputs))
+	check(t, p.Act(n, walkObs(n), nil, vec.Actions{Discrete: actions}, outputs))
 	now := fmt.Sprintf("%s\nweights: %s\npolicy: actions %v, outputs", got["run"], got["weights"], actions)
 	for i, o := range p.Outputs() {
 		now += fmt.Sprintf(" %s %.3f", o.Name, outputs[i][:2*o.Len])

@@ -34,11 +34,16 @@ func NewHost(t testing.TB, c *train.Config, mode vec.Autoreset, mk func(i int) (
 	tr := Must(train.NewPushed(c, *v.Spec()))(t)
 	t.Cleanup(func() { Check(t, tr.Close()) })
 	action, n := v.Spec().Action, v.Len()
-	h := &Host{tr, v, vec.NewRows(v.Spec().Obs, n), vec.Actions{Discrete: make([]int32, n*action.Ints()), Box: make([]float32, n*action.Floats())}}
+	h := &Host{tr, v, vec.NewRows(v.Spec().Obs, n), newActions(action, n)}
 	if common.ActionMasks {
 		h.Rows.AddMasks(action.Logits())
 	}
 	return h
+}
+
+// newActions returns memory for n actions.
+func newActions(spec env.ActionSpec, n int) vec.Actions {
+	return vec.Actions{Discrete: make([]int32, n*spec.Ints()), Box: make([]float32, n*spec.Floats())}
 }
 
 // Begin resets all environments and begins a run of total steps.

@@ -40,12 +40,22 @@ func (o *recordedWalk) Reset(obs []byte) error {
 
 func (o *recordedWalk) Step(action int32, obs []byte) (reward float32, end env.End, err error) {
 	reward, end, err = o.Walk.Step(action, obs)
+	o.record(reward, end, obs)
+	return reward, end, err
+}
+
+func (o *recordedWalk) StepAction(branches []int32, box []float32, obs []byte) (reward float32, end env.End, err error) {
+	reward, end, err = o.Walk.StepAction(branches, box, obs)
+	o.record(reward, end, obs)
+	return reward, end, err
+}
+
+func (o *recordedWalk) record(reward float32, end env.End, obs []byte) {
 	o.steps++
 	o.obs, o.started = bytes.Clone(obs), false
 	if o.reward, o.end = reward, end; end != 0 {
 		o.final, o.finalSteps = o.obs, o.steps
 	}
-	return reward, end, err
 }
 
 // latestRows compares the rows that a host reads after every round with the results of the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -38,6 +39,8 @@ type Subject struct {
 	Large []string
 	// Masked runs the suite with walks that have action masks.
 	Masked bool
+	// Action is Walk.Action.
+	Action env.ActionSpec
 
 	waits bool // the walks have Spec.Waits
 }
@@ -51,7 +54,7 @@ func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
 	return func(i int) (env.Env, error) {
 		e, err := mk(i)
 		if err == nil {
-			e.(*Walk).Waits = s.waits
+			e.(*Walk).Waits, e.(*Walk).Action = s.waits, s.Action
 		}
 		return e, err
 	}
@@ -432,7 +435,7 @@ func policyActs(t *testing.T, s Subject) {
 	check(t, tr.Save(filepath.Join(dir, "run"), false))
 	const n = 70
 	obs := walkObs(n)
-	want := make([]int32, n)
+	want := newActions(p.Spec().Action, n)
 	check(t, p.Act(n, obs, nil, want, nil))
 	check(t, tr.Run(0, 0)) // later updates do not change the policy
 	for _, name := range []string{"", "policy", "run"} {
@@ -440,12 +443,10 @@ func policyActs(t *testing.T, s Subject) {
 			p, err = policy.Load(filepath.Join(dir, name))
 			check(t, err)
 		}
-		got := make([]int32, n)
+		got := newActions(p.Spec().Action, n)
 		check(t, p.Act(n, obs, nil, got, nil))
-		for i := range got {
-			if got[i] != want[i] {
-				t.Fatalf("%q: row %d: action %d, want %d", name, i, got[i], want[i])
-			}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q: actions %v, want %v", name, got, want)
 		}
 	}
 }

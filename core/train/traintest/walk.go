@@ -13,7 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Walk is a random environment with three actions. Its observation is two float32: a random number
+// Walk is a random environment with three actions, or with actions of another spec. Its observation is two float32: a random number
 // and an average of the last actions. Episodes end in every way, after 6 steps on average. A Walk
 // can be saved.
 type Walk struct {
@@ -27,6 +27,9 @@ type Walk struct {
 	Scale float32
 	// Masked is env.Spec.Masks. An action that the mask does not allow is an error.
 	Masked bool
+	// Action is env.Spec.Action; zero: three discrete actions. A first branch of three is then what
+	// the discrete action is otherwise, and the sum of all numbers, clipped to -1 to 1, moves the average.
+	Action env.ActionSpec
 	// Waits is env.Spec.Waits.
 	Waits bool
 	// BeforeMask may change the mask, or fail.
@@ -53,11 +56,25 @@ func MakeMaskedWalk(seed int) func(i int) (env.Env, error) {
 	}
 }
 
+// Actions are the kinds of actions, other than a discrete one, with which a method is tested.
+func Actions() map[string]env.ActionSpec {
+	inf := float32(math.Inf(1))
+	return map[string]env.ActionSpec{
+		"branches":           {Branches: []int32{3, 2}},
+		"a box":              {Low: []float32{-1, -inf}, High: []float32{1, 2}},
+		"branches and a box": {Branches: []int32{3, 4}, Low: []float32{-0.5}, High: []float32{0.5}},
+	}
+}
+
 // ErrSimulator is an error for BeforeStep and BeforeReset.
 var ErrSimulator = errors.New("the simulator caught fire")
 
 func (w *Walk) Spec() env.Spec {
-	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: env.ActionSpec{N: 3}, Masks: w.Masked, Waits: w.Waits}
+	action := w.Action
+	if action.Bytes() == 0 {
+		action.N = 3
+	}
+	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: action, Masks: w.Masked, Waits: w.Waits}
 }
 
 func (w *Walk) Seed(seed uint64) { w.stream = rng.New(seed, "walk", 0) }
@@ -90,6 +107,9 @@ func (w *Walk) Mask(mask []byte) error {
 }
 
 func (w *Walk) allowed(mask []byte) {
+	for a := 3; a < len(mask); a++ { // of further branches
+		mask[a] = 1
+	}
 	for a, not := range [3]bool{w.state[1] < -0.2, w.state[0] > 0.5, w.state[1] > 0.2} {
 		mask[a] = 1
 		if not {
@@ -99,10 +119,32 @@ func (w *Walk) allowed(mask []byte) {
 }
 
 func (w *Walk) Step(action int32, obs []byte) (float32, env.End, error) {
+	return w.step(action, float32(action-1), obs)
+}
+
+func (w *Walk) StepAction(branches []int32, box []float32, obs []byte) (float32, env.End, error) {
+	if spec := w.Spec().Action; spec.CheckAction(branches, box) != nil {
+		return 0, 0, fmt.Errorf("action %v %v is not of %v", branches, box, spec)
+	}
+	move, first := float32(-1), int32(0)
+	for _, b := range branches {
+		move += float32(b)
+	}
+	for _, x := range box {
+		move += x
+	}
+	if len(branches) > 0 {
+		first = branches[0]
+	}
+	return w.step(first, min(max(move, -1), 1), obs)
+}
+
+// step takes a step with the first of an action's integers that moves the average by half of move.
+func (w *Walk) step(first int32, move float32, obs []byte) (float32, env.End, error) {
 	if w.Masked {
 		var mask [3]byte
-		if w.allowed(mask[:]); mask[action] == 0 {
-			return 0, 0, fmt.Errorf("action %d is not allowed in %v", action, w.state)
+		if w.allowed(mask[:]); mask[first] == 0 {
+			return 0, 0, fmt.Errorf("action %d is not allowed in %v", first, w.state)
 		}
 	}
 	if w.BeforeStep != nil {
@@ -110,7 +152,7 @@ func (w *Walk) Step(action int32, obs []byte) (float32, env.End, error) {
 			return 0, 0, err
 		}
 	}
-	w.state = [2]float32{float32(w.stream.Uniform(-1, 1)), w.state[1]/2 + float32(action-1)/2}
+	w.state = [2]float32{float32(w.stream.Uniform(-1, 1)), w.state[1]/2 + move/2}
 	w.write(obs)
 	end := env.End(0)
 	if w.stream.Intn(6) == 0 {
