@@ -99,7 +99,7 @@ func pacelineGoPolicyAct(id C.uint64_t, n C.size_t, obs unsafe.Pointer, o *C.pac
 			return fmt.Errorf("n: %d, must be at most %d", n, maxRows)
 		}
 		spec, rows := p.Spec(), int(n)
-		with, err := actOptions(o, rows*spec.Action.N)
+		with, err := actOptions(o, rows*spec.Action.Logits())
 		if err != nil || n == 0 {
 			return err
 		}
@@ -111,7 +111,13 @@ func pacelineGoPolicyAct(id C.uint64_t, n C.size_t, obs unsafe.Pointer, o *C.pac
 				to[k] = hostSlice((*float32)(array), rows*heads[k].Len)
 			}
 		}
-		return p.Act(rows, unsafe.Slice((*byte)(obs), rows*spec.Obs.Bytes()), with, unsafe.Slice((*int32)(actions), rows), to)
+		var chosen hostActions
+		chosen.bind(&spec.Action, actions, rows)
+		err = p.Act(rows, unsafe.Slice((*byte)(obs), rows*spec.Obs.Bytes()), with, chosen.vec, to)
+		if err == nil {
+			chosen.write()
+		}
+		return err
 	}), why)
 }
 
