@@ -42,9 +42,7 @@ __all__ = [
 class BaseCallback:
     """The base class of callbacks; subclasses define _on_step.
 
-    Learning ends when _on_step returns a falsy value such as False, 0 or np.False_. None continues,
-    so that a method without a return statement does not end learning.
-
+    Learning ends when _on_step returns a falsy value such as False, 0 or np.False_; None continues.
     n_calls counts rounds (one step of every environment), num_timesteps counts steps. locals has
     learn's keywords, env (the result of model.get_env()), DQN's replay_buffer, and the round's
     new_obs, actions, rewards, dones and infos. infos has a dict for each environment. At the end of
@@ -421,10 +419,7 @@ class StopTrainingOnRewardThreshold(BaseCallback):
 
 
 class StopTrainingOnNoModelImprovement(BaseCallback):
-    """Ends learning after more than max_no_improvement_evals evaluations in a row without a new best mean return.
-
-    The first min_evals evaluations do not count. For EvalCallback(callback_after_eval=...).
-    """
+    """Ends learning after more than max_no_improvement_evals evaluations in a row, the first min_evals aside, without a new best."""
 
     def __init__(self, max_no_improvement_evals: int, min_evals: int = 0, verbose: int = 0) -> None:
         super().__init__(verbose)
