@@ -95,7 +95,7 @@ func (r *aloneRow) Head(k int) ([]float32, error) {
 	if !r.computed {
 		began := time.Now()
 		var err error
-		if r.outputs, err = r.net.Forward(r.g.Acting, r.g.row(r.g.rows.Obs, r.i), 1); err != nil {
+		if r.outputs, err = r.net.Forward(r.g.Acting, r.g.row(r.g.inputs(), r.i), 1); err != nil {
 			return nil, err
 		}
 		r.took += time.Since(began)
@@ -124,7 +124,7 @@ func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bo
 	}
 	if jointly && needed {
 		g.first = first
-		if g.outputs, err = g.Joint.Forward(g.Acting, g.rows.Obs[first*g.size:end*g.size], end-first); err != nil {
+		if g.outputs, err = g.Joint.Forward(g.Acting, g.inputs()[first*g.size:end*g.size], end-first); err != nil {
 			return 0, err
 		}
 	}

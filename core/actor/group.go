@@ -19,17 +19,21 @@
 //     a core of Cores while it computes, and none during the step.
 //   - Where environments step together in one call (vec.Batched), a round is one call, or one for
 //     each half.
+//   - With a Normalizer the network and the sink get normalised observations and rewards
+//     (normalize.go).
 //   - A failed environment is marked, and the next Repair resets it. A step that ended an episode
 //     is recorded even if the reset after it failed.
 package actor
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -60,6 +64,9 @@ type Config struct {
 	// Cores is the budget of which the caller of every method holds a core. It is used where the
 	// Source's steps wait, and with two halves.
 	Cores *threads.Budget
+	// Normalizer (nil: none) normalises what the network and the sink get. It needs Groups of 1 and
+	// steps in lockstep. The caller owns it.
+	Normalizer *normalize.Normalizer
 	// Acting holds the parameters whose outputs choose. No goroutine writes them while a method of
 	// the Group runs.
 	Acting *nn.Params
@@ -95,10 +102,14 @@ type Group struct {
 	choosing
 	stepping
 	recording
+	normalizing
 }
 
 // New returns a group whose environments must all be reset. Its owner must Close it.
 func New(c Config) (*Group, error) {
+	if c.Normalizer != nil && c.Groups > 1 {
+		return nil, errors.New("actor: a Normalizer needs one group")
+	}
 	w := c.Envs
 	g := &Group{Config: c, size: c.Spec.Obs.Bytes(), maskBytes: c.Spec.Action.Logits(), starting: make([]bool, w), resetting: make([]bool, w), broken: make([]bool, w)}
 	if c.Source != nil {
@@ -110,6 +121,7 @@ func New(c Config) (*Group, error) {
 	}
 	g.choosing = newChoosing(g)
 	g.recording.prepare(&c)
+	g.normalizing = newNormalizing(&c)
 	if err := g.prepareSteps(); err != nil {
 		g.Close()
 		return nil, err
@@ -185,6 +197,7 @@ func (g *Group) startBroken() error {
 	if err := g.Source.Reset(g.rows, g.broken); err != nil {
 		return err
 	}
+	g.normalizeStarts(g.broken)
 	for i, broken := range g.broken {
 		if broken {
 			if err := g.start(i); err != nil {
@@ -213,6 +226,9 @@ func (g *Group) FinishResets() error {
 	err := g.Source.FinishReset()
 	copy(g.rows.Rewards, g.rewards)
 	copy(g.rows.Ends, g.ends)
+	if err == nil {
+		g.normalizeStarts(g.resetting)
+	}
 	for i, ended := range g.resetting {
 		if !ended {
 			continue

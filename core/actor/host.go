@@ -22,7 +22,11 @@ func (g *Group) Use(rows *vec.Rows, step int64) error {
 			}
 		}
 	}
-	return g.startEpisodes(step)
+	if err := g.startEpisodes(step); err != nil {
+		return err
+	}
+	g.normalizeInputs()
+	return nil
 }
 
 // startEpisodes begins a segment with every observation that is the first of its episode, or, after
@@ -36,6 +40,7 @@ func (g *Group) startEpisodes(step int64) error {
 			}
 		}
 	}
+	g.normalizeStarts(g.starting)
 	for i, first := range g.starting {
 		if first {
 			if err := g.start(i); err != nil {
@@ -122,6 +127,7 @@ func refused(i int, step int64, err error) error {
 // recordRows adds the host's rows, which check has accepted, to the sink. made is how many of them
 // were steps.
 func (g *Group) recordRows() (made int64, err error) {
+	g.normalizeHost()
 	g.made.Store(0)
 	for i := range g.Envs {
 		if g.resetting[i] {

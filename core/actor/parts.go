@@ -26,6 +26,9 @@ type savedEnvironments struct {
 	Ended   []bool    `json:"ended,omitempty"` // environments that wait for their reset (Disabled)
 	Returns []float64 `json:"returns"`         // of the episodes in progress
 	Lengths []int64   `json:"lengths"`
+	// With a Normalizer: the normalised rows, and the discounted returns of the episodes in progress.
+	Normal     []byte    `json:"normal,omitempty"`
+	Discounted []float64 `json:"discounted,omitempty"`
 }
 
 // ExplorationPart is the name of Exploration's part.
@@ -88,8 +91,13 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 			len(saved.Returns) != w || g.Disabled != (len(saved.Ended) == w) || !g.Disabled && saved.Ended != nil || len(saved.Lengths) != w || slices.ContainsFunc(saved.Lengths, func(n int64) bool { return n < 0 }) {
 			return nil, fmt.Errorf("%w: environments of another number or size, or of negative lengths", checkpoint.ErrFormat)
 		}
-		if err := g.Spec.Obs.CheckFinite(saved.Obs); err != nil {
-			return nil, fmt.Errorf("%w: %v", checkpoint.ErrFormat, err)
+		if len(saved.Normal) != len(g.normal) || len(saved.Discounted) != len(g.discounted) {
+			return nil, fmt.Errorf("%w: environments that are normalised otherwise", checkpoint.ErrFormat)
+		}
+		for _, rows := range [][]byte{saved.Obs, saved.Normal} {
+			if err := g.Spec.Obs.CheckFinite(rows); err != nil {
+				return nil, fmt.Errorf("%w: %v", checkpoint.ErrFormat, err)
+			}
 		}
 		for i := range saved.Returns {
 			if err := g.Spec.Action.CheckMask(g.mask(saved.Masks, i)); err != nil {
@@ -111,6 +119,8 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 			copy(g.rows.Masks, saved.Masks)
 			copy(g.returns, saved.Returns)
 			copy(g.lengths, saved.Lengths)
+			copy(g.normal, saved.Normal)
+			copy(g.discounted, saved.Discounted)
 			for i := range g.broken {
 				g.resetting[i] = saved.Ended != nil && saved.Ended[i]
 				g.broken[i] = !g.Sink.Open(i) && !g.resetting[i]
@@ -128,6 +138,7 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 func (g *Group) Forget() {
 	clear(g.returns)
 	clear(g.lengths)
+	clear(g.discounted)
 	clear(g.resetting)
 	for i := range g.broken {
 		g.broken[i] = g.Source != nil
@@ -139,7 +150,8 @@ func (g *Group) save() *savedEnvironments {
 	if g.Source == nil || !g.begun || slices.Contains(g.broken, true) {
 		return nil
 	}
-	s := &savedEnvironments{Obs: slices.Clone(g.rows.Obs), Masks: slices.Clone(g.rows.Masks), Returns: slices.Clone(g.returns), Lengths: slices.Clone(g.lengths)}
+	s := &savedEnvironments{Obs: slices.Clone(g.rows.Obs), Masks: slices.Clone(g.rows.Masks), Returns: slices.Clone(g.returns), Lengths: slices.Clone(g.lengths),
+		Normal: slices.Clone(g.normal), Discounted: slices.Clone(g.discounted)}
 	if g.Disabled {
 		s.Ended = slices.Clone(g.resetting)
 	}

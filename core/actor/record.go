@@ -43,17 +43,17 @@ type Episode struct {
 // the next segment.
 func (g *Group) record(i int, at int64, begins bool) error {
 	s := &g.steps[i]
-	s.Reward, s.End, s.Updates = g.rows.Rewards[i], g.rows.Ends[i], g.Acting.Updates
-	next, masks := g.rows.Obs, g.rows.Masks
+	s.Reward, s.End, s.Updates = g.reward(i), g.rows.Ends[i], g.Acting.Updates
+	next, masks := g.row(g.inputs(), i), g.rows.Masks
 	inObs := g.NextStep || g.Disabled // the last observation of an episode is in Obs
 	if s.End != 0 && !inObs {
-		next, masks = g.rows.FinalObs, g.rows.FinalMasks
+		next, masks = g.lastObs(i), g.rows.FinalMasks
 	}
 	if s.End != 0 && g.Disabled {
 		g.copyFinal(i)
 	}
 	s.NextMask = g.mask(masks, i)
-	if err := g.Sink.Add(i, s, g.row(next, i)); err != nil {
+	if err := g.Sink.Add(i, s, next); err != nil {
 		return err
 	}
 	g.made.Add(1)
@@ -80,13 +80,16 @@ func (g *Group) record(i int, at int64, begins bool) error {
 // start begins a segment in the sink with the observation of row i.
 func (g *Group) start(i int) error {
 	g.broken[i] = false
-	return g.Sink.Begin(i, g.row(g.rows.Obs, i))
+	return g.Sink.Begin(i, g.row(g.inputs(), i))
 }
 
 // Cut ends row i's segment. The return of the episode in progress is dropped.
 func (g *Group) Cut(i int) {
 	g.Sink.Cut(i)
 	g.returns[i], g.lengths[i] = 0, 0
+	if g.discounted != nil {
+		g.discounted[i] = 0
+	}
 }
 
 // TakeFinished calls f with every episode that ended since the last call, in the order of the steps

@@ -85,14 +85,14 @@ func (g *Group) stepBatch(first, end int) {
 }
 
 // take takes the chosen action of row i, unless the row is idle. With record the sink is in the
-// step's round and the step is recorded at once, except where steps wait: their threads hold no
-// core.
+// step's round and the step is recorded at once, except where steps wait, whose threads hold no
+// core, and with a Normalizer, which needs all of the round's steps.
 func (g *Group) take(i int, record bool) {
 	if g.failed[i], g.late[i] = nil, false; g.idle(i) {
 		return
 	}
 	g.failed[i] = g.stepOne(i)
-	if g.late[i] = g.waits || !record; !g.late[i] {
+	if g.late[i] = g.waits || !record || g.Normalizer != nil; !g.late[i] {
 		g.failed[i] = g.stepped(i, int64(i), g.failed[i])
 	}
 }
@@ -101,6 +101,7 @@ func (g *Group) take(i int, record bool) {
 // core, and recording takes too little time to be shared. It returns err, or the error of the first
 // row that failed.
 func (g *Group) recordLate(first, end int, err error) error {
+	g.normalizeSteps(first, end)
 	for i := first; i < end; i++ {
 		if g.late[i] {
 			g.failed[i] = g.stepped(i, int64(i), g.failed[i])
@@ -117,15 +118,19 @@ func (g *Group) stepOne(i int) error {
 	return g.Source.StepOne(i, vec.Action{Discrete: g.steps[i].Action, Box: g.boxes[i]}, g.rows)
 }
 
+// taken reports whether a step for which stepOne returned err was taken.
+func taken(err error) bool {
+	var failure *vec.Failure
+	if errors.As(err, &failure) {
+		return failure.Rows[0].Stepped // only the reset after the step failed
+	}
+	return err == nil
+}
+
 // stepped records the step of environment i, for which stepOne returned err. at is the step's
 // number from the start of the Round or Run.
 func (g *Group) stepped(i int, at int64, err error) error {
-	var failure *vec.Failure
-	stepped := err == nil
-	if errors.As(err, &failure) {
-		stepped = failure.Rows[0].Stepped // only the reset after the step failed
-	}
-	if stepped {
+	if taken(err) {
 		err = errors.Join(err, g.record(i, at, err == nil))
 	}
 	if err != nil {
@@ -295,6 +300,9 @@ func (l *loop) admit(k, rows int64) bool {
 // over is called before every step; if it returns true, the loop ends with a round. begins is
 // called, by one goroutine at a time, when all steps up to the next end of a round are certain.
 func (g *Group) Run(t int64, phase int, n int64, c policy.Chooser, over func() bool, begins func(steps int64)) (Ran, error) {
+	if g.Normalizer != nil {
+		return Ran{}, errors.New("actor: a Normalizer needs steps in lockstep")
+	}
 	l := &g.run
 	l.t, l.phase, l.n, l.furthest, l.round = t, phase, n, -1, 0
 	l.chooser, l.over, l.begins = c, over, begins

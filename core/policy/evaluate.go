@@ -123,7 +123,7 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			return nil, err
 		}
 		m := len(playing)
-		if net.row.Outputs, err = net.Forward(p.params, obs[:m*size], m); err != nil {
+		if net.row.Outputs, err = p.forward(net, obs[:m*size], m); err != nil {
 			return nil, err
 		}
 		still := playing[:0]

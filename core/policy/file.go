@@ -12,6 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/normalize"
 )
 
 // kindPolicy is the kind of files that hold a policy alone, not a whole run.
@@ -219,16 +220,30 @@ func read(r *checkpoint.Reader) (*Policy, error) {
 		params, err = nn.ReadParams(r, n, layout)
 		return nil, err
 	}}
-	adopt, err := r.Load([]checkpoint.Part{part})
+	statistics := normalizerPart(&spec, func(m *normalize.Moments) { spec.Normalizer = m })
+	adopt, err := r.Load([]checkpoint.Part{part, statistics})
 	if err != nil {
 		return nil, err
 	}
 	adopt()
+	if spec.Normalizer != nil && spec.Env.Obs.DType != env.Float32 {
+		return nil, fmt.Errorf("%w: statistics of %v observations", checkpoint.ErrFormat, spec.Env.Obs.DType)
+	}
 	return New(spec, params), nil
 }
 
 func (p *Policy) parts() (content, []checkpoint.Part) {
-	return content{p.spec.Saved()}, []checkpoint.Part{SetPart(p.spec.Set, p.params)}
+	parts := []checkpoint.Part{SetPart(p.spec.Set, p.params)}
+	if p.spec.Normalizer != nil {
+		parts = append(parts, normalizerPart(&p.spec, nil))
+	}
+	return content{p.spec.Saved()}, parts
+}
+
+// normalizerPart is the part of the statistics of observations, which only policies have that
+// normalise. read gets those of a file.
+func normalizerPart(s *Spec, read func(*normalize.Moments)) checkpoint.Part {
+	return normalize.ObsPart(s.Env.Obs.Len(), s.Normalizer, read)
 }
 
 // Save writes the policy alone, for Load. If it fails, an older file at path is unchanged.

@@ -13,6 +13,7 @@ import (
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/cpu"
+	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -46,6 +47,9 @@ type Spec struct {
 	Kind Kind
 	// Bounds says how samples of Gaussians become actions.
 	Bounds Bounds
+	// Normalizer has the statistics by which observations are normalised for the network; nil: they
+	// are not.
+	Normalizer *normalize.Moments
 	// HostData is text that the host saves with the network, such as how it makes observations.
 	HostData string
 }
@@ -69,15 +73,18 @@ type Policy struct {
 // network is a network with the buffers for one call at a time.
 type network struct {
 	nn.Network
-	row  BatchRow
-	step experience.Step
+	row    BatchRow
+	step   experience.Step
+	normal []byte // a batch of normalised observations
 }
 
 // batch is the number of rows of a forward pass.
 const batch = 32
 
-// New returns a policy with these parameters. The caller must not write params again.
+// New returns a policy with these parameters and a copy of the statistics of spec.Normalizer. The
+// caller must not write params again.
 func New(spec Spec, params *nn.Params) *Policy {
+	spec.Normalizer = spec.Normalizer.Clone()
 	p := &Policy{spec: spec, params: params}
 	if spec.Kind != Greedy {
 		p.dist = NewDistribution(spec.Env.Action, &spec.Net, spec.Bounds)
@@ -172,7 +179,7 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions vec.Actions, outputs
 	defer p.nets.Put(net)
 	for first := 0; first < n; first += batch {
 		rows := min(batch, n-first)
-		out, err := net.Forward(p.params, obs[first*size:(first+rows)*size], rows)
+		out, err := p.forward(net, obs[first*size:(first+rows)*size], rows)
 		if err != nil {
 			return err
 		}
@@ -190,6 +197,18 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions vec.Actions, outputs
 		}
 	}
 	return nil
+}
+
+// forward computes the outputs of at most batch observations.
+func (p *Policy) forward(net *network, obs []byte, rows int) (nn.Outputs, error) {
+	if m := p.spec.Normalizer; m != nil {
+		size := p.spec.Env.Obs.Bytes()
+		for i := range rows {
+			m.Scale(net.normal[i*size:(i+1)*size], obs[i*size:(i+1)*size])
+		}
+		obs = net.normal[:rows*size]
+	}
+	return net.Forward(p.params, obs, rows)
 }
 
 // choose writes row i's action, chosen as o says from the outputs of net.row.
@@ -255,6 +274,10 @@ func (p *Policy) network() (*network, error) {
 	if err != nil {
 		return nil, err
 	}
+	var normal []byte
+	if p.spec.Normalizer != nil {
+		normal = make([]byte, batch*p.spec.Env.Obs.Bytes())
+	}
 	bytes, err := device.Bytes(p.spec.Net, nn.Needs{NetworkRows: []int{batch}})
 	if err != nil {
 		return nil, err
@@ -265,6 +288,6 @@ func (p *Policy) network() (*network, error) {
 	net, err := device.Network(p.spec.Net, batch)
 	return &network{
 		Network: net, row: BatchRow{LogStds: p.params.LogStd()},
-		step: experience.Step{Continuous: make([]float32, p.spec.Env.Action.Floats())},
+		step: experience.Step{Continuous: make([]float32, p.spec.Env.Action.Floats())}, normal: normal,
 	}, err
 }
