@@ -33,6 +33,7 @@ var layers = []string{
 	"core/train",
 	"core/actor",
 	"core/policy",
+	"core/normalize",
 	"core/replay",
 	"core/rollout",
 	"core/nn/devices",

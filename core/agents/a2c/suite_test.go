@@ -34,6 +34,9 @@ func TestSuite(t *testing.T) {
 		"every round":                       {"n_steps": "1", "learning_rate_final": "0", "rms_prop_eps_inside": "true", "rms_prop_first": "1"},
 		"V-trace":                           {"vtrace": "true", "n_steps": "8", "vtrace_groups": "2", "vtrace_steps": "2"},
 		"V-trace, resets during the update": {"vtrace": "true", "n_steps": "8", "vtrace_groups": "2", "vtrace_steps": "2", "mid_batch_reset": "false"},
+		"normalised":                        {"normalize_obs": "true", "normalize_reward": "true"},
+		"observations normalised, resets during the update": {"normalize_obs": "true", "mid_batch_reset": "false"},
+		"V-trace, rewards normalised":                       {"normalize_reward": "true", "vtrace": "true", "n_steps": "4"},
 	} {
 		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
 	}
@@ -57,6 +60,9 @@ func TestSuite(t *testing.T) {
 
 func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }
 
-func TestFuzzLoad(t *testing.T) { traintest.FuzzLoad(t, subject(nil)) }
+func TestFuzzLoad(t *testing.T) {
+	traintest.FuzzLoad(t, subject(nil))
+	traintest.FuzzLoad(t, subject(map[string]string{"normalize_obs": "true", "normalize_reward": "true"}))
+}
 
 func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "TestKilledWhileSaving") }

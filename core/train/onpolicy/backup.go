@@ -4,16 +4,20 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/normalize"
 )
 
-// backup keeps copies of what is lost with a GPU: Theta, the optimiser, and the counts that belong
-// to them.
+// backup keeps copies of what is lost with a GPU: Theta, the optimiser, and the counts and
+// statistics that belong to them.
 type backup struct {
 	nn.Backup
 	device nn.Device
-	clock  [2]Clock // of the latest copy, and of the one before
-	at     time.Time
-	begun  bool
+
+	// Of the latest copy, and of the one before.
+	clock      [2]Clock
+	normalizer [2]*normalize.Normalizer
+	at         time.Time
+	begun      bool
 }
 
 // backupEvery is the time between two copies; rollouts may be full every few milliseconds.
@@ -31,6 +35,7 @@ func (b *backup) make(r *Run) error {
 	if now := time.Now(); !b.begun || now.Sub(b.at) >= backupEvery {
 		b.begun, b.at = true, now
 		b.clock[1], b.clock[0] = b.clock[0], r.Clock
+		b.normalizer[1], b.normalizer[0] = b.normalizer[0], r.Normalizer.Clone()
 		return b.Make()
 	}
 	return nil
@@ -42,9 +47,13 @@ func (r *Run) Recover() bool {
 	if !ok {
 		return false
 	}
-	r.Clock = r.backup.clock[0]
+	k := 0
 	if !last {
-		r.Clock = r.backup.clock[1]
+		k = 1
+	}
+	r.Clock = r.backup.clock[k]
+	if saved := r.backup.normalizer[k]; saved != nil {
+		r.Normalizer.Copy(saved)
 	}
 	r.minibatch, r.err = 0, r.backup.device.Lost()
 	r.loads++

@@ -104,6 +104,9 @@ func (r *Run) Parts(saving bool) []checkpoint.Part {
 		nn.TensorsPart("optimizer.safetensors", r.Stepper.Optimizer().State()),
 		r.clockPart(),
 	}, r.Window.Parts(saving)...)
+	if r.Normalizer != nil {
+		parts = slices.Insert(parts, 0, r.Normalizer.Part())
+	}
 	parts = slices.Insert(parts, len(parts)-1, r.updatePart(saving))
 	for i := range parts {
 		if p := &parts[i]; saving && p.Optional && errors.Is(r.err, fault.ErrNotFinite) {

@@ -35,6 +35,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train"
@@ -50,7 +51,9 @@ type Config struct {
 	Policy  policy.Spec
 	Chooser policy.Chooser
 	Value   func(nn.Outputs) []float32
-	Horizon int // rounds of a rollout: n_steps
+	// Normalize says what is normalised before the network and the rollout get it.
+	Normalize Normalize
+	Horizon   int // rounds of a rollout: n_steps
 	// Slide is how many of the oldest rounds are discarded after an update; 0: all.
 	Slide int
 	// Batch is the number of rows of a minibatch, Minibatches the most minibatches of an update.
@@ -62,6 +65,13 @@ type Config struct {
 	Rate func(end int64) train.Schedule
 	// Schedules are further values of a run.
 	Schedules []Schedule
+}
+
+// Normalize says whether observations and rewards are normalised by running statistics. Gamma
+// discounts the returns whose variance scales rewards.
+type Normalize struct {
+	Obs, Reward bool
+	Gamma       float64
 }
 
 // Schedule is a value of a run that ends at a step.
@@ -101,7 +111,12 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 		list = append(list, limits.Part{Setting: setting, Bytes: own + bytes})
 	}
 	add(fmt.Sprintf("n_steps: %d", c.Horizon), c.rollout(s.Spec, envs).Bytes(), nn.Needs{LearnerRows: []int{c.Batch}})
-	add(fmt.Sprintf("num_envs: %d", envs), 2*int64(envs*s.Spec.Obs.Bytes()), nn.Needs{NetworkRows: []int{envs}})
+	rows := 2 // the environments' observations, and the last ones of their episodes
+	if c.Normalize.Obs {
+		rows++
+		list = append(list, limits.Part{Setting: "normalize_obs: true", Bytes: 2 * normalize.Bytes(s.Spec.Obs.Len())}) // and a copy
+	}
+	add(fmt.Sprintf("num_envs: %d", envs), int64(rows)*int64(envs*s.Spec.Obs.Bytes()), nn.Needs{NetworkRows: []int{envs}})
 	add(c.NetSetting, 0, nn.Needs{Sets: 2, Optimizer: c.Optimizer}) // theta and the gradient
 	return list, err
 }

@@ -52,6 +52,9 @@ func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	if err := r.Worker.init(s, c); err != nil {
 		return err
 	}
+	if r.Normalizer != nil {
+		r.policy.Normalizer = r.Normalizer.Obs
+	}
 	if err := r.backup.init(s.Device, &r.Worker); err != nil {
 		return err
 	}

@@ -25,6 +25,9 @@ type ActorCritic struct {
 	Squashed     bool
 	Scaled       bool
 
+	NormalizeObs    bool
+	NormalizeReward bool
+
 	LearningRate       float64
 	LearningRateFinal  float64 // NaN: constant
 	LearningRateCurve  train.Curve
@@ -97,6 +100,8 @@ func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setti
 		settings.Float("log_std_init", 0, -20, 20, "initial logarithm of the standard deviation of every component of a box action", func(c *ac) *float64 { return &c.LogStdInit }),
 		settings.Bool("squashed", false, "the hyperbolic tangent of a Gaussian's sample is the box action; false: the sample, clipped to the bounds when it is stepped", func(c *ac) *bool { return &c.Squashed }),
 		settings.Bool("scaled", false, "box actions of -1 to 1 are stretched to the bounds, which must be finite", func(c *ac) *bool { return &c.Scaled }),
+		settings.Bool("normalize_obs", false, "shift and scale float32 observations to mean 0 and standard deviation 1 by running statistics of all observations so far, and clip them to -10 to 10 (Stable-Baselines3's VecNormalize); the policy keeps the statistics", func(c *ac) *bool { return &c.NormalizeObs }),
+		settings.Bool("normalize_reward", false, "divide rewards by the running standard deviation of discounted returns and clip them to -10 to 10 (VecNormalize); episode returns stay as they are", func(c *ac) *bool { return &c.NormalizeReward }),
 		settings.Float("learning_rate", d.LearningRate, 0, 1e3, "step size of the optimiser", func(c *ac) *float64 { return &c.LearningRate }),
 		settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate goes to this value on a straight line from step 0 to the end of the run", func(c *ac) *float64 { return &c.LearningRateFinal }),
 		train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *ac) *train.Curve { return &c.LearningRateCurve }),
@@ -123,7 +128,7 @@ func MidBatchReset[C any](field func(*C) *bool) settings.Setting {
 }
 
 // Shape names the settings in which a checkpoint and the trainer that loads it must agree.
-var Shape = []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "squashed", "scaled", "num_envs", "mid_batch_reset", "use_rms_prop", "action_masks"}
+var Shape = []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "squashed", "scaled", "normalize_obs", "normalize_reward", "num_envs", "mid_batch_reset", "use_rms_prop", "action_masks"}
 
 // Network resolves the settings that depend on the observation, and returns the network.
 func (c *ActorCritic) Network(common *train.Common, spec env.Spec) (nn.Spec, error) {
@@ -175,16 +180,31 @@ func (c *ActorCritic) Run(common *train.Common, s *train.Setup) (Config, error) 
 	if err == nil {
 		err = bounds.Check(s.Spec.Action)
 	}
+	if err == nil {
+		err = c.checkNormalize(common, s.Spec.Obs)
+	}
 	return Config{
 		Net: net, NetSetting: "policy: " + common.Policy,
 		Policy:  policy.Spec{Head: HeadPi, Kind: policy.KindOf(s.Spec.Action), Bounds: bounds},
 		Chooser: policy.NewSampler(s.Spec.Action, &net, bounds), Value: ValueHead,
-		Horizon: c.NSteps, Batch: c.NSteps * common.NumEnvs, Minibatches: 1,
+		Normalize: Normalize{c.NormalizeObs, c.NormalizeReward, c.Gamma},
+		Horizon:   c.NSteps, Batch: c.NSteps * common.NumEnvs, Minibatches: 1,
 		Loss: nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}, Optimizer: c.Optimizer(), MaxGradNorm: c.MaxGradNorm,
 		Rate: func(end int64) train.Schedule {
 			return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, end)
 		},
 	}, err
+}
+
+// checkNormalize refuses settings with which statistics cannot be kept.
+func (c *ActorCritic) checkNormalize(common *train.Common, obs env.ObsSpec) error {
+	switch {
+	case c.NormalizeObs && obs.DType != env.Float32:
+		return fmt.Errorf("normalize_obs: true, must be false where observations are %v; it normalises float32 observations, and images are divided by 255 (normalize_images)", obs.DType)
+	case common.Groups > 1 && (c.NormalizeObs || c.NormalizeReward):
+		return fmt.Errorf("groups: %d, must be 1 with normalize_obs or normalize_reward, whose statistics need the steps of all environments before the next actions", common.Groups)
+	}
+	return nil
 }
 
 // ValueHead returns the outputs of head "v".

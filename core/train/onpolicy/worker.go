@@ -3,6 +3,7 @@ package onpolicy
 import (
 	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train"
 )
@@ -20,6 +21,8 @@ type Worker struct {
 	Stepper nn.Stepper
 	Report  nn.Report // of the latest minibatch
 	Host    *train.Host
+	// Normalizer has the statistics of what is normalised; nil: nothing is.
+	Normalizer *normalize.Normalizer
 
 	// Actors and Rollout are the Window, where it is in host memory.
 	Actors  *actor.Group
@@ -40,7 +43,7 @@ type upload struct {
 
 func (w *Worker) init(s *train.Setup, c Config) (err error) {
 	envs := s.Common.NumEnvs
-	*w = Worker{Host: s.Host, cfg: c}
+	*w = Worker{Host: s.Host, cfg: c, Normalizer: normalize.New(s.Spec.Obs.Len(), c.Normalize.Obs, c.Normalize.Reward, c.Normalize.Gamma)}
 	if w.Theta, err = s.InitialParams(c.Net); err != nil {
 		return err
 	}
@@ -58,6 +61,7 @@ func (w *Worker) init(s *train.Setup, c Config) (err error) {
 func (w *Worker) initActors(s *train.Setup) (err error) {
 	group := s.Group()
 	group.Sink, group.Columns, group.Joint, group.Acting = w.Rollout, len(w.cfg.Chooser.Columns()), w.Network, w.Theta
+	group.Normalizer = w.Normalizer
 	if w.Actors, err = actor.New(group); err == nil {
 		w.Window = &hostWindow{w.Actors, w.Rollout}
 	}

@@ -62,8 +62,8 @@ func (o *recordedWalk) record(reward float32, end env.End, obs []byte) {
 // environments. It also tests resets during the update, and reads that run the updates due.
 func latestRows(t *testing.T, s Subject) {
 	maxGroups := 2
-	if s.Settings["synchronized"] == "false" {
-		maxGroups = 1 // environments do not step in lockstep
+	if s.refusesGroups() {
+		maxGroups = 1
 	}
 	for numGroups := 1; numGroups <= maxGroups; numGroups++ {
 		for _, reset := range []string{"true", "false"} {

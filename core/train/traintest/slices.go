@@ -122,7 +122,7 @@ func inSlices(t *testing.T, s Subject) {
 	}
 
 	numGroups := "2"
-	if s.Settings["synchronized"] == "false" {
+	if s.refusesGroups() {
 		numGroups = "1"
 	}
 	for name, begin := range map[string]func(tr *train.Trainer, n int64) error{
