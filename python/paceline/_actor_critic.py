@@ -6,16 +6,28 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._trainer import Trainer
-from .config import ACTIVATION, Fixed, Rules, Values, one_of, optimizer_kwargs, translate, widths
+from .config import ACTIVATION, Fixed, Rule, Rules, Values, one_of, optimizer_kwargs, translate, widths
 from .errors import ConfigError
 from .learning import Periods
 
-_NO_SDE = "exploration is the policy's own distribution of actions"
+_NO_SDE = "state-dependent exploration (gSDE) is not built; a Box is explored by a Gaussian with a log_std for each number"
+_NO_SQUASH = "in stable-baselines3 it needs gSDE; squashed=True takes the hyperbolic tangent of the Gaussian's sample"
 _FIXED: Fixed = {
     "use_sde": ((False,), _NO_SDE),
     "sde_sample_freq": ((-1,), _NO_SDE),
     **dict.fromkeys(("rollout_buffer_class", "rollout_buffer_kwargs"), ((None,), "the rollout's storage is the library's own")),
 }
+
+
+def _only(name: str, allowed: Any, why: str) -> Rule:
+    """The rule of an argument of policy_kwargs of which one value is built."""
+
+    def rule(value: Any) -> Values:
+        if value != allowed:
+            raise ConfigError(f"policy_kwargs[{name!r}]: {value!r}, must be {allowed!r}: {why}")
+        return {}
+
+    return rule
 
 
 def _net_arch(value: Any) -> Values:
@@ -39,6 +51,11 @@ def _net_arch(value: Any) -> Values:
 _POLICY: Rules = {
     "net_arch": _net_arch,
     "activation_fn": ACTIVATION,
+    "log_std_init": lambda value: {"log_std_init": value},
+    "use_sde": _only("use_sde", False, _NO_SDE),
+    "full_std": _only("full_std", True, _NO_SDE),
+    "use_expln": _only("use_expln", False, _NO_SDE),
+    "squash_output": _only("squash_output", False, _NO_SQUASH),
     "ortho_init": lambda value: {"ortho_init": value},
     "share_features_extractor": lambda value: {"trunk": "auto" if value else "separate"},
     "optimizer_class": one_of("optimizer_class", {

@@ -33,18 +33,25 @@ class A2C(ActorCritic):
     rms_prop_eps: the eps of RMSProp, which divides as PyTorch's RMSprop does. use_rms_prop=False
         selects Adam.
     policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...], "vf": [...]};
-        activation_fn ("tanh", "relu" or the class); ortho_init; share_features_extractor;
-        normalize_images; optimizer_class (RMSprop, RMSpropTFLike or Adam) and optimizer_kwargs
+        activation_fn ("tanh", "relu" or the class); ortho_init; log_std_init;
+        share_features_extractor; normalize_images; optimizer_class (RMSprop, RMSpropTFLike or Adam) and optimizer_kwargs
         (eps, alpha).
     vtrace: True learns with V-trace: after every vtrace_steps rounds, one of vtrace_groups groups
         of environments gives an update from its latest n_steps rounds. vtrace_rho and vtrace_c
         limit the ratios. Each such update counts as a rollout. from_preset("cule", env) has the
         values of Dalton et al. 2020.
+    squashed: True makes the hyperbolic tangent of the Gaussian's sample the action of a Box; False
+        clips the sample to the bounds when it is stepped. scaled: True stretches -1 to 1 to the
+        bounds, which must be finite.
+    normalize_obs, normalize_reward: running statistics scale observations (float32) and rewards by
+        stable-baselines3's formula of VecNormalize. They are a part of checkpoints and policies.
     cnn: CnnPolicy's layers: "nature", "small" (the network of Mnih et al. 2016) or "cule".
 
-    predict samples from the distribution unless deterministic=True. use_sde, custom rollout buffers
-    and continuous actions raise ConfigError. One thread may use a model at a time; any thread may
-    call stop(). Close the model, or use it in a with statement.
+    Actions may be of any kind. A Box has a Gaussian whose log_std is a parameter
+    (policy_kwargs["log_std_init"]); each entry of a MultiDiscrete or MultiBinary has a distribution
+    of its own. predict samples from the distribution unless deterministic=True. use_sde and custom
+    rollout buffers raise ConfigError. One thread may use a model at a time; any thread may call
+    stop(). Close the model, or use it in a with statement.
     """
 
     METHOD = "a2c"
@@ -87,6 +94,10 @@ class A2C(ActorCritic):
         vtrace_steps: int = 1,
         vtrace_rho: float = 1.0,
         vtrace_c: float = 1.0,
+        squashed: bool = False,
+        scaled: bool = False,
+        normalize_obs: bool = False,
+        normalize_reward: bool = False,
         cnn: str = "nature",
         precision: str = "fp32",
         isa: str = "auto",

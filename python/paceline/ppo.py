@@ -46,15 +46,21 @@ class PPO(ActorCritic):
         "minibatch" checks 1.5 * target_kl before each gradient step, as stable-baselines3 does;
         "epoch" checks target_kl after each epoch, as CleanRL does.
     policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...],
-        "vf": [...]}; activation_fn ("tanh", "relu" or the class); ortho_init;
+        "vf": [...]}; activation_fn ("tanh", "relu" or the class); ortho_init; log_std_init;
         share_features_extractor; normalize_images; optimizer_class (Adam, RMSprop or
         RMSpropTFLike) and optimizer_kwargs (eps, alpha).
+    squashed: True makes the hyperbolic tangent of the Gaussian's sample the action of a Box; False
+        clips the sample to the bounds when it is stepped. scaled: True stretches -1 to 1 to the
+        bounds, which must be finite.
+    normalize_obs, normalize_reward: running statistics scale observations (float32) and rewards by
+        stable-baselines3's formula of VecNormalize. They are a part of checkpoints and policies.
     cnn: CnnPolicy's layers: "nature", or "small" (the network of Mnih et al. 2016).
 
-    predict samples from the distribution unless deterministic=True. stats["updates"] counts
-    minibatches. use_sde, custom rollout buffers and continuous actions raise ConfigError. One
-    thread may use a model at a time; any thread may call stop(). Close the model, or use it in a
-    with statement.
+    Actions may be of any kind. A Box has a Gaussian whose log_std is a parameter
+    (policy_kwargs["log_std_init"]); each entry of a MultiDiscrete or MultiBinary has a distribution
+    of its own. predict samples from the distribution unless deterministic=True. stats["updates"]
+    counts minibatches. use_sde and custom rollout buffers raise ConfigError. One thread may use a
+    model at a time; any thread may call stop(). Close the model, or use it in a with statement.
     """
 
     METHOD: ClassVar[str] = "ppo"
@@ -98,6 +104,10 @@ class PPO(ActorCritic):
         mid_batch_reset: bool = True,
         clip_range_vf_largest: bool = False,
         target_kl_check: str = "minibatch",
+        squashed: bool = False,
+        scaled: bool = False,
+        normalize_obs: bool = False,
+        normalize_reward: bool = False,
         cnn: str = "nature",
         precision: str = "fp32",
         isa: str = "auto",

@@ -71,7 +71,7 @@ def test_policy_kwargs_become_settings():
 @pytest.mark.parametrize(
     "keywords, says",
     [
-        ({"use_sde": True}, "use_sde: True, must be False: exploration is the policy's own"),
+        ({"use_sde": True}, "use_sde: True, must be False: state-dependent exploration"),
         ({"sde_sample_freq": 4}, "sde_sample_freq: 4, must be -1"),
         ({"rollout_buffer_class": dict}, "rollout_buffer_class: .*must be None: the rollout's storage is the library's own"),
         ({"rollout_buffer_kwargs": {}}, "rollout_buffer_kwargs"),
@@ -81,7 +81,8 @@ def test_policy_kwargs_become_settings():
         ({"policy_kwargs": {"activation_fn": "elu"}}, "must be Tanh or ReLU"),
         ({"policy_kwargs": {"optimizer_class": "SGD"}}, "must be RMSprop, RMSpropTFLike or Adam"),
         ({"policy_kwargs": {"optimizer_kwargs": {"momentum": 1}}}, "momentum"),
-        ({"policy_kwargs": {"log_std_init": 1}}, r"policy_kwargs\['log_std_init'\]: not known"),
+        ({"policy_kwargs": {"dist_kwargs": {}}}, "dist_kwargs"),
+        ({"policy_kwargs": {"squash_output": True}}, "squash_output.*True, must be False: in stable-baselines3 it needs gSDE"),
     ],
 )
 def test_unsupported_keywords_are_refused(keywords, says):
@@ -102,7 +103,7 @@ def test_every_setting_is_a_keyword_or_explained():
     }
     by_policy_kwargs = {
         "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "ortho_init", "rms_prop_alpha", "rms_prop_eps_inside", "rms_prop_first",
-        "adam_eps",
+        "adam_eps", "log_std_init",
     }  # fmt: skip
     assert {s.name for s in describe("a2c")} - elsewhere - by_policy_kwargs <= set(A2C.keywords())
 

@@ -116,7 +116,7 @@ def test_keywords_of_other_methods_name_the_method():
 def test_every_setting_is_a_keyword_or_explained():
     by_others = {
         "env", "env_options", "learning_rate_final", "learning_rate_schedule", "clip_range_schedule", "clip_range_vf_schedule", "autoreset",
-        "normalize_images", "host_data", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "ortho_init",
+        "normalize_images", "host_data", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "ortho_init", "log_std_init",
         "use_rms_prop",
         "rms_prop_alpha", "rms_prop_eps", "rms_prop_eps_inside", "rms_prop_first", "adam_eps",
     }  # fmt: skip

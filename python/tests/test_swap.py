@@ -287,11 +287,11 @@ def test_ids_that_gymnasium_cannot_make_are_refused():
 
     gymnasium.register("Needs-v0", needs)
     lander = "'LunarLander-v2', must be registered with Gymnasium: .* is deprecated. Please use `LunarLander-v3` instead"
-    pendulum = "'Pendulum-v7', must be registered with Gymnasium: Environment version `v7` .* doesn't exist"
+    lake = "'FrozenLake-v7', must be registered with Gymnasium: Environment version `v7` .* doesn't exist"
     try:
         for id, says in [
             ("LunarLander-v2", f"^env: {lander}"),
-            ("Pendulum-v7", f"^env: {pendulum}"),
+            ("FrozenLake-v7", f"^env: {lake}"),
             ("CartPole-v7", "CartPole-v1"),
             ("Needs-v0", "^env: 'Needs-v0', Gymnasium cannot make this environment: Box3D is not installed, pip install it$"),
             ("Nothing-v0", '^environment "Nothing-v0" is not known'),
@@ -300,8 +300,8 @@ def test_ids_that_gymnasium_cannot_make_are_refused():
                 DQN("MlpPolicy", id, **SMALL)
         with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model, pytest.raises(ConfigError, match=f"^eval_env: {lander}"):
             model.learn(100, eval_freq=50, eval_env="LunarLander-v2")
-        with pytest.raises(ConfigError, match=f"^id: {pendulum}"):
-            make_vec("Pendulum-v7")
+        with pytest.raises(ConfigError, match=f"^id: {lake}"):
+            make_vec("FrozenLake-v7")
     finally:
         del gymnasium.registry["Needs-v0"]
 
