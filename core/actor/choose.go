@@ -166,7 +166,11 @@ func (g *Group) choose(t int64, i int, c policy.Chooser, row policy.Row) error {
 
 // shareAction copies row i's action to actions.
 func (g *Group) shareAction(i int) {
-	copy(g.actions.Discrete[i*g.ints:(i+1)*g.ints], g.steps[i].Action)
+	if g.Spec.Action.N > 0 {
+		g.actions.Discrete[i] = g.steps[i].Action[0]
+		return
+	}
+	copy(g.actions.Discrete[i*g.ints:], g.steps[i].Action)
 	copy(g.actions.Box[i*g.floats:], g.boxes[i])
 }
 

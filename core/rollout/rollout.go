@@ -303,8 +303,12 @@ func (r *Rollout) Add(i int, s *experience.Step, next []byte) error {
 	k := r.row(r.round, i)
 	d := &r.data
 	d.Rewards[k], d.Ends[k], d.Updates[k], d.Weights[k] = s.Reward, s.End, s.Updates, 1
-	copy(d.Actions[k*r.ints:], s.Action)
-	copy(d.Continuous[k*r.floats:], s.Continuous)
+	if r.cfg.Action.N > 0 { // a call of copy would take as long as the rest of Add
+		d.Actions[k] = s.Action[0]
+	} else {
+		copy(d.Actions[k*r.ints:], s.Action)
+		copy(d.Continuous[k*r.floats:], s.Continuous)
+	}
 	for c, v := range s.Columns {
 		d.Columns[c][k] = v
 	}

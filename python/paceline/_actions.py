@@ -8,6 +8,7 @@ Tuple or Dict of one of these and a Box is hybrid.
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -170,6 +171,11 @@ class ActionLayout:
         """The lowest action of a Discrete space."""
         return self._ints.first[0] if self.n and self._ints else 0
 
+    @functools.cached_property
+    def _lowest(self) -> Any:
+        """start as a number of the space's dtype."""
+        return np.dtype(self._ints.dtype if self._ints else np.int64).type(self.start)
+
     @property
     def counts(self) -> tuple[int, ...]:
         """The number of values of each integer."""
@@ -240,6 +246,8 @@ class ActionLayout:
 
     def batch(self, rows: Array) -> Any:
         """A copy of rows as actions of the space, all of them together as a vector environment of Gymnasium's takes them."""
+        if self.n:  # most environments
+            return rows.astype(self._lowest.dtype) + self._lowest
         parts = self.parts(rows)
         if (ints := self._ints) is not None:
             first = np.array(ints.first, ints.dtype).reshape(ints.shape)
@@ -252,6 +260,10 @@ class ActionLayout:
         if isinstance(self.keys[0], int) and isinstance(self.keys[1], int):
             return together[0], together[1]
         return {key: together[key] for key in sorted(together)}
+
+    def only(self, rows: Array) -> Any:
+        """The action of the only row."""
+        return int(rows[0]) + self.start if self.n else self.one(self.batch(rows), 0)
 
     def one(self, batch: Any, i: int) -> Any:
         """The action of row i of what batch returned."""

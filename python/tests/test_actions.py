@@ -59,8 +59,9 @@ def test_actions_are_those_of_the_space(space):
     every = gymnasium.vector.utils.batch_space(space, 50)
     assert every.contains(batch)
     for i, action in enumerate(gymnasium.vector.utils.iterate(every, batch)):
-        one = layout.one(batch, i)
-        assert space.contains(one)
+        one, only = layout.one(batch, i), layout.only(rows[i : i + 1])
+        assert space.contains(one) and type(only) is type(one)
+        assert all(np.array_equal(a, b) for a, b in zip(leaves(only), leaves(one), strict=True))
         for ours, theirs in zip(leaves(one), leaves(action), strict=True):
             np.testing.assert_array_equal(ours, theirs)
     rows.view(np.uint32)[...] = 0  # they are copies

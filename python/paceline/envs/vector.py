@@ -187,7 +187,7 @@ class SingleSource(Source):
 
     def step(self) -> None:
         rows = self.rows
-        obs, reward, terminated, truncated, infos = self.env.step(self.actions.one(self.actions.batch(rows.actions), 0))
+        obs, reward, terminated, truncated, infos = self.env.step(self.actions.only(rows.actions))
         try:
             rows.rewards[0] = float(reward)
         except (TypeError, ValueError):
