@@ -20,8 +20,9 @@ func TestAMinibatchStepIsOneLaunch(t *testing.T) {
 	const rows, many, updates = 6, 20, 5
 	pqn := nntest.WithNorm(nntest.SmallMLP(), "layer_all")
 	for name, c := range map[string]nn.StepperConfig{
-		"ppo": {Net: nntest.TwoMLPs(), Loss: nn.PPO{EntropyCoef: 0.01, ValueCoef: 0.5}, Optimizer: nn.OptimizerConfig{Name: "adam"}},
-		"pqn": {Net: pqn, Loss: nn.TD{Kind: "squared", Reduction: "mean", Weighted: true}, Optimizer: nn.OptimizerConfig{Name: "radam"}},
+		"ppo":                         {Net: nntest.TwoMLPs(), Loss: nn.PPO{EntropyCoef: 0.01, ValueCoef: 0.5}, Optimizer: nn.OptimizerConfig{Name: "adam"}},
+		"ppo, branches and Gaussians": {Net: nntest.Policies()[2], Loss: nn.PPO{EntropyCoef: 0.01, ValueCoef: 0.5}, Optimizer: nn.OptimizerConfig{Name: "adam"}},
+		"pqn":                         {Net: pqn, Loss: nn.TD{Kind: "squared", Reduction: "mean", Weighted: true}, Optimizer: nn.OptimizerConfig{Name: "radam"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.Rows, c.MaxGradNorm = rows, 0.5
@@ -29,7 +30,7 @@ func TestAMinibatchStepIsOneLaunch(t *testing.T) {
 			p, r := nntest.Init(t, c.Net, 1), rng.New(1, "test", 0)
 			b := nntest.RandomBatch(c.Net, c.Loss, r, rows)
 			b.Obs, b.Rows = nil, make([]int32, rows)
-			if name == "ppo" {
+			if name != "pqn" {
 				b.Masks = slices.Repeat([]byte{1}, rows*c.Net.Heads[0].Out)
 			}
 			all := [2][]byte{nntest.RandomObs(c.Net, r, many), nntest.RandomObs(c.Net, r, many)}
