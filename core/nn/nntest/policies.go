@@ -37,7 +37,7 @@ func Policies() []nn.Spec {
 	box.LogStdInit = -0.5
 	return []nn.Spec{
 		WithPolicy(TwoMLPs(), []int32{3, 1, 4}, 0), box, WithPolicy(TwoMLPs(), []int32{2, 5}, 2),
-		WithPolicy(ActorCritic(env.ObsSpec{Shape: []int{5}}, 0, nn.Trunk{Arch: "mlp", Hidden: []int{8}}), []int32{4}, 1),
+		WithPolicy(ActorCritic(env.ObsSpec{DType: env.Float32, Shape: []int{5}}, 0, nn.Trunk{Arch: "mlp", Hidden: []int{8}}), []int32{4}, 1),
 	}
 }
 
