@@ -690,11 +690,14 @@ PACELINE_API int paceline_policy_spec(paceline_spec *obs, paceline_spec *action,
 
 /* Writes a JSON object: env, outputs, state_bytes, host_data. env is the environment's name, or "".
  * outputs is an array of {name, len}: the network computes len floats for an observation under each
- * name, such as "q" (action values), "logits", "value". state_bytes is 0. host_data is the setting
- * of that name. */
+ * name, such as "q" (action values), "logits" (of all branches, one after the other), "mean" (of a
+ * box, before squashing and clipping), "value". state_bytes is 0. host_data is the setting of that
+ * name. */
 PACELINE_API int paceline_policy_describe(char **out, const paceline_policy *p);
 
-/* How a policy acts. If all is zero except struct_size: greedily. */
+/* How a policy acts. If all is zero except struct_size: greedily. The greedy action is that of the
+ * largest output; of a distribution, its mode: the most probable action of each branch, the means
+ * of the box. */
 typedef struct paceline_act_options {
   uint32_t struct_size;
   uint32_t sample; /* 1: sample from the network's distribution, if it has one; 0: act greedily */
@@ -702,14 +705,15 @@ typedef struct paceline_act_options {
   /* The random numbers of row i are a function of seed, counter and i alone. Count calls (or steps)
    * with counter: the calls can then be repeated. */
   uint64_t seed, counter;
-  const uint8_t *action_masks;   /* [n][actions], 0: not allowed; each row must allow one; NULL: all are */
+  const uint8_t *action_masks;   /* [n][mask], as in paceline_spec; NULL: all actions are allowed */
   void *state;                   /* [n][state_bytes], read and written; may be NULL if state_bytes is 0 */
   const uint8_t *episode_starts; /* [n], 1: an episode starts, with a new state; NULL: none starts */
 } paceline_act_options;
 
 /* Chooses actions for n observations, 0 to 1048576. obs: n observations, one after the other. o:
- * NULL for greedy actions. actions: int32 [n]. outputs: NULL, or an array with one entry for each
- * output that paceline_policy_describe lists: NULL, or float [n][len], written. [thread-safe] */
+ * NULL for greedy actions. actions: [n] as in paceline_spec, written. Numbers of a box are within its
+ * bounds. outputs: NULL, or an array with one entry for each output that paceline_policy_describe
+ * lists: NULL, or float [n][len], written. [thread-safe] */
 PACELINE_API int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, const paceline_act_options *o,
                                      void *actions, float *const *outputs);
 

@@ -455,6 +455,52 @@ class Config {
   detail::Owner<paceline_config> it_;
 };
 
+namespace detail {
+
+inline std::size_t components(const paceline_spec &spec) noexcept {
+  std::size_t n = 1;
+  for (uint32_t i = 0; i < spec.ndim; i++) n *= static_cast<std::size_t>(spec.shape[i]);
+  return n;
+}
+
+/* The numbers of an action, of 4 bytes each. */
+inline std::size_t action_numbers(const paceline_spec &action) noexcept {
+  if (action.kind == PACELINE_DISCRETE) return 1;
+  const std::size_t box = action.kind == PACELINE_MULTI_DISCRETE ? 0 : components(action);
+  return box + static_cast<std::size_t>(action.num_branches);
+}
+
+/* The bytes of a mask of actions. */
+inline std::size_t mask_bytes(const paceline_spec &action) noexcept {
+  std::size_t n = static_cast<std::size_t>(action.n);
+  for (int64_t b = 0; b < action.num_branches; b++) n += static_cast<std::size_t>(action.branches[b]);
+  return n;
+}
+
+/* The number of Actions that n actions are. Throws if Actions of this type cannot be actions of the spec. */
+template <class Action>
+std::size_t action_entries(const paceline_spec &spec, std::size_t n) {
+  const std::size_t numbers = action_numbers(spec);
+  if constexpr (std::is_arithmetic_v<Action>) {
+    static_assert(std::is_same_v<Action, int32_t> || std::is_same_v<Action, float>,
+                  "actions are int32_t, float or a struct");
+    if (spec.kind == PACELINE_HYBRID)
+      throw Error(PACELINE_EINVAL, "actions: numbers, must be a struct of int32_t and float");
+    const bool box = spec.kind == PACELINE_BOX;
+    if (box != std::is_same_v<Action, float>)
+      throw Error(PACELINE_EINVAL, box ? "actions: int32_t, must be float" : "actions: float, must be int32_t");
+    return n * numbers;
+  } else {
+    static_assert(std::is_trivially_copyable_v<Action>, "an action is a struct of int32_t and float");
+    if (sizeof(Action) != 4 * numbers)
+      throw Error(PACELINE_EINVAL, "actions: of " + std::to_string(sizeof(Action)) + " bytes, must be of " +
+                                       std::to_string(4 * numbers));
+    return n;
+  }
+}
+
+}  // namespace detail
+
 /* An output of a policy: len floats for each observation. */
 struct Output {
   std::string name;
@@ -502,28 +548,36 @@ class Policy {
   std::size_t size() const noexcept { return size_; }
   const std::vector<Output> &outputs() const noexcept { return outputs_; }
 
-  /* The greedy action for one observation, an array of size() components. */
-  template <class Component>
-  int32_t act(const Component *obs) const {
-    int32_t action = 0;
+  /* The greedy action for one observation, an array of size() components. Action is int32_t or
+   * float, if an action is one such number, or a struct or std::array that is one action (see
+   * paceline_spec). */
+  template <class Action = int32_t, class Component>
+  Action act(const Component *obs) const {
+    const std::size_t entries = detail::action_entries<Action>(action_, 1);
+    if (entries != 1)
+      throw Error(PACELINE_EINVAL, "action: one number, must be an array of " + std::to_string(entries));
+    Action action{};
     act(1, obs, &action);
     return action;
   }
-  /* Actions for a container of n observations, one after the other. */
-  template <class Component>
-  std::vector<int32_t> act(const std::vector<Component> &obs, const ActOptions &options = {}) const {
+  /* Actions for a container of n observations, one after the other. Action is int32_t (discrete
+   * actions, or rows of branches), float (rows of a box), or a struct or std::array as above. */
+  template <class Action = int32_t, class Component>
+  std::vector<Action> act(const std::vector<Component> &obs, const ActOptions &options = {}) const {
     if (obs.size() % size_ != 0)
       throw Error(PACELINE_EINVAL,
                   "obs: " + std::to_string(obs.size()) + " components, must be a multiple of " + std::to_string(size_));
-    std::vector<int32_t> actions(obs.size() / size_);
-    act(actions.size(), obs.data(), actions.data(), nullptr, options);
+    const std::size_t n = obs.size() / size_;
+    std::vector<Action> actions(detail::action_entries<Action>(action_, n));
+    act(n, obs.data(), actions.data(), nullptr, options);
     return actions;
   }
-  /* The same for n observations. to: nullptr, or for each of outputs() nullptr or an array of n
-   * rows of len floats. */
-  template <class Component>
-  void act(std::size_t n, const Component *obs, int32_t *actions, float *const *to = nullptr,
+  /* The same for n observations. actions: an array of n actions. to: nullptr, or for each of
+   * outputs() nullptr or an array of n rows of len floats. */
+  template <class Component, class Action>
+  void act(std::size_t n, const Component *obs, Action *actions, float *const *to = nullptr,
            const ActOptions &options = {}) const {
+    detail::action_entries<Action>(action_, n);
     constexpr bool floats = std::is_same_v<Component, float>;
     static_assert(floats || std::is_same_v<Component, uint8_t>, "observations are uint8_t or float");
     if (obs_.dtype != (floats ? PACELINE_FLOAT32 : PACELINE_UINT8))
@@ -749,26 +803,6 @@ inline std::vector<Column> columns(const std::string &json) {
   for (const std::string &o : objects(json, "infos"))
     list.push_back({field(o, "name"), field(o, "dtype"), static_cast<std::size_t>(std::stoul(field(o, "len")))});
   return list;
-}
-
-inline std::size_t components(const paceline_spec &spec) noexcept {
-  std::size_t n = 1;
-  for (uint32_t i = 0; i < spec.ndim; i++) n *= static_cast<std::size_t>(spec.shape[i]);
-  return n;
-}
-
-/* The numbers of an action, of 4 bytes each. */
-inline std::size_t action_numbers(const paceline_spec &action) noexcept {
-  if (action.kind == PACELINE_DISCRETE) return 1;
-  const std::size_t box = action.kind == PACELINE_MULTI_DISCRETE ? 0 : components(action);
-  return box + static_cast<std::size_t>(action.num_branches);
-}
-
-/* The bytes of a mask of actions. */
-inline std::size_t mask_bytes(const paceline_spec &action) noexcept {
-  std::size_t n = static_cast<std::size_t>(action.n);
-  for (int64_t b = 0; b < action.num_branches; b++) n += static_cast<std::size_t>(action.branches[b]);
-  return n;
 }
 
 template <class T>
@@ -1026,24 +1060,7 @@ class VecEnv {
   }
   template <class Action>
   void check_actions(const std::vector<Action> &actions, std::size_t n) const {
-    const paceline_spec &spec = self().action;
-    const std::size_t numbers = detail::action_numbers(spec);
-    if constexpr (std::is_arithmetic_v<Action>) {
-      static_assert(std::is_same_v<Action, int32_t> || std::is_same_v<Action, float>,
-                    "actions are int32_t, float or a struct");
-      if (spec.kind == PACELINE_HYBRID)
-        throw Error(PACELINE_EINVAL, "actions: numbers, must be a struct of int32_t and float");
-      const bool box = spec.kind == PACELINE_BOX;
-      if (box != std::is_same_v<Action, float>)
-        throw Error(PACELINE_EINVAL, box ? "actions: int32_t, must be float" : "actions: float, must be int32_t");
-      check_size("actions", actions.size(), n * numbers);
-    } else {
-      static_assert(std::is_trivially_copyable_v<Action>, "an action is a struct of int32_t and float");
-      if (sizeof(Action) != 4 * numbers)
-        throw Error(PACELINE_EINVAL, "actions: of " + std::to_string(sizeof(Action)) + " bytes, must be of " +
-                                         std::to_string(4 * numbers));
-      check_size("actions", actions.size(), n);
-    }
+    check_size("actions", actions.size(), detail::action_entries<Action>(self().action, n));
   }
   template <class T>
   static const T *data(const std::vector<T> &list) {

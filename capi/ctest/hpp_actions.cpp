@@ -176,9 +176,49 @@ static void vectors(const std::string &folder) {
   CHECK(rows.obs<float>(0)[5] == 5 && rows.obs<float>(1)[5] == 6);
 }
 
+static paceline::Policy policy_of(const char *env) {
+  paceline::Config cfg("ppo");
+  cfg.set("env", env).set("num_envs", 2).set("n_steps", 8).set("batch_size", 16).set("seed", 3);
+  paceline::Trainer trainer(cfg);
+  trainer.run(32);
+  return trainer.policy();
+}
+
+// The policies act in the environments that vectors loaded.
+static void policies() {
+  const paceline::Policy multi = policy_of("Multi-v0"), box = policy_of("Continuous-v0"), hybrid = policy_of("Hybrid-v0");
+  const std::vector<float> four(4, 0.5f), six(12, 0.25f);
+  using Branches = std::array<int32_t, 3>;
+  const std::vector<int32_t> flat = multi.act(four);
+  const Branches one = multi.act<Branches>(four.data());
+  CHECK(flat.size() == 3 && std::equal(one.begin(), one.end(), flat.begin()));
+  CHECK(multi.act<Branches>(four).at(0) == one);
+  const uint8_t mask[9] = {0, 0, 1, 1, 0, 1, 0, 0, 0};
+  paceline::ActOptions only;
+  only.action_masks = mask;
+  CHECK((multi.act<Branches>(four, only).at(0) == Branches{2, 0, 1}));
+
+  const std::vector<float> three(6, -0.5f), moves = box.act<float>(three);
+  CHECK(moves.size() == 4 && moves[0] == moves[2] && moves[0] >= -1 && moves[0] <= 2);
+  CHECK((box.act<std::array<float, 2> >(three.data())[1] == moves[1]));
+
+  Act acts[2];
+  hybrid.act(2, six.data(), acts);
+  const Act same = hybrid.act<Act>(six.data());
+  CHECK(std::memcmp(&acts[0], &same, sizeof same) == 0 && std::memcmp(&acts[1], &same, sizeof same) == 0);
+  CHECK(hybrid.act<Act>(six).size() == 2);
+
+  throws("actions: int32_t, must be float", [&] { box.act(three); });
+  throws("actions: float, must be int32_t", [&] { multi.act<float>(four); });
+  throws("action: one number, must be an array of 3", [&] { multi.act(four.data()); });
+  throws("actions: numbers, must be a struct of int32_t and float", [&] { hybrid.act(six); });
+  throws("actions: of 8 bytes, must be of 12", [&] { multi.act<std::array<int32_t, 2> >(four); });
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   tables();
   vectors(argv[1]);
+  policies();
   return 0;
 }

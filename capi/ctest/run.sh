@@ -195,6 +195,7 @@ programs() {
   program plugin lib "$build/plugins"
   program masks lib "$build/plugins/masked.so"
   program actions lib "$build/acting"
+  program kinds lib "$build/acting"
   program inside lib "$build/plugins/pries.so"
   program random_calls lib "$([ -n "$short" ] && echo 1 || echo 5)" 4 1 "$here"/deep/seeds/*
   for test in vec_async vec_soak; do program $test lib "$build/plugins/faulty.so"; done
