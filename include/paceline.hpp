@@ -172,7 +172,7 @@ template <class Void, class Env, class... Action>
 struct StepsBy : std::false_type {};
 template <class Env, class... Action>
 struct StepsBy<std::void_t<decltype(std::declval<Env &>().step(std::declval<Action>()...,
-                                                              std::declval<typename Env::Observation *>()))>,
+                                                               std::declval<typename Env::Observation *>()))>,
                Env, Action...> : std::true_type {};
 /* Whether Env has step(Action..., Observation *). */
 template <class Env, class... Action>

@@ -186,7 +186,8 @@ static paceline::Policy policy_of(const char *env) {
 
 // The policies act in the environments that vectors loaded.
 static void policies() {
-  const paceline::Policy multi = policy_of("Multi-v0"), box = policy_of("Continuous-v0"), hybrid = policy_of("Hybrid-v0");
+  const paceline::Policy multi = policy_of("Multi-v0"), box = policy_of("Continuous-v0"),
+                         hybrid = policy_of("Hybrid-v0");
   const std::vector<float> four(4, 0.5f), six(12, 0.25f);
   using Branches = std::array<int32_t, 3>;
   const std::vector<int32_t> flat = multi.act(four);

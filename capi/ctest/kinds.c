@@ -9,9 +9,11 @@ static const struct kind {
   int branches, box, mask; /* numbers of an action, bytes of a mask */
 } kinds[] = {
     {"multi", "Multi-v0", "\"outputs\":[{\"len\":9,\"name\":\"logits\"},{\"len\":1,\"name\":\"value\"}]", 3, 0, 9},
-    {"continuous", "Continuous-v0", "\"outputs\":[{\"len\":2,\"name\":\"mean\"},{\"len\":1,\"name\":\"value\"}]", 0, 2, 0},
+    {"continuous", "Continuous-v0", "\"outputs\":[{\"len\":2,\"name\":\"mean\"},{\"len\":1,\"name\":\"value\"}]", 0, 2,
+     0},
     {"hybrid", "Hybrid-v0",
-     "\"outputs\":[{\"len\":9,\"name\":\"logits\"},{\"len\":1,\"name\":\"value\"},{\"len\":2,\"name\":\"mean\"}]", 3, 2, 9},
+     "\"outputs\":[{\"len\":9,\"name\":\"logits\"},{\"len\":1,\"name\":\"value\"},{\"len\":2,\"name\":\"mean\"}]", 3, 2,
+     9},
 };
 
 static paceline_config *settings_of(const char *method, const char *env) {
@@ -107,7 +109,8 @@ static void pushed(const struct kind *k) {
       uint8_t was[5];
       memcpy(was, masks[0] + 9 + 4, 5);
       memset(masks[0] + 9 + 4, 0, 5);
-      FAILS(paceline_trainer_act(t, &rows, r.actions, 0), PACELINE_EINVAL, "action mask: branch 2 allows none of 5 actions");
+      FAILS(paceline_trainer_act(t, &rows, r.actions, 0), PACELINE_EINVAL,
+            "action mask: branch 2 allows none of 5 actions");
       CHECK(paceline_last_error_index() == 1);
       memcpy(masks[0] + 9 + 4, was, 5);
     }
@@ -175,8 +178,7 @@ static void policies(const struct kind *k) {
     /* The mode: the largest logit of each branch, the means clipped to the bounds. */
     static const int count[] = {3, 1, 5}, first[] = {0, 3, 4};
     for (int b = 0; b < k->branches; b++)
-      for (int j = 0; j < count[b]; j++)
-        CHECK(logits[9 * i + first[b] + j] <= logits[9 * i + first[b] + (int)a[b]]);
+      for (int j = 0; j < count[b]; j++) CHECK(logits[9 * i + first[b] + j] <= logits[9 * i + first[b] + (int)a[b]]);
     if (k->box > 0) {
       CHECK(number_at(a, k->branches) == fminf(fmaxf(mean[2 * i], -1), 2));
       CHECK(number_at(a, k->branches + 1) == mean[2 * i + 1]);

@@ -177,6 +177,11 @@ class ActionLayout:
         return np.dtype(self._ints.dtype if self._ints else np.int64).type(self.start)
 
     @property
+    def binary(self) -> bool:
+        """Whether the integers are a MultiBinary's."""
+        return self._ints is not None and self._ints.binary
+
+    @property
     def counts(self) -> tuple[int, ...]:
         """The number of values of each integer."""
         return (self.n,) if self.n else self.branches
@@ -196,6 +201,14 @@ class ActionLayout:
 
     def __str__(self) -> str:
         return f"{self.n} actions" if self.n else str(self.key)
+
+    def check_bounds(self, name: str, of: ActionLayout) -> None:
+        """Raises ConfigError if the box has other bounds than that of a model's layout. name: the argument."""
+        for bound in ("low", "high"):
+            given, must = getattr(self, bound), getattr(of, bound)
+            if not np.array_equal(given, must):
+                k = int(np.flatnonzero(given != must)[0])
+                raise ConfigError(f"{name}: {bound}[{k}] of its actions is {given[k]}, must be {must[k]} as in the model")
 
     def without_action(self, masks: Array) -> tuple[int, int, int] | None:
         """(row, branch, number of actions) of the first branch of which masks [n, mask_size] allow nothing."""

@@ -13,7 +13,7 @@ from .config import Config
 from .envs.vector import Source, SpacesSource
 from .errors import ConfigError
 from .policy import Policy
-from .spaces import layouts_to_json
+from .spaces import ActionLayout, layouts_to_json
 
 if TYPE_CHECKING:
     from ._model import Model
@@ -66,6 +66,14 @@ def spaces_of(path: str, config: Config) -> SpacesSource:
     return SpacesSource(*both, int(config.get("num_envs")), config.get("autoreset"))
 
 
+def check_bounds(path: str, actions: ActionLayout) -> None:
+    """Raises ConfigError if the bounds of a box differ from those of the model in a file."""
+    if len(actions.low):
+        with Policy.load(path) as policy:
+            if policy.action_layout.key == actions.key:
+                actions.check_bounds("env", policy.action_layout)
+
+
 def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
     """A model with the settings and the weights of a stable-baselines3 file."""
     if cls.METHOD == "pqn":
@@ -73,11 +81,16 @@ def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
     if saved.q_learning != (cls.METHOD == "dqn"):
         has, must = ("Q-values", "a policy and values") if saved.q_learning else ("a policy and values", "Q-values")
         raise ConfigError(f"a network with {has}, must have {must} for {cls.__name__}.load")
+    saved.refuse_actions()
+    given = env
     if env is None:
         env = SpacesSource(*saved.spaces(), saved.num_envs)
     make: Any = cls  # the keywords differ by method
     model: M = make(env=env, **saved.keywords_for(cls.keywords(), keywords, lambda some: _accepts(cls, some)), **keywords)
     try:
+        theirs = None if given is None else saved.box_actions()
+        if theirs is not None and (layout := ActionLayout.of_space(theirs)).key == model.action_layout.key:
+            model.action_layout.check_bounds("env", layout)
         model._take_sb3(saved)
     except BaseException:
         model.close()

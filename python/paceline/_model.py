@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _lib, _weights
 from ._attributes import Attributes, constructor_parameters
-from ._checkpoints import host_data, of_sb3, settings_of, spaces_of, stored_keywords
+from ._checkpoints import check_bounds, host_data, of_sb3, settings_of, spaces_of, stored_keywords
 from ._environments import Environments
 from ._files import File, reading, writing
 from ._native import Native
@@ -132,6 +132,7 @@ class Model(Attributes):
             self = cls.__new__(cls)
             self._start(config, env, keywords, keep=True)
             try:
+                check_bounds(name, self.action_layout)
                 self._native.load(name)
             except BaseException:
                 self.close()
@@ -233,6 +234,7 @@ class Model(Attributes):
             have = (self.obs_layout.shape, self.obs_layout.dtype, self.action_layout.key, self.n_envs)
             if new != have:
                 raise ConfigError(f"env: (shape, dtype, actions, num_envs) is {new}, must be {have}")
+            source.actions.check_bounds("env", self.action_layout)
         if now.trainer_key() == self._environments.trainer_key():
             self._set_environments(now)
             return

@@ -143,8 +143,8 @@ class Trainer(Model):
         obs: the first observations of all environments, [num_envs, ...]. Episodes in progress are
             cut.
         reset_num_timesteps: as in learn.
-        action_masks: the masks of obs, [num_envs, actions], 0 for a forbidden action. A model made
-            with action_masks=True needs them here and in every observe; other models refuse them.
+        action_masks: the masks of obs, [num_envs, actions], 0 for a forbidden action; the masks of
+            several branches follow one another. A model made with action_masks=True needs them here and in every observe; other models refuse them.
         """
         source = self._stepped("begin")
         total_timesteps = steps("total_timesteps", total_timesteps, 1)
@@ -156,7 +156,10 @@ class Trainer(Model):
         self._native.warn_of_notices()
 
     def act(self) -> Any:
-        """Returns an action for each environment, for a Discrete space int64 [num_envs]. Ctrl-C interrupts a wait for due updates."""
+        """Returns an action for each environment, for a Discrete space int64 [num_envs], for a Box [num_envs, ...] within its bounds.
+
+        Ctrl-C interrupts a wait for due updates.
+        """
         source = self._stepped("act")
         if not self._native.act(source.rows, lambda: None):
             raise StoppedError("act: stop was called while act waited for due updates")

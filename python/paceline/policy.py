@@ -98,14 +98,19 @@ class Policy:
         counter: int = 0,
         action_masks: object = None,
     ) -> Any:
-        """Returns the greedy action of one observation or of each row of a batch; for a Discrete space int64, 0-d or [n].
+        """Returns the greedy action of one observation or of each row of a batch; of a distribution, its mode.
+
+        The action of one observation is an integer (0-d) of a Discrete space, float32 of a Box's shape and
+        within its bounds, integers of a MultiDiscrete's or MultiBinary's shape, or a tuple or dict of
+        these. A batch has an axis before these.
 
         sample: True draws from the network's distribution, which A2C and PPO have. Networks of DQN
             and PQN have none and stay greedy.
         epsilon: the probability of a random action instead, independently for each row.
         seed, counter: the draws for a row depend only on these two and on the row's index.
         action_masks: [actions], or [n, actions] for a batch, 0 for a forbidden action. Each row
-            must allow an action. A policy that learnt with masks warns once if there are none.
+            must allow an action of every branch; the masks of several branches follow one
+            another, as in sb3-contrib. A policy that learnt with masks warns once if there are none.
         """
         rows, batched = self.obs_layout.batch(observation)
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64, counter=counter)
@@ -135,7 +140,8 @@ class Policy:
     def outputs(self, observation: object) -> dict[str, Array]:
         """The network's outputs by name, float32 [len] for an observation, [n, len] for a batch.
 
-        "q": the action values of DQN and PQN. "logits", "value": the heads of A2C and PPO.
+        "q": the action values of DQN and PQN. "value", and "logits" (of all branches) or "mean" (of a
+        Box, before clipping) or both: the heads of A2C and PPO.
         """
         rows, batched = self.obs_layout.batch(observation)
         out: dict[str, Array] = {name: np.empty((len(rows), size), np.float32) for name, size in self._outputs.items()}

@@ -231,3 +231,4 @@ def check_spaces(name: str, obs: ObsLayout, actions: ActionLayout, of_obs: ObsLa
     """
     if obs.shape != of_obs.shape or actions.key != of_actions.key:
         raise ConfigError(f"{name}: observations {obs.shape} and {actions}, must be {of_obs.shape} and {of_actions.key}")
+    actions.check_bounds(name, of_actions)

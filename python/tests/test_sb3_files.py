@@ -167,8 +167,9 @@ def test_spaces_that_need_an_env_say_so(tmp_path):
     theirs = sb3.PPO("MlpPolicy", Choices(), seed=3, device="cpu")
     theirs.save(tmp_path / "theirs")
     obs = np.stack([Choices.observation_space.sample() for _ in range(10)])
-    with pytest.raises(ConfigError, match="MultiDiscrete.*; give env"):
-        PPO.load(tmp_path / "theirs")
+    with PPO.load(tmp_path / "theirs") as ours:
+        assert ours.observation_space == Choices.observation_space
+        np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], theirs.predict(obs, deterministic=True)[0])
     with PPO.load(tmp_path / "theirs", env=Choices(), n_steps=8, batch_size=8) as ours:
         np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], theirs.predict(obs, deterministic=True)[0])
         ours.learn(16)

@@ -67,10 +67,30 @@ class Saved:
             notice(what)
         return keywords
 
+    def box_actions(self) -> Any:
+        """The action space if it is a Box whose bounds can be read, else None."""
+        with contextlib.suppress(CheckpointError, ConfigError), _reading(self.path):
+            if "Box" in self.data["action_space"][":type:"]:
+                return _action_space(self.data["action_space"])
+        return None
+
+    def refuse_actions(self) -> None:
+        """Refuses distributions of actions that are not built."""
+        if "MultiBinary" in str(self.data.get("action_space")):
+            raise ConfigError(
+                f"{self.path}: MultiBinary actions, must be Box, Discrete or MultiDiscrete: stable-baselines3's network has "
+                "one output for each of them, and the library's has two"
+            )
+        if self.data.get("use_sde") is True:
+            raise ConfigError(
+                f"{self.path}: trained with use_sde=True, must be without: state-dependent exploration (gSDE) is not built, "
+                "and its policy has other parameters"
+            )
+
     def spaces(self) -> tuple[Any, Any]:
         """(observation space, action space), needed only if load is given no environments."""
         with _reading(self.path):
-            return _space(self.data["observation_space"]), _space(self.data["action_space"])
+            return _space(self.data["observation_space"]), _action_space(self.data["action_space"])
 
     def parameters(self, own: Collection[str]) -> dict[str, Array]:
         """The arrays of a model with these names; raises ConfigError if the file lacks one or has another."""
@@ -236,7 +256,35 @@ def _space(saved: Mapping[str, Any]) -> Any:
         return spaces.Box(low, high, tuple(shape), dtype.type)
     if "MultiBinary" in kind:
         return spaces.MultiBinary(tuple(shape))
-    raise ConfigError(f"observation or action space: {kind}, must be Box, Discrete or MultiBinary to be read from a file; give env")
+    if "MultiDiscrete" in kind:
+        counts = _written(saved, "nvec", tuple(shape))
+        first = _written(saved, "start", tuple(shape)) if saved.get("start") is not None else np.zeros(tuple(shape))
+        return spaces.MultiDiscrete(counts.astype(np.int64), start=first.astype(np.int64))
+    raise ConfigError(
+        f"observation or action space: {kind}, must be Box, Discrete, MultiDiscrete or MultiBinary to be read from a file; give env"
+    )
+
+
+def _action_space(saved: Mapping[str, Any]) -> Any:
+    """_space of actions: a Box has the bounds of the file."""
+    from gymnasium import spaces
+
+    if "Box" not in saved[":type:"]:
+        return _space(saved)
+    shape = tuple(saved.get("_shape", saved.get("shape")))
+    dtype = np.dtype(saved["dtype"])
+    low, high = (_written(saved, name, shape).astype(dtype) for name in ("low", "high"))
+    return spaces.Box(low, high, shape, dtype.type)
+
+
+def _written(saved: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Array:
+    """An array that `data` has as the text of NumPy, float64 of a shape. Long arrays have only a part of their numbers there:
+    then one number stands for all, if the file says so."""
+    for text in (str(saved[name]), str(saved.get(f"{name}_repr", "..."))):
+        numbers = re.findall(r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+)", text)
+        if "..." not in text and len(numbers) in (1, int(np.prod(shape))):
+            return np.broadcast_to(np.array(numbers, np.float64).reshape(-1 if len(numbers) == 1 else shape), shape)
+    raise ConfigError(f"action space: {name} of shape {shape} is not all in the file; give env")
 
 
 class _Unpickler(pickle.Unpickler):

@@ -22,6 +22,8 @@ class Copies:
         """Makes the modules without drawing from PyTorch's random generator."""
         if model.METHOD == "pqn":
             raise ConfigError("policy: stable-baselines3 has no network for PQN; get_parameters has the weights as arrays")
+        if own := _only_ours(model):
+            raise ConfigError(f"policy: stable-baselines3 has no policy {own}; get_parameters has the weights as arrays")
         if importlib.util.find_spec("torch") is None:
             raise ConfigError("policy: needs torch (pip install torch); get_parameters has the weights as arrays")
         import torch
@@ -62,6 +64,18 @@ class Copies:
     @staticmethod
     def _equal(state: dict[str, Array], weights: dict[str, Array]) -> bool:
         return all(np.array_equal(state[name], array) for name, array in weights.items())
+
+
+def _only_ours(model: Model) -> str:
+    """What stable-baselines3 does not have of a model's policy; "" if it has all."""
+    actions = model.action_layout
+    if actions.keys is not None:
+        return "of branches and a box"
+    if actions.binary:
+        return "with two outputs for each entry of a MultiBinary"
+    if len(actions.low) and "true" in (model.setting("squashed"), model.setting("scaled")):
+        return "whose box actions are squashed or scaled"
+    return ""
 
 
 def _tensors(weights: dict[str, Array]) -> dict[str, Any]:

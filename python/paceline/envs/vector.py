@@ -21,6 +21,7 @@ and the first reset has one.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -315,6 +316,10 @@ class SB3Source(Source):
         self._base = env
         while (inner := vars(self._base).get("venv")) is not None:
             self._base = inner
+        with contextlib.suppress(AttributeError, NotImplementedError):
+            for i, space in enumerate(self._base.get_attr("action_space")):
+                if space != self._base.action_space:
+                    raise ConfigError(f"environment {i}: action space {space}, must be that of environment 0, {self._base.action_space}")
 
     def reset(self, seed: int | None = None) -> None:
         if seed is not None:
