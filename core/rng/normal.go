@@ -5,7 +5,7 @@ import "math"
 // Normal returns a number with the standard normal distribution, by one draw: the quantile of a
 // uniform number of 53 random bits in (0, 1). It has the same bits on every processor.
 func (s *Stream) Normal() float64 {
-	return quantile(float64(s.pcg.Uint64()>>11)*0x1p-53 + 0x1p-54)
+	return quantile(float64(s.Float64()) + 0x1p-54)
 }
 
 // quantile returns the x below which a standard normal variable is with probability p, 0 < p < 1. It

@@ -144,7 +144,8 @@ class Trainer(Model):
             cut.
         reset_num_timesteps: as in learn.
         action_masks: the masks of obs, [num_envs, actions], 0 for a forbidden action; the masks of
-            several branches follow one another. A model made with action_masks=True needs them here and in every observe; other models refuse them.
+            several branches follow one another. A model made with action_masks=True needs them here
+            and in every observe; other models refuse them.
         """
         source = self._stepped("begin")
         total_timesteps = steps("total_timesteps", total_timesteps, 1)
