@@ -93,17 +93,29 @@ def test_models_learn_act_and_are_saved(cls, space, tmp_path):
         assert again.evaluate(Acts(space), 2).mean_length == 9
 
 
+@BOTH
+def test_runs_go_on_with_the_same_bits(cls, tmp_path):
+    with small(cls, "Pendulum-v1", num_envs=2) as whole, small(cls, "Pendulum-v1", num_envs=2) as half:
+        whole.learn(64)
+        half.learn(32)
+        half.save(tmp_path / "model", replay=True)
+        assert half.hashes() != whole.hashes()
+        with cls.load(tmp_path / "model") as again:
+            again.learn(32, reset_num_timesteps=False)
+            assert again.hashes() == whole.hashes()
+
+
 @pytest.mark.parametrize("kind", ["box", "tuple", "multi_discrete"])
-def test_runs_go_on_with_the_same_bits(kind, tmp_path):
-    space = SPACES[kind]
-    with small(PPO, Acts(space)) as model:
+def test_parameters_are_copied_by_name(kind):
+    with small(PPO, Acts(SPACES[kind])) as model, small(PPO, Acts(SPACES[kind]), seed=9) as other:
         model.learn(32)
-        model.save(tmp_path / "model", replay=True)
-        with PPO.load(tmp_path / "model", Acts(space)) as again:
-            assert again.hashes() == model.hashes()
-            with small(PPO, Acts(space)) as other:
-                other.set_parameters(model.get_parameters())
-                assert other.hashes() == model.hashes()
+        assert other.hashes() != model.hashes()
+        other.set_parameters(model.get_parameters())
+        assert other.hashes() == model.hashes()
+        weights = model.get_parameters()["policy"]
+        del weights["action_net.bias"]
+        with pytest.raises(ConfigError, match="action_net.bias"):
+            other.set_parameters({"policy": weights})
 
 
 def test_shapes_and_dtypes_are_those_of_stable_baselines3():
