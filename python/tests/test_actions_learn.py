@@ -295,7 +295,7 @@ def test_an_update_ends_early_at_target_kl():
 
 def test_bounds_that_change_between_environments_are_refused(tmp_path):
     wide = spaces.Box(BOX.low, np.array([2, 4], np.float32))
-    says = r"env: high\[1\] of its actions is 4.0, must be 3.0, as in the model"
+    says = r"env: high\[1\] of its actions is 4.0, must be 3.0 as in the model"
     with small(PPO, Acts(BOX)) as model:
         model.learn(16)
         with pytest.raises(ConfigError, match=says):

@@ -69,7 +69,7 @@ def test_files_with_other_distributions_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="binary.zip: MultiBinary actions, must be Box, Discrete or MultiDiscrete"):
         A2C.load(tmp_path / "binary.zip", Acts(spaces.MultiBinary(4)))
     trained(sb3.PPO, BOX).save(tmp_path / "box.zip")
-    with pytest.raises(ConfigError, match=r"^env: low\[0\] of its actions is -2.0, must be -1.0, as in the model"):
+    with pytest.raises(ConfigError, match=r"^env: low\[0\] of its actions is -2.0, must be -1.0 as in the model"):
         PPO.load(tmp_path / "box.zip", Acts(spaces.Box(np.array([-2, -3], np.float32), BOX.high)))
     with pytest.raises(ConfigError, match="log_std|action_net"):
         PPO.load(tmp_path / "box.zip", Acts(spaces.Discrete(2)))
