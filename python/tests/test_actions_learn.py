@@ -309,7 +309,7 @@ def test_bounds_that_change_between_environments_are_refused(tmp_path):
         env = Acts(BOX)
         model.set_env(env)
         env.action_space = wide
-        with pytest.raises(SpaceError, match="action space: the environment now says Box.*, it said Box"):
+        with pytest.raises(SpaceError, match="action space: Box.*, must be Box.*the environment.s space when the model was made"):
             model.learn(16)
     with pytest.raises(ConfigError, match=says):
         PPO.load(tmp_path / "model", Acts(wide))
