@@ -174,7 +174,8 @@ func TestPTXUnrollsTheProducts(t *testing.T) {
 }
 
 // The machine code for every chip fits the launches and the chip's limits per block: 64K registers
-// and 48 KB of shared memory. No kernel spills registers, except for 16 bytes of actor_critic.
+// and 48 KB of shared memory. No kernel spills registers, except for 16 bytes of the two
+// kernels of actor-critic.
 func TestCubinsFitTheChips(t *testing.T) {
 	archive, err := zip.OpenReader("kernels.zip")
 	if os.IsNotExist(err) {
@@ -218,7 +219,7 @@ func TestCubinsFitTheChips(t *testing.T) {
 				t.Errorf("%s: %s has %d threads of %d registers", chip, name, k.threads, k.registers)
 			case k.shared > 48<<10:
 				t.Errorf("%s: %s has %d bytes of shared memory", chip, name, k.shared)
-			case k.frame > 0 && (k.frame > 16 || name != "actor_critic"): // two of its double sums
+			case k.frame > 0 && (k.frame > 16 || !strings.HasPrefix(name, "actor_critic")): // two of the double sums
 				t.Errorf("%s: %s has %d bytes of local memory a thread, must have none", chip, name, k.frame)
 			}
 			if strings.HasPrefix(name, "conv") || strings.HasPrefix(name, "dense") {
