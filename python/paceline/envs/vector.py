@@ -318,7 +318,7 @@ class SB3Source(Source):
             self._base = inner
         with contextlib.suppress(AttributeError, NotImplementedError):
             for i, space in enumerate(self._base.get_attr("action_space")):
-                if space != self._base.action_space:
+                if space is not None and space != self._base.action_space:
                     raise ConfigError(f"environment {i}: action space {space}, must be that of environment 0, {self._base.action_space}")
 
     def reset(self, seed: int | None = None) -> None:
