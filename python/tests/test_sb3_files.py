@@ -112,8 +112,8 @@ def test_policy_kwargs_of_sb3_files_are_loaded_or_refused(tmp_path):
     rms = {"optimizer_class": torch.optim.RMSprop, "optimizer_kwargs": {"alpha": 0.95, "eps": 1e-4}}
     for cls, keywords, says, has in (
         (sb3.PPO, {"policy_kwargs": decay}, "weight_decay=0.0001 of Adam, not supported", {"adam_eps": 1e-4}),
-        (sb3.A2C, {"policy_kwargs": {"optimizer_class": torch.optim.AdamW}}, "optimizer_class=AdamW, not supported", {"use_rms_prop": False}),
-        (sb3.DQN, {"policy_kwargs": {"optimizer_class": torch.optim.AdamW}}, "optimizer_class=AdamW, not supported", {"optimizer": "adam"}),
+        (sb3.A2C, {"policy_kwargs": {"optimizer_class": torch.optim.AdamW}}, "AdamW, not supported", {"use_rms_prop": False}),
+        (sb3.DQN, {"policy_kwargs": {"optimizer_class": torch.optim.AdamW}}, "AdamW, not supported", {"optimizer": "adam"}),
         (sb3.DQN, {"policy_kwargs": rms}, "alpha=0.95 of RMSprop, not supported", {"optimizer": "rmsprop", "optimizer_eps": 1e-4}),
         (sb3.DQN, {"n_steps": 3, "gradient_steps": -1}, "trained with n_steps=3, not supported", {"n_steps": 1, "gradient_steps": 4}),
         (sb3.DQN, {"stats_window_size": 7}, "train_freq as Python objects", {"stats_window_size": 7}),
