@@ -28,7 +28,10 @@ type learner struct {
 	columns []piece
 	masks   piece // empty: the loss has no masks
 
-	branches   piece // of the head "pi"; no block: actor_critic computes the loss, or it is another
+	choices   []int32 // of each branch of the head "pi"
+	gaussians int     // outputs of the head "mu"
+
+	branches   piece // choices; no block: actor_critic computes the loss, or it is another
 	continuous piece // empty: the actions have no numbers
 
 	losses *block
@@ -83,9 +86,9 @@ func (l *learner) make(s nn.Spec, rows int, loss nn.Loss) (err error) {
 	for range l.graph.Columns {
 		l.columns = append(l.columns, l.batch.add(4*rows))
 	}
-	branches, gaussians := s.Policy()
-	if len(branches) > 1 || gaussians > 0 {
-		l.branches = l.batch.add(4 * len(branches))
+	l.choices, l.gaussians = s.Policy()
+	if len(l.choices) > 1 || l.gaussians > 0 {
+		l.branches = l.batch.add(4 * len(l.choices))
 	}
 	l.continuous = l.batch.add(4 * rows * l.graph.Gaussians)
 	l.actions = l.batch.add(4 * rows * l.graph.Integers)
@@ -138,8 +141,7 @@ func (l *learner) allocate() (err error) {
 		l.recorder.at[t] = l.continuous.at()
 	}
 	if l.branches.block != nil {
-		branches, _ := l.graph.Spec.Policy()
-		copy(l.branches.host(), graph.BytesOf(branches)) // uploaded with every minibatch
+		copy(l.branches.host(), graph.BytesOf(l.choices)) // uploaded with every minibatch
 		l.recorder.branches = l.branches.at()
 	}
 	for i, c := range l.columns {
@@ -187,12 +189,11 @@ func (l *learner) checkValues(b *nn.Batch) error {
 	if q := l.graph.Spec.Head("q"); q >= 0 {
 		return graph.CheckActions(b.Actions, l.graph.Spec.Heads[q].Out)
 	}
-	branches, gaussians := l.graph.Spec.Policy()
 	weights := b.Columns[graph.WeightColumn]
-	if err := graph.CheckChoices(b.Actions, branches, b.Masks, weights); err != nil {
+	if err := graph.CheckChoices(b.Actions, l.choices, b.Masks, weights); err != nil {
 		return err
 	}
-	return graph.CheckContinuous(b.Continuous, gaussians, weights)
+	return graph.CheckContinuous(b.Continuous, l.gaussians, weights)
 }
 
 func (l *learner) Layout() *nn.Layout { return l.graph.Layout }
