@@ -154,12 +154,13 @@ func (g *Group) choose(t int64, i int, c policy.Chooser, row policy.Row) error {
 	if err := c.Choose(t, row, s.Mask, g.streams[i], s); err != nil {
 		return err
 	}
-	if g.floats > 0 {
-		toBox := g.Spec.Action.Clip
-		if b, ok := c.(policy.Boxer); ok {
-			toBox = b.ToBox
-		}
-		toBox(g.boxes[i], s.Continuous)
+	if g.floats == 0 {
+		return nil
+	}
+	if b, ok := c.(policy.Boxer); ok {
+		b.ToBox(g.boxes[i], s.Continuous)
+	} else {
+		g.Spec.Action.Clip(g.boxes[i], s.Continuous)
 	}
 	return nil
 }

@@ -103,6 +103,15 @@ func (p *Params) Piece(part Param) []float32 {
 	return p.Host()[part.Offset : part.Offset+part.Size : part.Offset+part.Size]
 }
 
+// LogStd returns the parameter log_std in host memory; nil for a network without a head "mu". It
+// reads the set as Host does.
+func (p *Params) LogStd() []float32 {
+	if last := p.Layout.Params[len(p.Layout.Params)-1]; last.Name == logStdName {
+		return p.Piece(last)
+	}
+	return nil
+}
+
 // Tensors returns the pieces as tensors, in layout order. Their data are views of Host.
 func (p *Params) Tensors() []Tensor {
 	ts := p.Layout.tensors()

@@ -40,10 +40,12 @@ func KindOf(action env.ActionSpec) Kind {
 
 // Spec says which network acts and how.
 type Spec struct {
-	Set  string   // name of the parameter set
-	Env  env.Spec // ID, Obs and Action of the environment
-	Net  nn.Spec
-	Head int // index of the head of Net whose largest output Greedy takes; else of the policy's first head
+	Set string   // name of the parameter set
+	Env env.Spec // ID, Obs and Action of the environment
+	Net nn.Spec
+	// Head is the index in Net.Heads of the head that Greedy maximises. With other Kinds it is the
+	// index of the first head of the policy.
+	Head int
 	Kind Kind
 	// Bounds says how samples of Gaussians become actions.
 	Bounds Bounds

@@ -217,10 +217,9 @@ func (t *Trainer) recover(lost error) error {
 }
 
 // Act chooses an action for every row from its observation: the first half of a round. Boxes are
-// clipped to their bounds. After a
-// Begin with ResetEnvs rows.Obs are the first observations of new episodes. If it waits for
-// updates, it returns fault.ErrStopped after Stop, and fault.ErrTimedOut when limit (0: none) has
-// passed; nothing has changed then.
+// within their bounds. After a Begin with ResetEnvs rows.Obs are the first observations of new
+// episodes. If it waits for updates, it returns fault.ErrStopped after Stop, and fault.ErrTimedOut
+// when limit (0: none) has passed; nothing has changed then.
 func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
