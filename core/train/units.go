@@ -44,11 +44,11 @@ func NewUnits(net nn.Spec) *Units {
 	return u
 }
 
-// Look is called after every gradient of l, with its step and its observations, which are a number
-// of rows. The goroutine that does the updates calls it.
-func (u *Units) Look(l Looked, step int64, obs []byte, rows int) {
+// Look is called after every gradient of l, with its step and its observations. The goroutine that
+// does the updates calls it.
+func (u *Units) Look(l Looked, step int64, obs []byte) {
 	if u.due(step) {
-		u.look(l, allEqual(obs, rows))
+		u.look(l, allEqual(obs, u.size))
 	}
 }
 
@@ -114,9 +114,9 @@ func (u *Units) conclude() {
 	}
 }
 
-// allEqual reports whether all rows are equal, so that their outputs must be equal, too.
-func allEqual(obs []byte, rows int) bool {
-	size := len(obs) / rows
+// allEqual reports whether all observations, each of size bytes, are equal, so that their outputs
+// must be equal, too.
+func allEqual(obs []byte, size int) bool {
 	return bytes.Equal(obs[size:], obs[:len(obs)-size])
 }
 

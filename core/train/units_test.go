@@ -71,7 +71,7 @@ func TestUnitsAreCheckedPeriodically(t *testing.T) {
 				}
 				before := l.looks
 				if run == 0 {
-					u.Look(l, step, obs, 2)
+					u.Look(l, step, obs)
 				} else {
 					u.LookRows(l, step, obs, []int32{0, 1})
 				}
@@ -111,7 +111,7 @@ func TestUnitsNotifyOnce(t *testing.T) {
 	step := int64(10_000)
 	look := func(obs ...byte) []string {
 		for range 32 {
-			u.Look(l, step, obs, 2)
+			u.Look(l, step, obs)
 		}
 		step += 10_000
 		_, said := report(u)
@@ -152,7 +152,7 @@ func TestEqualRowsAreFoundByRowNumber(t *testing.T) {
 				obs = append(obs, kept[3*rows[i]:3*rows[i]+3]...)
 			}
 		}
-		want := allEqual(obs, len(rows))
+		want := allEqual(obs, 3)
 		if found[want]++; allEqualRows(kept, 3, rows) != want {
 			t.Fatalf("rows %v of %v: not %v", rows, kept, want)
 		}

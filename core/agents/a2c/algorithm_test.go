@@ -257,9 +257,22 @@ func TestLearningRateFollowsTheRemainingProgress(t *testing.T) {
 	}
 }
 
-// A dead layer is reported.
+// A dead layer is reported, with actions of every kind.
 func TestDeadUnitsAreReported(t *testing.T) {
-	tr := newTrainer(t, small(func(c *Config) { c.Device, c.ActivationFn, c.LearningRate = "cpu", "relu", 1e-12 }), traintest.MakeWalk(1))
+	box := []float32{1}
+	for name, action := range map[string]env.ActionSpec{
+		"discrete": {N: 3}, "a box": {Low: []float32{-1}, High: box}, "branches and a box": {Branches: []int32{3, 2}, Low: box, High: box},
+	} {
+		t.Run(name, func(t *testing.T) { reportsDeadUnits(t, action) })
+	}
+}
+
+func reportsDeadUnits(t *testing.T, action env.ActionSpec) {
+	tr := newTrainer(t, small(func(c *Config) { c.Device, c.ActivationFn, c.LearningRate = "cpu", "relu", 1e-12 }), func(i int) (env.Env, error) {
+		e, err := traintest.MakeWalk(1)(i)
+		e.(*traintest.Walk).Action = action
+		return e, err
+	})
 	check(t, tr.Begin(11_000, 0))
 	theta := make([]float32, tr.ParameterSets()[0].Size)
 	must(tr.GetParameters("policy", theta))(t)

@@ -64,7 +64,7 @@ func (m *minibatch) update(u int64) (losses []float32, err error) {
 		return nil, train.AtUpdate(err, at, u)
 	}
 	m.theta.Updates = uint64(u)
-	m.units.Look(m.stepper, at, m.batch.Obs, m.cfg.BatchSize)
+	m.units.Look(m.stepper, at, m.batch.Obs)
 	m.loss[0] = float32(m.report.Loss)
 	return m.loss[:], nil
 }

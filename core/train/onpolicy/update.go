@@ -34,7 +34,7 @@ func (r *Run) learned(b nn.Batch, err error) error {
 		if b.Rows != nil {
 			r.units.LookRows(r.Stepper, r.Clock.Steps, r.observations(), b.Rows)
 		} else {
-			r.units.Look(r.Stepper, r.Clock.Steps, b.Obs, len(b.Actions))
+			r.units.Look(r.Stepper, r.Clock.Steps, b.Obs)
 		}
 	}
 	return err
