@@ -91,8 +91,9 @@ func idle() int64 {
 
 const (
 	// headroom is the address space that Go's heap, which grows in steps of 64 MB, and the garbage
-	// collector map beyond the requested memory.
-	headroom = 192 << 20
+	// collector map beyond the requested memory, and that of two threads: on a busy machine Go starts
+	// threads between the question and the allocation.
+	headroom = 192<<20 + 2*perThread
 	// perThread is a stack of 8 MB and an arena of the C library of 64 MB. A thread maps an arena
 	// when it first frees memory; there are at most eight arenas for each processor.
 	perThread = (8 + 64) << 20
