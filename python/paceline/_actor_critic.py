@@ -88,6 +88,8 @@ class Hashes(NamedTuple):
 class ActorCritic(Trainer):
     """A model that learns a policy and a value from its own rollouts; see A2C and PPO."""
 
+    CLIPS = True
+
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:

@@ -55,6 +55,7 @@ class Model(Attributes):
     """The part of Trainer that does not learn: a network with its environments and files."""
 
     REPLAYS: ClassVar[bool] = False  # whether the method has a replay memory
+    CLIPS: ClassVar[bool] = False  # whether callbacks' locals have stable-baselines3's clipped_actions
 
     # ------------------------------------------ defined by the method's class
 

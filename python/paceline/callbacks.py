@@ -44,10 +44,10 @@ class BaseCallback:
 
     Learning ends when _on_step returns a falsy value such as False, 0 or np.False_; None continues.
     n_calls counts rounds (one step of every environment), num_timesteps counts steps. locals has
-    learn's keywords, env (the result of model.get_env()), DQN's replay_buffer, and the round's
-    new_obs, actions, rewards, dones and infos. infos has a dict for each environment. At the end of
-    an episode the dict also has "episode", {"r": return, "l": length, "t": seconds},
-    "terminal_observation" and "TimeLimit.truncated".
+    learn's keywords, env (model.get_env()), DQN's replay_buffer, and the round's new_obs, actions (a
+    Box's are clipped to its bounds; A2C and PPO have them as clipped_actions, too), rewards, dones
+    and infos. infos has a dict for each environment. At the end of an episode the dict has also
+    "terminal_observation", "TimeLimit.truncated" and "episode", {"r": return, "l": length, "t": seconds}.
     """
 
     def __init__(self, verbose: int = 0) -> None:

@@ -43,6 +43,7 @@ class Round:
 
     def __init__(self, model: Trainer, native: Native, source: Source | None) -> None:
         self._native, self._source, self._layout, self._action_layout = native, source, model.obs_layout, model.action_layout
+        self._clips = model.CLIPS
         self._began = time.monotonic()
         self._episodes = int(native.stats().episodes)
         if source is None:
@@ -76,9 +77,10 @@ class Round:
             seconds = round(time.monotonic() - self._began, 6)
             infos[i].setdefault("episode", {"r": round(total, 6), "l": length, "t": seconds})
         self._episodes = episodes
+        names = ("actions", "clipped_actions") if self._clips else ("actions",)
         return {
             "new_obs": rows.obs.copy(),
-            "actions": actions,
+            **dict.fromkeys(names, actions),
             "rewards": rows.rewards.astype(np.float32),
             "dones": ended,
             "infos": infos,

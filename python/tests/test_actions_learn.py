@@ -277,6 +277,42 @@ def test_settings_that_do_not_fit_the_actions(cls):
         assert (abs(model.predict(np.zeros((50, 3), np.float32))[0]) <= 1).all()
 
 
+@BOTH
+@pytest.mark.parametrize("kind", ["discrete", "multi_discrete", "box", "dict"])
+def test_callbacks_see_the_actions_of_the_environment(cls, kind):
+    env, seen = Acts(SPACES[kind]), []
+
+    def look(locals_, _):
+        for name in ("actions", "clipped_actions"):
+            seen.append([part[0] for part in leaves(locals_[name])])
+
+    with small(cls, env, policy_kwargs={"log_std_init": 2.0}) as model:
+        model.learn(40, callback=look)
+    taken = [leaves(action) for action in env.taken]
+    assert len(taken) == 40
+    for ours, same, theirs in zip(seen[::2], seen[1::2], taken, strict=True):
+        for a, b, c in zip(ours, same, theirs, strict=True):
+            np.testing.assert_array_equal(a, c)
+            np.testing.assert_array_equal(b, c)
+    if kind == "box":
+        assert np.isin(np.array(taken)[:, :, 0], [-1, 2]).any()  # clipped
+
+
+def test_clipped_actions_are_within_the_bounds_of_built_in_environments():
+    def look(locals_, _):
+        actions = locals_["clipped_actions"]
+        assert actions.shape == (3, 1) and actions.dtype == np.float32
+        reached.append(abs(actions).max())
+
+    reached, of_dqn = [], []
+    with small(PPO, "Pendulum-v1", num_envs=3, policy_kwargs={"log_std_init": 2.0}) as model:
+        model.learn(60, callback=look)
+    assert max(reached) == 2
+    with DQN("MlpPolicy", "CartPole-v1", seed=1) as model:  # stable-baselines3's DQN does not have it
+        model.learn(8, callback=lambda locals_, _: of_dqn.append("clipped_actions" in locals_))
+    assert of_dqn == [False] * 8
+
+
 @pytest.mark.parametrize("cls", [DQN, PQN])
 @pytest.mark.parametrize("kind", ["box", "multi_discrete", "multi_binary", "dict"])
 def test_methods_of_one_discrete_action_name_ppo(cls, kind):

@@ -108,6 +108,22 @@ def test_vec_envs_monitors_callbacks_and_evaluate_policy(kind, tmp_path):
         assert evaluate_policy(model, VecMonitor(DummyVecEnv([lambda: Acts(space)])), 3, deterministic=False)[0] == 45
 
 
+@BOTH
+@EVERY
+def test_locals_have_the_actions_of_stable_baselines3(ours, theirs, kind):
+    seen = []
+
+    def look(locals_, _):
+        seen.append(locals_["clipped_actions"])
+        return True
+
+    space = KINDS[kind]
+    with small(ours, Acts(space)) as model:
+        model.learn(8, callback=look)
+    theirs("MlpPolicy", Acts(space), n_steps=8, device="cpu").learn(8, callback=look)
+    assert len(seen) == 16 and seen[0].shape == seen[8].shape and seen[0].dtype == seen[8].dtype
+
+
 def test_a_vec_env_of_environments_with_other_bounds_is_refused():
     from stable_baselines3.common.vec_env import DummyVecEnv
 
