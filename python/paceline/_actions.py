@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+_MOST = 2**31 - 1  # values of all integers together
 _ALLOWED = "must be Discrete, MultiDiscrete, MultiBinary, Box, or a Tuple or Dict of one Box and one of the others"
 
 
@@ -103,6 +104,8 @@ class ActionLayout:
             self._ints = _Ints(shape, tuple(first.reshape(-1).tolist()), part.dtype.name, isinstance(part, spaces.MultiBinary))
         else:
             raise ConfigError(f"action space: {part}, {_ALLOWED}")
+        if self._ints is not None and not (min(self.counts, default=0) >= 1 and sum(self.counts) <= _MOST):
+            raise ConfigError(f"action space: {part}, must have at least one value in each entry and at most {_MOST} in all entries")
 
     def _add_box(self, part: Any) -> None:
         if part.dtype.kind != "f":

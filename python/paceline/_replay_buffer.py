@@ -101,7 +101,7 @@ class ReplayBuffer:
                 raise SpaceError(
                     f"replay_buffer.add: {name} is {column.dtype} of shape {column.shape}, must be {n} numbers, one for each environment"
                 )
-            rows[name][...] = column.reshape(-1) - (model.action_layout.start if name == "actions" else 0)
+            rows[name][...] = column.reshape(-1) if name != "actions" else self._from_zero(column.reshape(-1))
         rows.setdefault("next_masks", np.zeros((n, 0), np.uint8))[...] = 1
         for i, info in zip(range(n), map(of_one, infos)):
             if truth(info.get("TimeLimit.truncated")):
@@ -109,6 +109,16 @@ class ReplayBuffer:
             if "action_mask" in info and rows["next_masks"].size:
                 rows["next_masks"][i] = np.asarray(info["action_mask"]) != 0
         self._model._native.add_transitions(struct)
+
+    def _from_zero(self, actions: Array) -> Array:
+        """Actions of the space, counted from 0."""
+        layout = self._model.action_layout
+        lowest, highest = layout.start, layout.start + layout.n - 1
+        outside = np.flatnonzero((actions < lowest) | (actions > highest))
+        if len(outside):
+            row = int(outside[0])
+            raise ConfigError(f"replay_buffer.add: actions[{row}]: {actions[row]}, must be {lowest} to {highest}")
+        return actions.astype(np.int64) - lowest
 
     def _stored(self) -> int:
         self._model._native.finish()

@@ -103,11 +103,24 @@ def test_a_kept_form_of_another_space_is_not_read():
         (spaces.Dict({}), "action space: Dict"),
         (spaces.Box(0, 5, (2,), np.int64), "action space: a Box of int64, must be of float32 or float64"),
         (spaces.Box(0, 5, (2, 0)), r"action space: a Box of shape \(2, 0\), must have no empty axis"),
+        (spaces.MultiDiscrete(np.zeros(0, int)), r"action space: MultiDiscrete\(\[\]\), must have at least one entry"),
+        (spaces.Tuple([spaces.MultiDiscrete(np.zeros(0, int)), spaces.Box(0, 1)]), r"action space: MultiDiscrete\(\[\]\), must have"),
+        (spaces.Discrete(2**31), r"action space: Discrete\(2147483648\), must have .* at most 2147483647 in all entries"),
+        (spaces.MultiDiscrete([2**30, 2**30]), "action space: MultiDiscrete.*, must have .* at most 2147483647 in all entries"),
     ],
 )
 def test_other_spaces_are_refused(space, says):
     with pytest.raises(ConfigError, match=says):
         ActionLayout.of_space(space)
+
+
+def test_entries_without_values_are_refused():
+    """Gymnasium refuses to make these spaces; a program can change them later."""
+    one, many = spaces.Discrete(2), spaces.MultiDiscrete([2, 3])
+    one.n, many.nvec = 0, np.array([2, 0])
+    for space in (one, many, spaces.Tuple([one, spaces.Box(0, 1)]), spaces.Tuple([spaces.Box(0, 1), many])):
+        with pytest.raises(ConfigError, match="^action space: (Multi)?Discrete.*, must have at least one value in each entry"):
+            ActionLayout.of_space(space)
 
 
 def test_bounds_that_no_box_can_have_are_refused():
@@ -233,17 +246,29 @@ def test_continuous_environments_as_vectors_and_as_single_ones(id, mode):
     theirs.close()
 
 
+@pytest.mark.filterwarnings("error")
 def test_actions_out_of_range_are_refused():
     with closing(make_vec("Pendulum-v1", 2)) as envs:
         envs.reset(seed=1)
         for actions, says in (
             ([[0], [2.5]], r"environment 1: action\[0\]: 2.5, must be -2 to 2"),
             ([[np.nan], [0]], r"environment 0: action\[0\]: NaN, must be -2 to 2"),
+            ([[0], [np.inf]], r"environment 1: action\[0\]: \+Inf, must be -2 to 2"),
+            ([[-np.inf], [0]], r"environment 0: action\[0\]: -Inf, must be -2 to 2"),
+            ([[0], [1e300]], r"environment 1: action\[0\]: \+Inf, must be -2 to 2"),  # no float32
             ([0, 0], r"actions: int64 of shape \(2,\), must be numbers of shape \(2, 1\)"),
         ):
-            with pytest.raises(ConfigError, match=says):
-                envs.step(np.array(actions))
+            for step in (envs.step, envs.send):
+                with pytest.raises(ConfigError, match=says):
+                    step(np.array(actions))
         envs.step(np.array([[2], [-2]]))
+    for single in (paceline.single.make("Pendulum-v1"), gymnasium.make("paceline/Pendulum-v1")):
+        single.reset(seed=1)
+        for bad, says in ((np.nan, "NaN"), (np.inf, r"\+Inf"), (-np.inf, "-Inf"), (2.5, "2.5")):
+            with pytest.raises(ConfigError, match=rf"environment 0: action\[0\]: {says}, must be -2 to 2"):
+                single.step(np.array([bad], np.float32))
+        single.step(np.array([-2], np.float32))
+        single.close()
 
 
 @pytest.fixture

@@ -83,6 +83,18 @@ def test_samples_of_images_are_uint8():
         assert batch.observations.dtype == np.uint8 and batch.observations.shape[1:] == model.obs_layout.shape
 
 
+def test_added_actions_are_values_of_the_space():
+    space = (gymnasium.spaces.Box(-1, 1, (4,)), gymnasium.spaces.Discrete(3, start=-2))
+    with DQN("MlpPolicy", space, **{**SMALL, "num_envs": 2}) as model:
+        buffer, obs = model.replay_buffer, np.zeros((2, 4))
+        buffer.add(obs, obs, [-2, 0], [0, 0], [0, 0])
+        for bad in (1, -3, 2**40, -(2**32)):  # the last two have 0 in their lower 32 bits
+            with pytest.raises(ConfigError, match=rf"replay_buffer.add: actions\[1\]: {bad}, must be -2 to 0"):
+                buffer.add(obs, obs, [-1, bad], [0, 0], [0, 0])
+        assert buffer.size() == 2
+        np.testing.assert_array_equal(buffer.read([0, 1]).actions, [[-2], [0]])
+
+
 def test_bad_transitions_are_refused():
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         buffer = model.replay_buffer
@@ -91,7 +103,7 @@ def test_bad_transitions_are_refused():
             buffer.add(obs, obs, [0.5], [0], [0])
         with pytest.raises(SpaceError, match=r"replay_buffer.add: obs: observation of shape \(1, 3\), its space says \(1, 4\)"):
             buffer.add(np.zeros((1, 3)), obs, [0], [0], [0])
-        with pytest.raises(PacelineError, match="row 0: action: 2, must be 0 to 1"):
+        with pytest.raises(PacelineError, match=r"replay_buffer.add: actions\[0\]: 2, must be 0 to 1"):
             buffer.add(obs, obs, [2], [0], [0])
         with pytest.raises(PacelineError, match="row 0: reward: NaN, must be finite"):
             buffer.add(obs, obs, [0], [np.nan], [0])

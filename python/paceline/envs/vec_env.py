@@ -223,8 +223,12 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if given.shape != taken.shape or (given.dtype is not own and given.dtype.kind not in ("iu" if discrete else "fiu")):
             what = "whole numbers" if discrete else "numbers"
             raise ConfigError(f"actions: {given.dtype} of shape {given.shape}, must be {what} of shape {taken.shape}")
-        taken[...] = given
-        if given.dtype is not own and discrete and (taken != given).any():  # a value does not fit into 32 bits
+        if given.dtype is own:
+            taken[...] = given
+            return
+        with np.errstate(over="ignore"):  # the library refuses infinity
+            taken[...] = given
+        if discrete and (taken != given).any():  # a value does not fit into 32 bits
             i, *branch = np.argwhere(taken != given)[0].tolist()
             must = "32 bits" if branch else f"0 to {self.single_action_space.n - 1}"  # type: ignore[attr-defined]
             raise ConfigError(f"environment {i}: action: {given[(i, *branch)]}, must be {must}")
