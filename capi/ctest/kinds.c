@@ -219,6 +219,33 @@ static void policies(const struct kind *k) {
   paceline_trainer_free(t);
 }
 
+/* A checkpoint is of the bounds of the environments' actions, whose first upper bound is 2. */
+static void other_bounds(const struct kind *k) {
+  paceline_trainer *t = trainer_of("ppo", k->env);
+  OK(paceline_trainer_run(NULL, t, 32, 0));
+  OK(paceline_trainer_save(t, tmp("bounds.paceline"), PACELINE_SAVE_EXPERIENCE));
+  paceline_vec *v = vec_of(k->env, ENVS, 0, 1, PACELINE_SAME_STEP, NULL);
+  paceline_spec obs = {.struct_size = sizeof obs}, action = {.struct_size = sizeof action};
+  OK(paceline_vec_spec(&obs, &action, v));
+  const float low[] = {action.low[0], action.low[1]}, high[] = {2.5f, action.high[1]};
+  for (int other = 0; other < 2; other++) {
+    if (other) action.low = low, action.high = high;
+    paceline_config *cfg = settings_of("ppo", "");
+    if (k->mask > 0) OK(paceline_config_set(cfg, "action_masks", "true"));
+    paceline_trainer *push;
+    OK(paceline_trainer_new_push(&push, cfg, &obs, &action));
+    paceline_config_free(cfg);
+    if (other)
+      FAILS(paceline_trainer_load(push, tmp("bounds.paceline")), PACELINE_EINVAL,
+            "environment: the checkpoint has actions whose high[0] is 2, this trainer 2.5");
+    else
+      OK(paceline_trainer_load(push, tmp("bounds.paceline")));
+    paceline_trainer_free(push);
+  }
+  paceline_vec_free(v);
+  paceline_trainer_free(t);
+}
+
 /* Settings that do not fit the actions. */
 static void refused(const char *method) {
   static const struct {
@@ -274,6 +301,7 @@ int main(int argc, char **argv) {
     rounds(&kinds[i], "ppo");
     pushed(&kinds[i]);
     policies(&kinds[i]);
+    if (kinds[i].box > 0) other_bounds(&kinds[i]);
   }
   refused("a2c");
   refused("ppo");

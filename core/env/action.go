@@ -66,6 +66,22 @@ func (s ActionSpec) EqualBounds(o ActionSpec) bool {
 	return slices.Equal(s.Low, o.Low) && slices.Equal(s.High, o.High)
 }
 
+// OtherBound returns the name of the first bound that differs from o's, such as "high[1]", and both
+// values. The name is "" if no bound differs.
+func (s ActionSpec) OtherBound(o ActionSpec) (name string, own, other float32) {
+	for _, b := range []struct {
+		name       string
+		own, other []float32
+	}{{"low", s.Low, o.Low}, {"high", s.High, o.High}} {
+		for k := range min(len(b.own), len(b.other)) {
+			if b.own[k] != b.other[k] {
+				return fmt.Sprintf("%s[%d]", b.name, k), b.own[k], b.other[k]
+			}
+		}
+	}
+	return "", 0, 0
+}
+
 // String returns "5 discrete", "branches of [3 2]", "a box of 3" or "branches of [3 2] and a box of
 // 3".
 func (s ActionSpec) String() string {

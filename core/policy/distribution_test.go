@@ -229,3 +229,19 @@ func TestInfiniteBoundsAreSaved(t *testing.T) {
 		t.Errorf("%s, must have %s", text, want)
 	}
 }
+
+// An environment's actions must have the policy's bounds.
+func TestEvaluatesWithinItsBoundsOnly(t *testing.T) {
+	net := nn.Spec{
+		Obs: env.ObsSpec{DType: env.Float32, Shape: []int{3}, Low: []float32{-9}, High: []float32{9}}, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{8}}},
+		Heads: []nn.Head{{Name: "mu", Out: 1}, {Name: "v", Out: 1}},
+	}
+	for high, says := range map[float32]string{2: "", 1.5: `env: "Pendulum-v1" has actions whose high[0] is 2, must be 1.5 as the policy's`} {
+		params := must(net.InitialParams(rng.New(1, "weights", 0)))(t)
+		p := New(Spec{Set: "policy", Env: env.Spec{Obs: net.Obs, Action: env.ActionSpec{Low: []float32{-2}, High: []float32{high}}}, Net: net, Kind: Gaussian}, params)
+		_, err := p.Evaluate("Pendulum-v1", nil, EvalOptions{Episodes: 1})
+		if err == nil && says != "" || err != nil && err.Error() != says {
+			t.Errorf("%v, must be %q", err, says)
+		}
+	}
+}

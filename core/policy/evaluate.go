@@ -100,6 +100,10 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			return nil, fmt.Errorf("env: %q has observations of %d bytes (%v), must be %d (%v) as the policy's", id, s.Obs.Bytes(), s.Obs.DType, size, spec.Obs.DType)
 		case !s.Action.EqualKind(spec.Action):
 			return nil, fmt.Errorf("env: %q has actions: %v, must be %v as the policy's", id, s.Action, spec.Action)
+		default:
+			if name, own, policys := s.Action.OtherBound(spec.Action); name != "" {
+				return nil, fmt.Errorf("env: %q has actions whose %s is %v, must be %v as the policy's", id, name, own, policys)
+			}
 		}
 		e.Seed(stream.Uint64())
 		if e.Spec().Masks {

@@ -98,6 +98,11 @@ func (s Saved) Shape() string {
 	return fmt.Sprintf("%s %v and %v actions", s.DType, s.Axes, s.action())
 }
 
+// OtherBound compares the bounds of the actions; see env.ActionSpec.
+func (s Saved) OtherBound(o Saved) (name string, own, other float32) {
+	return s.action().OtherBound(o.action())
+}
+
 func (s Saved) action() env.ActionSpec {
 	return env.ActionSpec{N: s.Actions, Branches: s.Branches, Low: fromBounds(s.Low, math.Inf(-1)), High: fromBounds(s.High, math.Inf(1))}
 }

@@ -223,8 +223,12 @@ func (t *Trainer) fits(r *checkpoint.Reader) (envs int, err error) {
 			return 0, fmt.Errorf("%s: the checkpoint has %q, this trainer has %q", name, saved, own)
 		}
 	}
-	if own := t.method.Policy().Saved(); c.Policy.Shape() != own.Shape() {
+	own := t.method.Policy().Saved()
+	if c.Policy.Shape() != own.Shape() {
 		return 0, fmt.Errorf("environment: the checkpoint has observations %s, this trainer %s", c.Policy.Shape(), own.Shape())
+	}
+	if name, saved, own := c.Policy.OtherBound(own); name != "" {
+		return 0, fmt.Errorf("environment: the checkpoint has actions whose %s is %v, this trainer %v", name, saved, own)
 	}
 	return envs, nil
 }

@@ -95,6 +95,7 @@ func Run(t *testing.T, s Subject) {
 		"a policy acts as the trainer's network":     policyActs,
 		"forged counts":                              forgedCounts,
 		"another number of environments":             otherNumEnvs,
+		"other bounds of a box":                      otherBounds,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
