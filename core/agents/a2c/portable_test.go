@@ -16,6 +16,8 @@ func TestPortable(t *testing.T) {
 		{Name: "CartPole, RMSProp, 1000 updates", Steps: 20_000, Updates: 1000},
 		{Name: "CartPole, Adam, 1000 updates", Settings: map[string]string{"use_rms_prop": "false", "activation_fn": "relu"}, Steps: 20_000, Updates: 1000},
 		{Name: "Catch, Nature CNN, 20 updates", Settings: catch, Steps: 200, Updates: 20},
+		{Name: "Pendulum, a box, 1000 updates", Settings: map[string]string{"env": "Pendulum-v1"}, Steps: 20_000, Updates: 1000},
+		{Name: "Match, branches and a box, 1000 updates", Settings: map[string]string{"env": "MatchHybrid-v0"}, Steps: 20_000, Updates: 1000},
 		{Name: "Catch, Nature CNN, 1000 updates", Settings: catch, Steps: 10_000, Updates: 1000, Slow: true},
 	})
 }

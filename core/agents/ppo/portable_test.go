@@ -15,5 +15,8 @@ func TestPortable(t *testing.T) {
 	traintest.Portable(t, s, []traintest.PortableRun{
 		{Name: "CartPole, 1008 updates", Steps: 63 * 64, Updates: 1008},
 		{Name: "Catch, Nature CNN, 16 updates", Settings: catch, Steps: 64, Updates: 16},
+		{Name: "Pendulum, a box, 1008 updates", Settings: map[string]string{"env": "Pendulum-v1", "normalize_obs": "true", "normalize_reward": "true"}, Steps: 63 * 64, Updates: 1008},
+		{Name: "Pendulum, squashed and scaled, 1008 updates", Settings: map[string]string{"env": "Pendulum-v1", "squashed": "true", "scaled": "true"}, Steps: 63 * 64, Updates: 1008},
+		{Name: "Match, branches and a box, 1008 updates", Settings: map[string]string{"env": "MatchHybrid-v0"}, Steps: 63 * 64, Updates: 1008},
 	})
 }
