@@ -109,7 +109,7 @@ func panicBreaksOneTrainer(t *testing.T, s Subject) {
 	check(t, tr.Close())
 	check(t, other.Run(0, 0))
 	check(t, other.Close())
-	for range 200 {
+	for range 3000 {
 		if runtime.NumGoroutine() <= before {
 			return
 		}
