@@ -137,12 +137,18 @@ type Learner interface {
 }
 
 // Optimizer changes parameters along a gradient, element by element. One goroutine at a time may
-// call it.
+// call it; ApplyRange says what it allows.
 type Optimizer interface {
 	// Apply takes one step with learning rate lr along factor*grad, rounded to float32. It counts
 	// the step in Step, p.Updates and p.Writes. p and grad have the size of the optimiser; grad is
 	// only read. Apply does not allocate.
 	Apply(p *Params, grad []float32, factor float32, lr float64) error
+	// ApplyRange takes step number step, at least 1, for the parameters first to first+len(grad)-1
+	// alone. grad is the gradient of these parameters. Ranges that cover all parameters, each with
+	// the same step, give the bits of one Apply with that number. ApplyRange counts nothing: the
+	// caller counts steps, Updates and Writes. Goroutines may call it at the same time for ranges that
+	// do not overlap, if the device has one thread. A GPU refuses it. It does not allocate.
+	ApplyRange(p *Params, first int, grad []float32, factor float32, lr float64, step int64) error
 	// ClipGradNorm returns the Euclidean norm of grad and the factor that scales it to at most max
 	// (above 0), as PyTorch's clip_grad_norm_: max/(norm + 1e-6) if that is below 1, else 1. A norm
 	// that is not finite would make the step NaN, as in PyTorch: the caller checks the norm. It does

@@ -60,7 +60,8 @@
 //
 // One goroutine at a time may use a Network, a Learner, an Optimizer or a Stepper. The objects of a
 // device of several threads all belong to the same goroutine. Several goroutines may read the same
-// Params if none writes them.
+// Params if none writes them. Several goroutines may step different ranges of the same Params with
+// the same Optimizer (ApplyRange).
 //
 // # Gradient and Apply are two calls
 //

@@ -122,8 +122,8 @@ func readHeader(r io.Reader, n int64, want []Tensor) error {
 	return nil
 }
 
-// squares names the arrays of optimisers that are sums or averages of squares.
-var squares = []string{"v", "sum", "square_avg"}
+// squares names the arrays of optimisers and of param.Local that are sums or averages of squares.
+var squares = []string{"v", "sum", "square_avg", "sum_g2"}
 
 // readFloats reads the data of the tensor called name. Numbers must be finite, and squares must not
 // be negative. A small buffer saves the copy that binary.Read would allocate.
@@ -189,6 +189,20 @@ func TensorsPart(name string, tensors []Tensor) checkpoint.Part {
 			}, nil
 		},
 	}
+}
+
+// ParamsPart returns a part of a checkpoint that holds a parameter set.
+func ParamsPart(name string, p *Params) checkpoint.Part {
+	part := TensorsPart(name, p.Tensors())
+	read := part.Read
+	part.Read = func(r io.Reader, n int64) (func(), error) {
+		adopt, err := read(r, n)
+		if adopt == nil || err != nil {
+			return nil, err
+		}
+		return func() { adopt(); p.Wrote() }, nil
+	}
+	return part
 }
 
 // ReadParams reads a file of n bytes that TensorsPart wrote from Params.Tensors of this layout. It

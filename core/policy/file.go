@@ -174,15 +174,7 @@ type content struct {
 func setName(set string) string { return set + ".safetensors" }
 
 // SetPart returns the part of a checkpoint for a parameter set, the same for every method.
-func SetPart(name string, p *nn.Params) checkpoint.Part {
-	part := nn.TensorsPart(setName(name), p.Tensors())
-	read := part.Read
-	part.Read = func(r io.Reader, n int64) (func(), error) {
-		adopt, err := read(r, n)
-		return func() { adopt(); p.Wrote() }, err
-	}
-	return part
-}
+func SetPart(name string, p *nn.Params) checkpoint.Part { return nn.ParamsPart(setName(name), p) }
 
 // Load returns the policy of a file that Policy.Save or a trainer wrote.
 func Load(path string) (*Policy, error) {

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -216,6 +217,10 @@ func (o *optimizer) Apply(p *nn.Params, grad []float32, factor float32, lr float
 		return err
 	}
 	return o.stepped(p, &nn.Report{})
+}
+
+func (o *optimizer) ApplyRange(*nn.Params, int, []float32, float32, float64, int64) error {
+	return errors.New("optimizer: a step of a range of the parameters needs an optimizer of the device cpu")
 }
 
 // enqueue enqueues an upload, the steps of a list and a download.

@@ -10,6 +10,14 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
+// Optimizers returns every optimiser, with its forms.
+func Optimizers() []nn.OptimizerConfig {
+	return []nn.OptimizerConfig{
+		{Name: "adam"}, {Name: "radam"}, {Name: "radam", Beta2: 0.9}, {Name: "adagrad"}, {Name: "rmsprop"}, {Name: "rmsprop", Centered: true},
+		{Name: "rmsprop", EpsInside: true, FirstAverage: 1}, {Name: "rmsprop_mnih"}, {Name: "rmsprop_keras"},
+	}
+}
+
 // testThreeStepsByHand compares three steps of one parameter with numbers computed by hand: theta
 // 1, gradients 0.5, -0.25, 0.5, learning rate 0.1.
 func (on *suite) testThreeStepsByHand(t *testing.T) {
@@ -138,9 +146,7 @@ func (on *suite) testRAdamRectifies(t *testing.T) {
 // bits.
 func (on *suite) testOptimizerStateIsAll(t *testing.T) {
 	const size = 37
-	for _, cfg := range []nn.OptimizerConfig{
-		{Name: "adam"}, {Name: "radam"}, {Name: "radam", Beta2: 0.9}, {Name: "adagrad"}, {Name: "rmsprop"}, {Name: "rmsprop", Centered: true}, {Name: "rmsprop", EpsInside: true, FirstAverage: 1}, {Name: "rmsprop_mnih"}, {Name: "rmsprop_keras"},
-	} {
+	for _, cfg := range Optimizers() {
 		r := rng.New(1, "test", 0)
 		var grads [6][]float32
 		for i := range grads {
