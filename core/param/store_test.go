@@ -1,15 +1,16 @@
 package param
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/nn"
-	"github.com/paceline-rl/paceline/core/nn/cpu"
 	"github.com/paceline-rl/paceline/core/nn/nntest"
 	"github.com/paceline-rl/paceline/core/rng"
+	budget "github.com/paceline-rl/paceline/core/threads"
 )
 
 // whole pushes to all shards, then pulls.
@@ -96,9 +97,7 @@ func TestLearnersAtTheSameTime(t *testing.T) {
 		{Name: RuleOverwrite, Optimizer: nn.OptimizerConfig{Name: "rmsprop", Centered: true}},
 		{Name: RuleMultiStepAdam, Optimizer: nn.OptimizerConfig{Name: "adam"}},
 	} {
-		several := nntest.Must(cpu.New(2, nil))(t) // whose team two goroutines must not share
-		defer several.Close()
-		s := nntest.Must(New(several, nntest.Flat(size), rule, 4))(t)
+		s := newStore(t, size, rule, 4)
 		for i := range s.theta {
 			s.theta[i] = 1
 		}
@@ -297,6 +296,31 @@ func TestRulesRefused(t *testing.T) {
 	if _, err := New(onGPU{device(t)}, nntest.Flat(5), Rule{Name: RuleGradient, Optimizer: adam}, 1); err == nil || err.Error() != "device: cuda:0 (NVIDIA H100), the central parameters need the device cpu" {
 		t.Errorf("error %v", err)
 	}
+}
+
+// The threads of a device belong to one goroutine. Learners are several, so a store has a device of
+// one thread.
+func TestStoreHasOneThread(t *testing.T) {
+	d := &threads{Device: device(t)}
+	nntest.Must(New(d, nntest.Flat(5), Rule{Name: RuleGradient, Optimizer: nn.OptimizerConfig{Name: "adam"}}, 1))(t)
+	if d.asked != 1 {
+		t.Errorf("the store has asked for a device of %d threads, must be 1", d.asked)
+	}
+}
+
+type threads struct {
+	nn.Device
+	asked int
+}
+
+func (d *threads) Another(n int, budget *budget.Budget) (nn.Device, error) {
+	d.asked = n
+	return d.Device.Another(n, budget)
+}
+
+// Optimizer is that of several threads.
+func (*threads) Optimizer(nn.OptimizerConfig, int) (nn.Optimizer, error) {
+	return nil, errors.New("an optimizer of several threads")
 }
 
 type onGPU struct{ nn.Device }
