@@ -150,7 +150,7 @@ enum paceline_status {
   PACELINE_EPANIC = -9,    /* a bug in the library, caught: free this handle; other handles still work */
   PACELINE_EIO = -10,      /* a file cannot be read or written, or is not a complete checkpoint */
   PACELINE_EVERSION = -11, /* a struct of a newer version, or a checkpoint of another version */
-  PACELINE_ENAN = -12,     /* the loss, an observation or a reward is not finite */
+  PACELINE_ENAN = -12,     /* the loss, an observation, a reward or a network's action is not finite */
   PACELINE_ETIMEDOUT = -13 /* max_ms passed before there was a result: call again */
 };
 
@@ -667,7 +667,8 @@ PACELINE_API int paceline_trainer_free(paceline_trainer *t);
  */
 
 /* Chooses an action for every row: the first half of a round. actions: [num_rows] as in
- * paceline_spec. Numbers of a box are within its bounds. */
+ * paceline_spec. Numbers of a box are within its bounds; if the network's outputs are not finite, so
+ * that they cannot be, the call gives PACELINE_ENAN. */
 PACELINE_API int paceline_trainer_act(paceline_trainer *t, const paceline_rows *rows, void *actions, int64_t max_ms);
 
 /* Records the results of these actions: the second half of a round. If a row is refused (not
@@ -713,7 +714,9 @@ typedef struct paceline_act_options {
 /* Chooses actions for n observations, 0 to 1048576. obs: n observations, one after the other. o:
  * NULL for greedy actions. actions: [n] as in paceline_spec, written. Numbers of a box are within its
  * bounds. outputs: NULL, or an array with one entry for each output that paceline_policy_describe
- * lists: NULL, or float [n][len], written. [thread-safe] */
+ * lists: NULL, or float [n][len], written. An observation that is not finite gives PACELINE_ENAN,
+ * with its row. So does a box whose numbers are not finite because the network's outputs are not:
+ * the rows before it are then written. [thread-safe] */
 PACELINE_API int paceline_policy_act(const paceline_policy *p, size_t n, const void *obs, const paceline_act_options *o,
                                      void *actions, float *const *outputs);
 

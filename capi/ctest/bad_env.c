@@ -44,6 +44,7 @@ static void spec(paceline_spec obs, paceline_spec action, const char *says) {
 static void specs(void) {
   const family ok = counters(SOUND, 0);
   static const int32_t branches[] = {2, 3, 0};
+  static const float bounds[][2] = {{-1, NAN}, {-1, 1}, {2, -2}, {INFINITY, 1}, {-INFINITY, 1}};
   paceline_spec o, a;
 #define WRONG(change, says) \
   do {                      \
@@ -77,16 +78,69 @@ static void specs(void) {
   WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.num_branches = 2), "action branches: NULL");
   WRONG((a.kind = PACELINE_MULTI_DISCRETE, a.branches = branches, a.num_branches = 3), "action branches[2]: 0");
   WRONG((a.kind = PACELINE_HYBRID, a.branches = branches, a.num_branches = 2), "action dtype: 3");
+#define BOX(l, h)                                                                                           \
+  (a.kind = PACELINE_HYBRID, a.dtype = PACELINE_FLOAT32, a.ndim = 1, a.shape[0] = 2, a.branches = branches, \
+   a.num_branches = 2, a.low = (l), a.high = (h))
+  WRONG(BOX(bounds[0], bounds[1]), "action low[1]: NaN, must be a number or infinite");
+  WRONG(BOX(bounds[1], bounds[0]), "action high[1]: NaN, must be a number or infinite");
+  WRONG(BOX(bounds[1], bounds[2]), "action low[1]: 1, must be at most high[1], -2");
+  WRONG(BOX(bounds[3], NULL), "action low[0]: +Inf, must be such that a finite number lies between");
+  WRONG(BOX(NULL, bounds[4]), "action low[0]: -Inf, must be such that a finite number lies between");
+  WRONG((BOX(bounds[1], NULL), a.num_branches = 0), "action num_branches: 0, must be 1 to");
+  WRONG((BOX(bounds[1], NULL), a.num_branches = 3), "action branches[2]: 0, must be at least 1");
   WRONG(a.dtype = PACELINE_FLOAT32, "action dtype: 2");
   WRONG(a.n = 0, "action n: 0");
   WRONG(a.n = -1, "action n: -1");
   WRONG(a.n = INT64_MAX, "action n");
 }
 
+/* Actions of each kind, with the methods that take them: a step that fails ends the run with the environment's number,
+ * and the next run goes on. */
+static void kinds_of_actions(const char *method) {
+  static const int32_t branches[] = {3, 2};
+  static const float low[] = {-1, -INFINITY}, high[] = {1, 5};
+  static const struct {
+    enum fault fault;
+    int status;
+    const char *says;
+  } faults[] = {{NAN_OBS, PACELINE_ENAN, "environment 0: observation: component 0 is NaN, must be finite"},
+                {INF_REWARD, PACELINE_ENAN, "environment 0: reward: +Inf, must be finite"},
+                {FAIL_STEP, PACELINE_ECALLBACK, "environment 0: the motor is hot: 90 degrees"},
+                {BAD_END, PACELINE_ECALLBACK, "environment 0: ended: 9"}};
+  for (uint32_t kind = PACELINE_BOX; kind <= PACELINE_HYBRID; kind++) {
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+      family f = counters(faults[i].fault, 20);
+      f.action.kind = kind;
+      if (kind >= PACELINE_MULTI_DISCRETE) f.action.branches = branches, f.action.num_branches = 2;
+      if (kind == PACELINE_BOX || kind == PACELINE_HYBRID) {
+        f.action.dtype = PACELINE_FLOAT32, f.action.ndim = 1, f.action.shape[0] = 2;
+        f.action.low = low, f.action.high = high;
+      }
+      paceline_config *cfg;
+      OK(paceline_config_new(&cfg, method));
+      OK(paceline_config_set(cfg, "num_envs", "4"));
+      OK(paceline_config_set(cfg, "n_steps", "8"));
+      const paceline_env_table table = counter_table(1);
+      paceline_trainer *t;
+      OK(paceline_trainer_new_table(&t, cfg, &table, &f, counter_release));
+      paceline_config_free(cfg);
+      OK(paceline_trainer_begin(t, 400, 0));
+      FAILS(paceline_trainer_run(NULL, t, 0, 0), faults[i].status, faults[i].says);
+      CHECK(paceline_last_error_index() == 0 && stats_of(t).num_timesteps < 100);
+      OK(paceline_trainer_run(NULL, t, 0, 0)); /* the fault occurs only once */
+      CHECK(stats_of(t).num_timesteps >= 400 && isfinite(metric_of(t, "train/loss")));
+      paceline_trainer_free(t);
+      CHECK(f.made == 4 && f.destroyed == 4 && f.released == 1);
+    }
+  }
+}
+
 int main(void) {
   at_creation(FAIL_SPEC, "no spec today", 0);
   at_creation(FAIL_CREATE, "environment 2: no third one", 2);
   specs();
+  kinds_of_actions("a2c");
+  kinds_of_actions("ppo");
 
   for (int at = 3; at < 200; at += 90) { /* in the warm-up, then after it */
     at_a_step(FAIL_STEP, at, PACELINE_ECALLBACK, "the motor is hot: 90 degrees");

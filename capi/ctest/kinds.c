@@ -210,6 +210,16 @@ static void policies(const struct kind *k) {
           "action mask: branch 0 allows none of 3 actions");
     CHECK(paceline_last_error_index() == 40 && memcmp(others, sampled[0], sizeof others) == 0);
   }
+  for (int i = 0; i < 3; i++) { /* an observation that is not finite: no action is chosen */
+    float *broken = rows + 50 * (1 + size) + 1, was = *broken;
+    *broken = i == 0 ? NAN : i == 1 ? INFINITY : -INFINITY;
+    memcpy(others, sampled[0], sizeof others);
+    FAILS(paceline_policy_act(p, N, rows, i ? &(paceline_act_options){.struct_size = sizeof o, .sample = 1} : NULL,
+                              others, NULL),
+          PACELINE_ENAN, i == 0 ? "observation: component 1 is NaN, must be finite" : "Inf, must be finite");
+    CHECK(paceline_last_error_index() == 50 && memcmp(others, sampled[0], sizeof others) == 0);
+    *broken = was;
+  }
   paceline_evaluation e = {.struct_size = sizeof e};
   OK(paceline_policy_evaluate(&e, p, k->env, NULL, EPISODES(3, 0.25, 1)));
   CHECK(e.mean_length == 7 && e.mean_return == 28);
@@ -265,6 +275,31 @@ static void refused(const char *method) {
   }
 }
 
+/* The same of environments that the caller steps, whose bounds may be too far apart. */
+static void refused_pushed(const char *method) {
+  static const float bounds[][2] = {{-1, -3e38f}, {1, 3e38f}};
+  const paceline_spec obs = {
+      .struct_size = sizeof obs, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {3}};
+  paceline_spec action = {.struct_size = sizeof action,
+                          .kind = PACELINE_BOX,
+                          .dtype = PACELINE_FLOAT32,
+                          .ndim = 1,
+                          .shape = {2},
+                          .low = bounds[0]};
+  paceline_config *cfg = settings_of(method, "");
+  paceline_trainer *t;
+  OK(paceline_config_set(cfg, "scaled", "true"));
+  FAILS(paceline_trainer_new_push(&t, cfg, &obs, &action), PACELINE_EINVAL,
+        "scaled: true, must be false where a bound of the box is infinite");
+  action.high = bounds[1];
+  FAILS(paceline_trainer_new_push(&t, cfg, &obs, &action), PACELINE_EINVAL,
+        "scaled: true, must be false where high[1] - low[1] of the box (3e+38 - -3e+38) is above");
+  OK(paceline_config_set(cfg, "scaled", "false"));
+  OK(paceline_trainer_new_push(&t, cfg, &obs, &action));
+  paceline_trainer_free(t);
+  paceline_config_free(cfg);
+}
+
 /* Squashed and scaled numbers are within the bounds without being clipped. */
 static void squashed(void) {
   paceline_config *cfg = settings_of("ppo", "Pendulum-v1");
@@ -303,8 +338,7 @@ int main(int argc, char **argv) {
     policies(&kinds[i]);
     if (kinds[i].box > 0) other_bounds(&kinds[i]);
   }
-  refused("a2c");
-  refused("ppo");
+  for (int a2c = 0; a2c < 2; a2c++) refused(a2c ? "a2c" : "ppo"), refused_pushed(a2c ? "a2c" : "ppo");
   squashed();
   return 0;
 }

@@ -1,9 +1,12 @@
 package actor
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -106,10 +109,18 @@ func (r *aloneRow) Head(k int) ([]float32, error) {
 
 // Choose chooses the actions of all rows; t is the number of the first of these steps. With jointly
 // the network's outputs are computed in one batch; otherwise each row's are computed when the
-// chooser asks for them.
+// chooser asks for them. A number of a box that is not finite, because the network's output is not,
+// is an error. Of environments that the library steps, vec.Vec returns it.
 func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
-	_, err := g.chooseRows(0, g.Envs, t, c, jointly)
-	return err
+	if _, err := g.chooseRows(0, g.Envs, t, c, jointly); err != nil {
+		return err
+	}
+	for at, x := range g.actions.Box {
+		if x-x != 0 {
+			return &env.Error{Index: at / g.floats, Err: fmt.Errorf("action[%d]: %v, %w", at%g.floats, x, fault.ErrNotFinite)}
+		}
+	}
+	return nil
 }
 
 // Actions returns the actions that Choose chose last, as the environments take them. They are valid

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
@@ -155,6 +156,13 @@ func (b Bounds) Check(a env.ActionSpec) error {
 		return fmt.Errorf("squashed: %v, scaled: %v, must be false where actions are %v", b.Squash, b.Scaled, a)
 	case b.Scaled && !a.Bounded():
 		return errors.New("scaled: true, must be false where a bound of the box is infinite")
+	}
+	if b.Scaled {
+		for k, low := range a.Low {
+			if high := a.High[k]; high-low > math.MaxFloat32 {
+				return fmt.Errorf("scaled: true, must be false where high[%d] - low[%d] of the box (%v - %v) is above %v", k, k, high, low, float32(math.MaxFloat32))
+			}
+		}
 	}
 	return nil
 }

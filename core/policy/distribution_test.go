@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -154,10 +158,12 @@ func TestBoundsTurnSamplesIntoActions(t *testing.T) {
 			}
 		}
 	}
+	wide := env.ActionSpec{Low: []float32{0, -3e38}, High: []float32{1, 3e38}}
 	for says, check := range map[string]error{
-		"scaled: true, must be false where a bound of the box is infinite":                 Bounds{Scaled: true}.Check(hybridAction),
-		"squashed: true, scaled: false, must be false where actions are 3 discrete":        Bounds{Squash: true}.Check(env.ActionSpec{N: 3}),
-		"squashed: false, scaled: true, must be false where actions are branches of [3 2]": Bounds{Scaled: true}.Check(env.ActionSpec{Branches: []int32{3, 2}}),
+		"scaled: true, must be false where high[1] - low[1] of the box (3e+38 - -3e+38) is above 3.4028235e+38": Bounds{Scaled: true}.Check(wide),
+		"scaled: true, must be false where a bound of the box is infinite":                                      Bounds{Scaled: true}.Check(hybridAction),
+		"squashed: true, scaled: false, must be false where actions are 3 discrete":                             Bounds{Squash: true}.Check(env.ActionSpec{N: 3}),
+		"squashed: false, scaled: true, must be false where actions are branches of [3 2]":                      Bounds{Scaled: true}.Check(env.ActionSpec{Branches: []int32{3, 2}}),
 	} {
 		if check == nil || check.Error() != says {
 			t.Errorf("%v, must be %q", check, says)
@@ -242,6 +248,41 @@ func TestEvaluatesWithinItsBoundsOnly(t *testing.T) {
 		_, err := p.Evaluate("Pendulum-v1", nil, EvalOptions{Episodes: 1})
 		if err == nil && says != "" || err != nil && err.Error() != says {
 			t.Errorf("%v, must be %q", err, says)
+		}
+	}
+}
+
+// An observation that is not finite is refused before anything is written. A network whose means
+// are not finite gives no action.
+func TestActRefusesNumbersThatAreNotFinite(t *testing.T) {
+	p := hybridPolicy(t)
+	const n, size = 70, 12 // more than two batches
+	for k, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		obs := observations(p, n, 4)
+		binary.NativeEndian.PutUint32(obs[size*40+4*k:], math.Float32bits(float32(x)))
+		a := vec.Actions{Discrete: slices.Repeat([]int32{-7}, 2*n), Box: make([]float32, 2*n)}
+		for _, o := range []*Options{nil, {Sample: true}, {Epsilon: 1}} {
+			err, failed := p.Act(n, obs, o, a, nil), (*env.Error)(nil)
+			if !errors.As(err, &failed) || failed.Index != 40 || !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), fmt.Sprintf("observation: component %d is %v", k, x)) {
+				t.Errorf("%v", err)
+			}
+		}
+		if a.Discrete[0] != -7 {
+			t.Error("actions were written")
+		}
+	}
+	for _, part := range p.params.Layout.Params { // the means are -Inf; action[1] has no lower bound
+		for k := range part.Size {
+			if p.params.Host()[part.Offset+k] = 3e38; part.Name == "mu_net.weight" {
+				p.params.Host()[part.Offset+k] = -3e38
+			}
+		}
+	}
+	for name, o := range map[string]*Options{"mode": nil, "sample": {Sample: true}} {
+		a := vec.Actions{Discrete: make([]int32, 2*n), Box: make([]float32, 2*n)}
+		err := p.Act(n, make([]byte, size*n), o, a, nil)
+		if err == nil || !errors.Is(err, fault.ErrNotFinite) || err.Error() != "environment 0: action[1]: -Inf, must be finite" {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

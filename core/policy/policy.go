@@ -10,6 +10,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/cpu"
@@ -145,7 +146,9 @@ func (o *Options) mask(i, size int) []byte {
 }
 
 // Act writes an action for each of n observations (rows of bytes), chosen as o says; with o nil,
-// the most probable action, or that of the largest output. Boxes are clipped to their bounds.
+// the most probable action, or that of the largest output. Boxes are clipped to their bounds. An
+// observation that is not finite is an error before anything is written. An action that is not
+// finite, because the network's output is not, is an error after the rows before it are written.
 // outputs is nil, or has an entry for each of Outputs; an entry that is not nil receives n rows.
 func (p *Policy) Act(n int, obs []byte, o *Options, actions vec.Actions, outputs [][]float32) error {
 	spec := &p.spec.Env.Action
@@ -165,7 +168,11 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions vec.Actions, outputs
 		return fmt.Errorf("masks: %d bytes, must be %d (%d rows of %d)", len(o.Masks), n*width, n, width)
 	}
 	for i := range n {
-		if err := spec.CheckMask(o.mask(i, width)); err != nil {
+		err := spec.CheckMask(o.mask(i, width))
+		if err == nil {
+			err = p.spec.Env.Obs.CheckFinite(obs[i*size : (i+1)*size])
+		}
+		if err != nil {
 			return &env.Error{Index: i, Err: err}
 		}
 	}
@@ -189,7 +196,7 @@ func (p *Policy) Act(n int, obs []byte, o *Options, actions vec.Actions, outputs
 		for i := range rows {
 			net.row.Index = i
 			if err := p.choose(net, o, first+i, actions.At(first+i, spec)); err != nil {
-				return err
+				return &env.Error{Index: first + i, Err: err}
 			}
 		}
 		for k, to := range outputs {
@@ -235,8 +242,7 @@ func (p *Policy) draw(net *network, epsilon float64, sample bool, mask []byte, r
 		if _, err := p.dist.Sample(&net.row, mask, r, &net.step); err != nil {
 			return err
 		}
-		p.dist.ToBox(to.Box, net.step.Continuous)
-		return nil
+		return p.toBox(net, to)
 	}
 	return p.mode(net, mask, to)
 }
@@ -254,7 +260,17 @@ func (p *Policy) mode(net *network, mask []byte, to vec.Action) error {
 	if err := p.dist.Mode(&net.row, mask, &net.step); err != nil {
 		return err
 	}
+	return p.toBox(net, to)
+}
+
+// toBox writes the box of an action for the sample or the means in net.step.
+func (p *Policy) toBox(net *network, to vec.Action) error {
 	p.dist.ToBox(to.Box, net.step.Continuous)
+	for k, x := range to.Box {
+		if x-x != 0 {
+			return fmt.Errorf("action[%d]: %v, %w", k, x, fault.ErrNotFinite)
+		}
+	}
 	return nil
 }
 

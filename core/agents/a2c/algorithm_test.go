@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -254,6 +255,38 @@ func TestLearningRateFollowsTheRemainingProgress(t *testing.T) {
 	// The last run had one update, at its end.
 	if said, err := tr.Notice(); err != nil || !strings.HasPrefix(said, "learning_rate: 0 from the first update of this run (step 90) to its last") {
 		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// A network whose means are not finite gives no action to an environment, whoever steps it. After
+// other parameters training goes on.
+func TestMeansThatAreNotFiniteAreNoActions(t *testing.T) {
+	boxed := func(i int) (env.Env, error) {
+		e, err := traintest.MakeWalk(1)(i)
+		e.(*traintest.Walk).Action = env.ActionSpec{Low: []float32{float32(math.Inf(-1)), -1}, High: []float32{1, 1}}
+		return e, err
+	}
+	own := newTrainer(t, small(), boxed)
+	host := traintest.NewHost(t, configOf(t, small()), vec.SameStep, boxed)
+	host.Begin(t, 100)
+	for tr, act := range map[*train.Trainer]func() error{
+		own: func() error { return own.Run(30, 0) }, host.Trainer: host.Act,
+	} {
+		set := tr.ParameterSets()[0]
+		good := make([]float32, set.Size)
+		must(tr.GetParameters("policy", good))(t)
+		bad := slices.Repeat([]float32{3e38}, set.Size) // sums are infinite, or NaN
+		for _, p := range set.Params {
+			if p.Name == "action_net.weight" {
+				copy(bad[p.Offset:], slices.Repeat([]float32{-3e38}, p.Size))
+			}
+		}
+		check(t, tr.SetParameters("policy", bad))
+		if err := act(); err == nil || !regexp.MustCompile(`^environment 0: action\[0\]: (NaN|-Inf), must be finite$`).MatchString(err.Error()) {
+			t.Errorf("%v", err)
+		}
+		check(t, tr.SetParameters("policy", good))
+		check(t, act())
 	}
 }
 
