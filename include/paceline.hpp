@@ -168,6 +168,49 @@ const Number *keep(const std::vector<Number> &numbers) {
   return kept->insert(numbers).first->data();
 }
 
+inline std::size_t components(const paceline_spec &spec) noexcept {
+  std::size_t n = 1;
+  for (uint32_t i = 0; i < spec.ndim; i++) n *= static_cast<std::size_t>(spec.shape[i]);
+  return n;
+}
+
+/* The numbers of an action, of 4 bytes each. */
+inline std::size_t action_numbers(const paceline_spec &action) noexcept {
+  if (action.kind == PACELINE_DISCRETE) return 1;
+  const std::size_t box = action.kind == PACELINE_MULTI_DISCRETE ? 0 : components(action);
+  return box + static_cast<std::size_t>(action.num_branches);
+}
+
+/* The bytes of a mask of actions. */
+inline std::size_t mask_bytes(const paceline_spec &action) noexcept {
+  std::size_t n = static_cast<std::size_t>(action.n);
+  for (int64_t b = 0; b < action.num_branches; b++) n += static_cast<std::size_t>(action.branches[b]);
+  return n;
+}
+
+/* The number of Actions that n actions are. Throws if Actions of this type cannot be actions of the spec. */
+template <class Action>
+std::size_t action_entries(const paceline_spec &spec, std::size_t n) {
+  const std::size_t numbers = action_numbers(spec);
+  if constexpr (std::is_arithmetic_v<Action>) {
+    static_assert(std::is_same_v<Action, int32_t> || std::is_same_v<Action, float>,
+                  "actions are int32_t, float or a struct");
+    if (spec.kind == PACELINE_HYBRID)
+      throw Error(PACELINE_EINVAL, "actions: numbers, must be a struct of int32_t and float");
+    const bool box = spec.kind == PACELINE_BOX;
+    if (box != std::is_same_v<Action, float>)
+      throw Error(PACELINE_EINVAL, box ? "actions: int32_t, must be float" : "actions: float, must be int32_t");
+    return n * numbers;
+  } else {
+    static_assert(std::is_trivially_copyable_v<Action> && alignof(Action) <= 4,
+                  "an action is a struct of int32_t and float");
+    if (sizeof(Action) != 4 * numbers)
+      throw Error(PACELINE_EINVAL, "actions: of " + std::to_string(sizeof(Action)) + " bytes, must be of " +
+                                       std::to_string(4 * numbers));
+    return n;
+  }
+}
+
 template <class Void, class Env, class... Action>
 struct StepsBy : std::false_type {};
 template <class Env, class... Action>
@@ -178,17 +221,38 @@ struct StepsBy<std::void_t<decltype(std::declval<Env &>().step(std::declval<Acti
 template <class Env, class... Action>
 constexpr bool steps_by = StepsBy<void, Env, Action...>::value;
 
-/* The kind of actions that step of Env takes: enum paceline_kind. */
+template <class Env, class = void>
+struct StepsByStruct : std::false_type {};
+template <class Env>
+struct StepsByStruct<Env, std::enable_if_t<std::is_class_v<typename Env::Action> > >
+    : std::bool_constant<steps_by<Env, const typename Env::Action &> > {};
+/* Whether Env has step(const Action &, Observation *) with a struct Env::Action. */
+template <class Env>
+constexpr bool steps_by_struct = StepsByStruct<Env>::value;
+
+/* The kind of actions that step of Env takes: enum paceline_kind; 0 for a struct, which any kind may be. */
 template <class Env>
 constexpr uint32_t kind_of() {
   constexpr bool hybrid = steps_by<Env, const int32_t *, const float *>;
-  static_assert(steps_by<Env, int32_t> || steps_by<Env, const int32_t *> || steps_by<Env, const float *> || hybrid,
-                "step takes (int32_t, obs), (const int32_t *, obs), (const float *, obs) or "
-                "(const int32_t *, const float *, obs)");
-  return steps_by<Env, int32_t>           ? PACELINE_DISCRETE
+  static_assert(steps_by<Env, int32_t> || steps_by<Env, const int32_t *> || steps_by<Env, const float *> || hybrid ||
+                    steps_by_struct<Env>,
+                "step takes (int32_t, obs), (const int32_t *, obs), (const float *, obs), "
+                "(const int32_t *, const float *, obs) or (const Action &, obs), Action being a struct of the class");
+  return steps_by_struct<Env>             ? 0
+         : steps_by<Env, int32_t>         ? PACELINE_DISCRETE
          : steps_by<Env, const int32_t *> ? PACELINE_MULTI_DISCRETE
          : steps_by<Env, const float *>   ? PACELINE_BOX
                                           : PACELINE_HYBRID;
+}
+
+/* Throws if step of Env does not take the actions of a spec. */
+template <class Env>
+void check_action(const paceline_spec &action) {
+  if constexpr (steps_by_struct<Env>)
+    action_entries<typename Env::Action>(action, 1);
+  else if (action.kind != kind_of<Env>())
+    throw std::invalid_argument("action kind: " + std::to_string(action.kind) + ", must be " +
+                                std::to_string(kind_of<Env>()) + ", the kind that step takes");
 }
 
 /* The number of branches of Env's actions. */
@@ -200,7 +264,9 @@ template <class Env>
 auto step(Env &env, const void *action, typename Env::Observation *obs) {
   const int32_t *ints = static_cast<const int32_t *>(action);
   constexpr uint32_t kind = kind_of<Env>();
-  if constexpr (kind == PACELINE_DISCRETE)
+  if constexpr (steps_by_struct<Env>)
+    return env.step(*static_cast<const typename Env::Action *>(action), obs);
+  else if constexpr (kind == PACELINE_DISCRETE)
     return env.step(*ints, obs);
   else if constexpr (kind == PACELINE_MULTI_DISCRETE)
     return env.step(ints, obs);
@@ -306,13 +372,17 @@ struct Environments {
  *     multi_discrete(branches)       Step step(const int32_t *action, Obs *obs);
  *     continuous(low, high)          Step step(const float *action, Obs *obs);
  *     hybrid(branches, low, high)    Step step(const int32_t *branches, const float *box, Obs *obs);
+ *     any of them                    Step step(const Action &action, Obs *obs);
+ * Action is a struct that is a member of Env and one action in memory (see paceline_spec): first the
+ * int32_t of the branches, then the float of the box. Policy::act<Env::Action>(obs) returns the same struct.
  * Optional members:
  *     std::string save();                     // the whole state, random numbers included;
  *     void restore(const std::string &state); // with both a checkpoint continues inside an episode
  *     void mask(uint8_t *mask);               // writes 1 for each action allowed now, 0 for the others
  *     static constexpr bool waits = true;     // PACELINE_ENV_WAITS: steps mostly wait
  *     // Steps n environments in one call: envs[k] by actions[k], results in obs[k] and steps[k].
- *     // actions: const int32_t *, const float * or, for hybrid actions, const void * (see paceline_spec).
+ *     // actions: const int32_t *, const float *, const Action * where step takes a struct, or else, for
+ *     // hybrid actions, const void * (see paceline_spec).
  *     static void step_many(std::size_t n, Env *const *envs, const int32_t *actions, Obs *const *obs, Step *steps); */
 template <class Env>
 Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uint64_t seed)> make) {
@@ -322,9 +392,7 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
   t.spec = [](void *, paceline_spec *obs, paceline_spec *action) {
     return detail::guarded([&] {
       const paceline_spec a = Env::action();
-      if (a.kind != detail::kind_of<Env>())
-        throw std::invalid_argument("action kind: " + std::to_string(a.kind) + ", must be " +
-                                    std::to_string(detail::kind_of<Env>()) + ", the kind that step takes");
+      detail::check_action<Env>(a);
       detail::branches_of<Env> = static_cast<std::size_t>(a.num_branches);
       detail::give(obs, Env::observation());
       detail::give(action, a);
@@ -376,7 +444,9 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
           own.push_back(static_cast<Env *>(envs[k]));
           rows.push_back(static_cast<Obs *>(obs[k]));
         }
-        if constexpr (detail::kind_of<Env>() == PACELINE_BOX)
+        if constexpr (detail::steps_by_struct<Env>)
+          Env::step_many(n, own.data(), static_cast<const typename Env::Action *>(actions), rows.data(), steps.data());
+        else if constexpr (detail::kind_of<Env>() == PACELINE_BOX)
           Env::step_many(n, own.data(), static_cast<const float *>(actions), rows.data(), steps.data());
         else
           Env::step_many(n, own.data(), static_cast<const int32_t *>(actions), rows.data(), steps.data());
@@ -455,52 +525,6 @@ class Config {
   detail::Owner<paceline_config> it_;
 };
 
-namespace detail {
-
-inline std::size_t components(const paceline_spec &spec) noexcept {
-  std::size_t n = 1;
-  for (uint32_t i = 0; i < spec.ndim; i++) n *= static_cast<std::size_t>(spec.shape[i]);
-  return n;
-}
-
-/* The numbers of an action, of 4 bytes each. */
-inline std::size_t action_numbers(const paceline_spec &action) noexcept {
-  if (action.kind == PACELINE_DISCRETE) return 1;
-  const std::size_t box = action.kind == PACELINE_MULTI_DISCRETE ? 0 : components(action);
-  return box + static_cast<std::size_t>(action.num_branches);
-}
-
-/* The bytes of a mask of actions. */
-inline std::size_t mask_bytes(const paceline_spec &action) noexcept {
-  std::size_t n = static_cast<std::size_t>(action.n);
-  for (int64_t b = 0; b < action.num_branches; b++) n += static_cast<std::size_t>(action.branches[b]);
-  return n;
-}
-
-/* The number of Actions that n actions are. Throws if Actions of this type cannot be actions of the spec. */
-template <class Action>
-std::size_t action_entries(const paceline_spec &spec, std::size_t n) {
-  const std::size_t numbers = action_numbers(spec);
-  if constexpr (std::is_arithmetic_v<Action>) {
-    static_assert(std::is_same_v<Action, int32_t> || std::is_same_v<Action, float>,
-                  "actions are int32_t, float or a struct");
-    if (spec.kind == PACELINE_HYBRID)
-      throw Error(PACELINE_EINVAL, "actions: numbers, must be a struct of int32_t and float");
-    const bool box = spec.kind == PACELINE_BOX;
-    if (box != std::is_same_v<Action, float>)
-      throw Error(PACELINE_EINVAL, box ? "actions: int32_t, must be float" : "actions: float, must be int32_t");
-    return n * numbers;
-  } else {
-    static_assert(std::is_trivially_copyable_v<Action>, "an action is a struct of int32_t and float");
-    if (sizeof(Action) != 4 * numbers)
-      throw Error(PACELINE_EINVAL, "actions: of " + std::to_string(sizeof(Action)) + " bytes, must be of " +
-                                       std::to_string(4 * numbers));
-    return n;
-  }
-}
-
-}  // namespace detail
-
 /* An output of a policy: len floats for each observation. */
 struct Output {
   std::string name;
@@ -548,16 +572,16 @@ class Policy {
   std::size_t size() const noexcept { return size_; }
   const std::vector<Output> &outputs() const noexcept { return outputs_; }
 
-  /* The greedy action for one observation, an array of size() components. Action is int32_t or
-   * float, if an action is one such number, or a struct or std::array that is one action (see
-   * paceline_spec). */
+  /* The action for one observation, an array of size() components; greedy without options. Action is
+   * int32_t or float, if an action is one such number, or a struct or std::array that is one action
+   * (see paceline_spec). */
   template <class Action = int32_t, class Component>
-  Action act(const Component *obs) const {
+  Action act(const Component *obs, const ActOptions &options = {}) const {
     const std::size_t entries = detail::action_entries<Action>(action_, 1);
     if (entries != 1)
       throw Error(PACELINE_EINVAL, "action: one number, must be an array of " + std::to_string(entries));
     Action action{};
-    act(1, obs, &action);
+    act(1, obs, &action, nullptr, options);
     return action;
   }
   /* Actions for a container of n observations, one after the other. Action is int32_t (discrete

@@ -86,6 +86,39 @@ struct Car : Base {
   }
 };
 
+// step takes a struct.
+struct Crane : Base {
+  struct Action {
+    int32_t hook;
+    float turn, lift;
+  };
+  using Base::Base;
+  static paceline_spec action() { return hybrid({3}, {-1, 0}, {1, 2}); }
+  paceline::Step step(const Action &a, float *obs) {
+    *obs = static_cast<float>(a.hook) + 10 * a.turn + 100 * a.lift;
+    return {5, 0};
+  }
+  static void step_many(std::size_t n, Crane *const *envs, const Action *actions, float *const *obs,
+                        paceline::Step *steps) {
+    for (std::size_t k = 0; k < n; k++) steps[k] = envs[k]->step(actions[k], obs[k]);
+  }
+};
+
+struct Joints : Base {
+  using Action = std::array<float, 2>;
+  using Base::Base;
+  static paceline_spec action() { return continuous({-1, -1}, {1, 1}); }
+  paceline::Step step(const Action &a, float *obs) { return *obs = a[0] - a[1], paceline::Step{6, 0}; }
+};
+
+// The struct is not an action of the spec.
+struct Short : Base {
+  using Action = std::array<float, 2>;
+  using Base::Base;
+  static paceline_spec action() { return hybrid({3}, {-1, -1}, {1, 1}); }
+  paceline::Step step(const Action &, float *) { return {}; }
+};
+
 // The spec is not that of step.
 struct Confused : Base {
   using Base::Base;
@@ -121,6 +154,8 @@ static void tables() {
   table<Buttons, std::array<int32_t, 2> >({2, 3}, {0, 1}, 32, 10, 2, PACELINE_TRUNCATED);
   table<Arm, std::array<float, 2> >({0.5f, 4}, {1, 1}, 4.5f, 2, 3, 0);
   table<Car, Car::Action>({2, 1, 0.25f}, {0, 1, -1}, 12.25f, 9, 4, PACELINE_TERMINATED);
+  table<Crane, Crane::Action>({2, 0.5f, 1.5f}, {0, -1, 0}, 157, -10, 5, 0);
+  table<Joints, Joints::Action>({0.5f, -0.25f}, {}, 0.75f, 0, 6, 0);
 
   const paceline_spec car = Car::action(), again = Car::action(), arm = Arm::action();
   CHECK(car.kind == PACELINE_HYBRID && car.dtype == PACELINE_FLOAT32 && car.num_branches == 2 && car.shape[0] == 1);
@@ -136,6 +171,9 @@ static void tables() {
   throws(
       "action kind: 2, must be 1, the kind that step takes",
       [] { paceline::Trainer(paceline::Config("dqn"), paceline::environments<Confused>()); }, PACELINE_ECALLBACK);
+  throws(
+      "actions: of 8 bytes, must be of 12",
+      [] { paceline::Trainer(paceline::Config("ppo"), paceline::environments<Short>()); }, PACELINE_ECALLBACK);
 }
 
 struct Act {
@@ -184,6 +222,18 @@ static paceline::Policy policy_of(const char *env) {
   return trainer.policy();
 }
 
+// A policy returns the struct that step takes.
+static void structs() {
+  paceline::Config cfg("ppo");
+  cfg.set("num_envs", 2).set("n_steps", 8).set("batch_size", 16).set("seed", 3);
+  paceline::Trainer trainer(cfg, paceline::environments<Crane>());
+  trainer.run(32);
+  const float obs[] = {0.5f};
+  const Crane::Action action = trainer.policy().act<Crane::Action>(obs);
+  CHECK(action.hook >= 0 && action.hook < 3 && action.turn >= -1 && action.turn <= 1);
+  CHECK(action.lift >= 0 && action.lift <= 2);
+}
+
 // The policies act in the environments that vectors loaded.
 static void policies() {
   const paceline::Policy multi = policy_of("Multi-v0"), box = policy_of("Continuous-v0"),
@@ -198,6 +248,7 @@ static void policies() {
   paceline::ActOptions only;
   only.action_masks = mask;
   CHECK((multi.act<Branches>(four, only).at(0) == Branches{2, 0, 1}));
+  CHECK((multi.act<Branches>(four.data(), only) == Branches{2, 0, 1}));
 
   const std::vector<float> three(6, -0.5f), moves = box.act<float>(three);
   CHECK(moves.size() == 4 && moves[0] == moves[2] && moves[0] >= -1 && moves[0] <= 2);
@@ -221,5 +272,6 @@ int main(int argc, char **argv) {
   tables();
   vectors(argv[1]);
   policies();
+  structs();
   return 0;
 }
