@@ -165,6 +165,8 @@ examples() {
   for e in hello custom_env; do
     $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/$e.c" -I"$root/include" $(linked lib) -o "$e" && timeout 300 "./$e" || return 1
   done
+  $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/cruise.c" -I"$root/include" $(linked lib) -o cruise || return 1
+  for method in $(slow echo ppo a2c); do timeout 300 ./cruise $method || return 1; done
   if [ -n "${PACELINE_ROMS_DIR:-}" ]; then
     $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/atari.c" -I"$root/include" $(linked lib) -o atari && timeout 300 ./atari || return 1
   else
@@ -172,8 +174,10 @@ examples() {
   fi
   cplusplus || return 0
   for e in custom_env $(slow echo lander); do
-    $CXX -std=c++17 $CPP "$root/examples/cpp/$e.cpp" $(linked lib) -o "${e}_cpp" && timeout 300 "./${e}_cpp" || return 1
+    $CXX -std=c++17 $CPP "$root/examples/cpp/$e.cpp" $(linked lib) -o "${e}_cpp" || return 1
   done
+  timeout 300 ./custom_env_cpp || return 1
+  for form in $(slow echo discrete continuous hybrid); do timeout 300 ./lander_cpp $form || return 1; done
 }
 
 # Two halves run at the same time: tests that mostly compile, and programs.
