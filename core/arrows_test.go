@@ -29,7 +29,7 @@ var layers = []string{
 	"capi",
 	"core/bench",
 	"core/agents/*",
-	"core/train/onpolicy core/train/offpolicy core/train/traintest",
+	"core/train/async core/train/onpolicy core/train/offpolicy core/train/traintest",
 	"core/train",
 	"core/actor",
 	"core/param",

@@ -37,6 +37,35 @@ func TestLogIsTheLogarithm(t *testing.T) {
 	}
 }
 
+func TestExpIsTheExponential(t *testing.T) {
+	if exp(0) != 1 {
+		t.Errorf("exp(0) = %v", exp(0))
+	}
+	for k := -690_000; k < 690_000; k += 37 {
+		x := float64(k) / 1000
+		if got, want := exp(x), math.Exp(x); math.Abs(got-want) > 1e-15*want {
+			t.Fatalf("exp(%v) = %v, must be %v", x, got, want)
+		}
+	}
+}
+
+// The median and the deviation of the logarithm of 100,000 draws.
+func TestLognormalDraws(t *testing.T) {
+	const n, sigma = 100_000, 0.5
+	s := New(7, "latency", 0)
+	below, square := 0, 0.0
+	for range n {
+		x := s.Lognormal(sigma)
+		if x < 1 {
+			below++
+		}
+		square += math.Log(x) * math.Log(x) / n
+	}
+	if share := float64(below) / n; math.Abs(share-0.5) > 0.01 || math.Abs(math.Sqrt(square)-sigma) > 0.01 {
+		t.Errorf("%v of the draws are below the median, the deviation is %v", share, math.Sqrt(square))
+	}
+}
+
 // The moments of a million draws, and the Kolmogorov distance from the distribution.
 func TestNormalDraws(t *testing.T) {
 	const n = 1_000_000

@@ -11,6 +11,7 @@
 //	"minibatches", i  the order of a rollout's rows in epoch i
 //	"weights"         the initial weights
 //	"act", i          the action of row i in policy.Act
+//	"latency", i      the durations of learner i in virtual time
 //	"eval", i         the dynamics and the exploration of evaluation episode i
 //
 // The generator is PCG-DXSM of math/rand/v2, whose output is part of Go's compatibility promise.

@@ -1,0 +1,251 @@
+package async
+
+import "fmt"
+
+// Visit is a visit of a learner to a shard.
+type Visit struct {
+	Shard int
+	Push  bool // false: a pull
+	// Steps is T, at a pull of shard 0.
+	Steps int64
+}
+
+// Plan says that learner k next takes n rounds and then visits as s says. If the learner has such a
+// leg, with n rounds left, nothing changes, so a learner may call Plan before every round. If the
+// leg has fewer rounds left and no visit of it has been done, further rounds follow.
+func (t *Turns) Plan(k, n int, s Sequence) error {
+	l := &t.learners[k]
+	left, visiting := l.left(), l.done < len(l.visits)
+	over := left == 0 && !visiting
+	switch {
+	case !over && left == n && l.sequence == s:
+		return nil
+	case n < 0 || n < left:
+		return fmt.Errorf("order: learner %d plans %d rounds before its next visit, must be at least the %d that its leg has left", k, n, left)
+	case visiting && l.done > 0:
+		return fmt.Errorf("order: learner %d plans %d rounds, must first finish the visits of its leg, of which %d of %d are done", k, n, l.done, len(l.visits))
+	case t.cfg.Together && n > 0:
+		return fmt.Errorf("order: learner %d plans %d rounds, must be 0 because the host takes the rounds", k, n)
+	case over && n == 0 && s == NoVisit:
+		return nil
+	case t.cfg.Barrier && s == PullAll:
+		return fmt.Errorf("order: learner %d plans pulls alone, must push, too, because the pulls wait for all learners", k)
+	}
+	if t.race != nil {
+		t.race.plan(l, n, s)
+		return nil
+	}
+	t.pace.draw(k, n-left, s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.pace.place(k, n-left, s); err != nil {
+		return err
+	}
+	l.sequence = s
+	t.drawn += int64(n-left) * int64(t.cfg.Steps)
+	if l.taken >= trimmed {
+		t.trim(l)
+	}
+	t.setNext(k)
+	l.inside = t.legInside(k)
+	t.moved(k)
+	return nil
+}
+
+// Round waits until it is known whether the next round of learner k belongs to the slice, and counts
+// it if it does. The learner then takes the round and calls Took. After false the learner leaves.
+func (t *Turns) Round(k int) (ok bool, err error) {
+	l := &t.learners[k]
+	switch {
+	case l.inRound:
+		panic(fmt.Sprintf("async: Round of learner %d inside a round", k))
+	case l.short > 0:
+		panic(fmt.Sprintf("async: learner %d lacked %d steps in a round that did not fail, must set Varies", k, l.short))
+	case l.left() == 0:
+		panic(fmt.Sprintf("async: Round of learner %d without a Plan", k))
+	}
+	if t.race != nil {
+		return t.race.round(k)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.ask(k, wantRound); err != nil || l.ended {
+		return false, err
+	}
+	l.taken++
+	l.since++
+	l.inRound = true
+	return true, nil
+}
+
+// Took ends the round of learner k, which had a number of steps. Without Config.Varies only a round
+// that failed may have less than Config.Steps; Fail must follow.
+func (t *Turns) Took(k, steps int) {
+	l := &t.learners[k]
+	if !l.inRound || steps < 0 || steps > t.cfg.Steps {
+		panic(fmt.Sprintf("async: Took of learner %d: %d steps, must be 0 to %d after a Round", k, steps, t.cfg.Steps))
+	}
+	l.inRound = false
+	if t.race != nil {
+		t.race.took(l, steps)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.took(k, steps)
+}
+
+func (t *Turns) took(k, steps int) {
+	l := &t.learners[k]
+	if !t.cfg.Varies {
+		l.short += int64(t.cfg.Steps - steps)
+		return
+	}
+	sum := int64(steps)
+	if n := len(l.made); n > 0 {
+		sum += l.made[n-1]
+	}
+	l.made = append(l.made, sum)
+	t.moved(k)
+}
+
+// Visits makes the visits of learner k's leg that are left, and calls do for each of them in its
+// turn. It returns false if the slice ends before the visits do; the next slice continues them. A
+// visit whose do returned an error is not done; Fail must follow.
+func (t *Turns) Visits(k int, do func(Visit) error) (ok bool, err error) {
+	l := &t.learners[k]
+	switch {
+	case l.inRound || l.left() > 0:
+		panic(fmt.Sprintf("async: Visits of learner %d before its rounds", k))
+	case l.done == len(l.visits):
+		panic(fmt.Sprintf("async: Visits of learner %d without a Plan", k))
+	}
+	if t.race != nil {
+		return t.race.visit(k, do)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for legOver := false; !legOver; {
+		if err := t.ask(k, wantVisit); err != nil || l.ended {
+			return false, err
+		}
+		v, err := t.visitOf(k)
+		if err != nil {
+			return false, err
+		}
+		if err := t.unlocked(v, do); err != nil {
+			return false, err
+		}
+		l.done++
+		l.since = 0
+		t.visits++
+		if l.done < len(l.visits) {
+			t.setNextOf(k, v.Shard, t.pace.next(k))
+		} else {
+			l.finish()
+			t.setNext(k)
+			legOver = true
+		}
+		t.moved(k)
+	}
+	return true, nil
+}
+
+// unlocked calls do without the lock, which is held afterwards even if do panics.
+func (t *Turns) unlocked(v Visit, do func(Visit) error) error {
+	t.mu.Unlock()
+	defer t.mu.Lock()
+	return do(v)
+}
+
+// visitOf returns the next visit of learner k, whose turn it is.
+func (t *Turns) visitOf(k int) (v Visit, err error) {
+	l := &t.learners[k]
+	v = t.nextVisit(l)
+	if r, ok := t.pace.(*replay); ok {
+		if err := r.agrees(k); err != nil {
+			return v, err
+		}
+		v.Steps = r.stepsAt(k, v)
+	} else if !v.Push && v.Shard == 0 {
+		v.Steps = l.steps
+	}
+	return v, nil
+}
+
+// nextVisit returns the visit that the learner's leg has next, without T.
+func (t *Turns) nextVisit(l *learner) Visit {
+	return Visit{Shard: l.done % t.cfg.Shards, Push: l.sequence == PushAndPull && l.done < t.cfg.Shards}
+}
+
+// Fail ends the slice because learner k has failed: see the package documentation.
+func (t *Turns) Fail(k int, err error) {
+	l := &t.learners[k]
+	if l.inRound {
+		t.Took(k, 0)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := eventTime{0, k}
+	switch {
+	case t.race != nil:
+		at.time = never // the first failure counts
+		t.race.fail()
+	case l.done < len(l.visits):
+		at.time = l.visits[l.done]
+	default:
+		at.time = l.end
+	}
+	if t.failure == nil || at.before(t.failedAt) {
+		t.failure, t.failedAt = err, at
+	}
+	t.endFor(k)
+}
+
+// endFor ends the slice for learner k.
+func (t *Turns) endFor(k int) {
+	t.learners[k].ended = true
+	t.moved(k)
+}
+
+// Enter begins learner k's part of a slice, and waits for a core.
+func (t *Turns) Enter(k int) {
+	t.mu.Lock()
+	if t.race != nil {
+		t.race.arrive(k)
+	}
+	t.give(k)
+	t.mu.Unlock()
+	waited := t.receive(k)
+	t.mu.Lock()
+	t.times.Cores += waited
+	t.mu.Unlock()
+}
+
+// Leave ends learner k's part of a slice, and releases its core.
+func (t *Turns) Leave(k int) {
+	t.mu.Lock()
+	if l := &t.learners[k]; !l.ended { // neither refused nor failed
+		if err := t.raised(); err != nil { // the learner may have found out by itself
+			t.stop(err)
+			t.cutShort = t.cutShort || !t.cfg.Together || l.done < len(l.visits)
+		}
+		l.resting = t.cfg.Together && l.done == len(l.visits)
+		if l.resting && t.race == nil {
+			t.setNext(k)
+		}
+	}
+	t.endFor(k)
+	t.takeBack()
+	t.mu.Unlock()
+	t.release()
+}
+
+// Wake ends the waits of a slice whose Interrupt is raised. Any goroutine may call it.
+func (t *Turns) Wake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.raised(); err != nil {
+		t.stop(err)
+	}
+}

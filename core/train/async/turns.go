@@ -1,0 +1,409 @@
+package async
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/threads"
+)
+
+// Schedule says who decides the order of the visits: see the package documentation.
+type Schedule string
+
+const (
+	Virtual  Schedule = "virtual"
+	Race     Schedule = "race"
+	Recorded Schedule = "recorded"
+)
+
+// Sequence says which visits end a leg.
+type Sequence uint8
+
+const (
+	NoVisit     Sequence = iota // another leg follows at once
+	PullAll                     // a pull of each shard
+	PushAndPull                 // a gradient, a push to each shard, then a pull of each shard
+)
+
+// visits returns the number of visits.
+func (s Sequence) visits(shards int) int { return int(s) * shards }
+
+// Limits of a Config.
+const (
+	MaxLearners = 1024
+	MaxShards   = 1 << 16
+	maxSteps    = 1 << 20 // of a round
+)
+
+// Config is the configuration of Turns.
+type Config struct {
+	Schedule Schedule
+	Learners int // 1 to MaxLearners
+	Shards   int // 1 to MaxShards
+	// Steps is the number of steps in a round of one learner: its environments.
+	Steps int
+	// Varies says that a round may have fewer steps, because rows may only reset. T at a pull then
+	// waits until the rounds before the pull have really ended.
+	Varies bool
+	// Barrier says that the pulls of PushAndPull begin when every learner has pushed, and that every
+	// leg with visits is a PushAndPull.
+	Barrier bool
+	// Together says that the host takes the rounds: see Turns.Together.
+	Together bool
+	// Seed and Latency determine a virtual order.
+	Seed    uint64
+	Latency *Latency
+	// Order is the order to repeat; Recorded only.
+	Order *Order
+	// Unrecorded says that a race is not recorded.
+	Unrecorded bool
+	// Cores are the cores of the learners; nil: as many as there are learners.
+	Cores *threads.Budget
+	// Waits says that learners may release their cores during a round (env.Spec.Waits). Then any
+	// number of them may be in a round.
+	Waits bool
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Schedule != Virtual && c.Schedule != Race && c.Schedule != Recorded:
+		return fmt.Errorf("schedule: %q, must be %q, %q or %q", c.Schedule, Virtual, Race, Recorded)
+	case c.Learners < 1 || c.Learners > MaxLearners:
+		return fmt.Errorf("learners: %d, must be 1 to %d", c.Learners, MaxLearners)
+	case c.Shards < 1 || c.Shards > MaxShards:
+		return fmt.Errorf("shards: %d, must be 1 to %d", c.Shards, MaxShards)
+	case c.Steps < 1 || c.Steps > maxSteps:
+		return fmt.Errorf("steps of a round: %d, must be 1 to %d", c.Steps, maxSteps)
+	case c.Schedule == Virtual && c.Latency == nil:
+		return fmt.Errorf("latency: none, must be given with schedule %q", Virtual)
+	case (c.Schedule == Recorded) != (c.Order != nil):
+		return fmt.Errorf("order: must be given with schedule %q, and only then", Recorded)
+	case c.Order != nil:
+		return c.Order.fits(c)
+	}
+	return nil
+}
+
+// Interrupt ends a slice early. *train.Interrupt is one.
+type Interrupt interface {
+	// Err returns the error with which a call must return at a time, or nil.
+	Err(now time.Time) error
+	// Deadline returns a time at which Err may change by itself, or the zero time.
+	Deadline() time.Time
+}
+
+// never is the time of an event that no event follows.
+const never = math.MaxInt64
+
+// Turns decides when a learner may take a round and visit a shard. A call of Begin or End, and of
+// methods without a learner, has no call of a learner in progress. Between Begin and End each
+// learner calls, on its own goroutine and for itself only,
+//
+//	Enter, then Plan, Round, Took and Visits in the order of its legs, or Fail, then Leave.
+//
+// A false ok of Round or Visits, or an error, ends the learner's slice. In the next slice the
+// learner continues where it was. Its next call is then again a Plan with what is left of the leg,
+// which changes nothing.
+type Turns struct {
+	cfg  Config
+	pace pace  // of virtual and recorded order
+	race *race // nil in other schedules
+
+	mu       sync.Mutex // of all fields below and of the learners
+	learners []learner
+	next     []int64 // see nextVisits
+	base     int64   // T before the rounds that the learners count
+	drawn    int64   // at least T after all rounds that are known
+	until    int64
+	cut      int64 // the slice's end, where it is known; never: the first round whose T is until
+	joined   int   // learners whose pulls wait for the pushes of the others (Config.Barrier)
+
+	interrupt Interrupt
+	timer     *time.Timer
+	open      bool  // between Begin and End
+	stopped   error // of the Interrupt, once it is raised
+	cutShort  bool  // a learner has left because of it
+	failure   error
+	failedAt  eventTime
+
+	cores  coreQueue
+	visits int64 // done
+	times  Times
+}
+
+// eventTime is the place of an event in the order.
+type eventTime struct {
+	time    int64
+	learner int
+}
+
+func (a eventTime) before(b eventTime) bool {
+	return a.time < b.time || a.time == b.time && a.learner < b.learner
+}
+
+// learner is what Turns knows of a learner.
+type learner struct {
+	// The times of rounds. The first `taken` of them have been taken; the others are drawn. Rounds
+	// that no learner's next event can precede are only counted: first is the number of their steps.
+	ends  []int64
+	taken int
+	first int64
+	// made has, with Varies, the steps of the rounds of ends that have ended, each with those before
+	// it.
+	made []int64
+	rest int // rounds of the leg that are left, in a race
+	// short counts the steps that rounds lacked without Varies, because environments failed. T
+	// changes by them at the next Begin.
+	short   int64
+	inRound bool
+
+	// The visits of the leg: `done` of them are done.
+	sequence Sequence
+	visits   []int64
+	done     int
+	pulls    []int64 // durations, while the times of the pulls depend on other learners (joined)
+	joined   bool
+	// end is the time of the leg's last event. Everything up to it is known.
+	end int64
+	// since counts rounds since the latest visit, and index the record's sequences before the leg.
+	since int64
+	index int
+	steps int64 // T at the pull of shard 0 whose turn it is
+
+	// Of the slice.
+	inside  bool // all events of the leg are before the slice's end
+	ended   bool
+	resting bool // makes no further visit (Config.Together)
+
+	wait
+	log visitLog
+}
+
+// left returns the number of rounds of the leg that are not taken.
+func (l *learner) left() int { return len(l.ends) - l.taken + l.rest }
+
+// pending returns the time of the learner's next known event, or the end of its last leg.
+func (l *learner) pending() int64 {
+	switch {
+	case l.left() > 0:
+		return l.ends[l.taken]
+	case l.done < len(l.visits):
+		return l.visits[l.done]
+	}
+	return l.end
+}
+
+// pace gives the events of a leg their times.
+type pace interface {
+	// draw draws the durations of a leg with n further rounds, without the lock.
+	draw(k, n int, s Sequence)
+	// place appends the times of n rounds and replaces those of the visits, after learner.end.
+	place(k, n int, s Sequence) error
+	// most returns how many rounds learner k can end after learner.end and before a time.
+	most(k int, before int64) int64
+	// next returns a time before which learner k, whose leg is over, does not visit.
+	next(k int) int64
+	// begin begins a slice, and returns its end if it is known, or never.
+	begin(until int64) int64
+}
+
+// New returns the Turns of a run that has not begun.
+func New(cfg Config) (*Turns, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	t := &Turns{cfg: cfg, learners: make([]learner, cfg.Learners), next: make([]int64, cfg.Learners*cfg.Shards)}
+	for k := range t.learners {
+		t.learners[k].wait = wait{waiter: -1, wake: make(chan struct{}, 1)}
+	}
+	t.cores.init(&cfg)
+	switch cfg.Schedule {
+	case Virtual:
+		t.pace = newDrawn(t)
+	case Recorded:
+		t.pace = &replay{Turns: t}
+	default:
+		t.race = newRace(t)
+	}
+	return t, nil
+}
+
+// Begin begins a slice that ends just before the first round with T at or past until, or when the
+// Interrupt is raised.
+func (t *Turns) Begin(until int64, interrupt Interrupt) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open {
+		panic("async: Begin inside a slice")
+	}
+	t.open, t.until, t.interrupt, t.stopped, t.cutShort, t.failure = true, until, interrupt, nil, false, nil
+	for k := range t.learners {
+		l := &t.learners[k]
+		t.base -= l.short
+		l.short, l.inside, l.ended, l.resting = 0, false, false, false
+	}
+	if t.pace != nil {
+		t.shift()
+		t.cut = t.pace.begin(until)
+		t.drawn = t.base
+		for k := range t.learners {
+			l := &t.learners[k]
+			_, most := t.stepsOf(l, len(l.ends))
+			t.drawn += most
+			t.setNext(k)
+		}
+	} else {
+		t.race.begin()
+	}
+	if interrupt != nil {
+		if at := interrupt.Deadline(); !at.IsZero() {
+			t.timer = time.AfterFunc(time.Until(at), t.Wake)
+		}
+	}
+}
+
+// End ends a slice after all learners have left. It returns the failure that comes first in the
+// order, or the error of an Interrupt that has ended the slice early, or nil.
+func (t *Turns) End() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.open {
+		panic("async: End outside a slice")
+	}
+	t.open, t.interrupt = false, nil
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
+	}
+	if t.race != nil {
+		t.race.end()
+	}
+	switch {
+	case t.failure != nil:
+		return t.failure
+	case t.cutShort:
+		return t.stopped
+	}
+	return nil
+}
+
+// Steps returns T: the steps of all rounds taken, also of those that come late in the order.
+func (t *Turns) Steps() int64 {
+	if t.race != nil {
+		return t.race.steps.Load()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.steps()
+}
+
+func (t *Turns) steps() int64 {
+	sum := t.base
+	for k := range t.learners {
+		l := &t.learners[k]
+		least, _ := t.stepsOf(l, l.taken)
+		sum += least - l.short
+	}
+	return sum
+}
+
+// SetSteps overwrites T, between two slices.
+func (t *Turns) SetSteps(steps int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.race != nil {
+		t.race.setSteps(steps)
+		return
+	}
+	t.base += steps - t.steps()
+}
+
+// Visited returns how many visits of its leg learner k has done. If it is not 0, the next slice
+// continues the visits: the pushes left belong to the same gradient.
+func (t *Turns) Visited(k int) int { return t.learners[k].done }
+
+// Forget discards the rest of the visits of every learner, between two slices: what they push is
+// lost, because a checkpoint without experience was loaded.
+func (t *Turns) Forget() {
+	for k := range t.learners {
+		l := &t.learners[k]
+		if l.done == 0 || l.done == len(l.visits) {
+			continue // a leg without visits yet is extended by the next Plan
+		}
+		if t.race != nil {
+			t.race.forget(k)
+		}
+		if l.joined {
+			l.joined = false
+			t.joined--
+			l.end = l.visits[t.cfg.Shards-1]
+		}
+		l.finish()
+	}
+	if t.race == nil {
+		return
+	}
+	most := 0 // pushes that are forgotten are not waited for
+	for k := range t.learners {
+		most = max(most, t.learners[k].index)
+	}
+	for k := range t.learners {
+		t.learners[k].index = most
+	}
+}
+
+// finish ends a leg whose visits are done.
+func (l *learner) finish() {
+	l.visits, l.done, l.inside = l.visits[:0], 0, false
+	l.index++
+}
+
+// Together counts a round of every learner, which the host took, with steps in all. All learners
+// have then got to the same time. With Config.Together the host takes all rounds, between slices.
+// The learners have no rounds of their own, and a slice is the visits that are due after a round. A
+// learner that leaves makes no further visit in the slice.
+func (t *Turns) Together(steps int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	latest := int64(0)
+	for k := range t.learners {
+		l := &t.learners[k]
+		if l.done < len(l.visits) {
+			return fmt.Errorf("round: learner %d has visits left, must finish them first", k)
+		}
+		if l.end != never {
+			latest = max(latest, l.end)
+		}
+	}
+	for k := range t.learners {
+		l := &t.learners[k]
+		l.end = max(l.end, latest)
+		l.since++
+	}
+	if t.race != nil {
+		t.race.steps.Add(steps)
+	}
+	t.base += steps
+	return nil
+}
+
+// Stats are counts and times since New.
+type Stats struct {
+	Visits int64
+	Bytes  int // of the order that a race has recorded
+	Times
+}
+
+// Stats may be called at any time.
+func (t *Turns) Stats() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := Stats{Visits: t.visits, Times: t.times}
+	if t.race != nil {
+		s.Visits, s.Bytes = t.race.number.Load(), len(t.race.record.text)
+		s.Locks = time.Duration(t.race.locked.Load())
+	}
+	return s
+}

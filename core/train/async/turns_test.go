@@ -1,0 +1,247 @@
+package async
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/checkpoint"
+)
+
+// setup is a random configuration.
+type setup struct {
+	programme
+	seed             uint64
+	k, shards, steps int
+	varies, barrier  bool
+	latency          *Latency
+	slices           []int64 // the ends of slices
+}
+
+func (s *setup) String() string {
+	return fmt.Sprintf("%+v, seed %d, %d learners, %d shards, %d steps, varies %v, barrier %v, %v %v %v %v %v, slices %v", s.programme, s.seed, s.k, s.shards, s.steps, s.varies, s.barrier,
+		s.latency.Step, s.latency.Forward, s.latency.Gradient, s.latency.Pull, s.latency.Push, s.slices)
+}
+
+func randomSetup(t testing.TB, i int) *setup {
+	r := rand.New(rand.NewPCG(uint64(i), 40))
+	s := &setup{seed: r.Uint64(), k: 1 + r.IntN(8), shards: 1 + r.IntN(5), steps: 1 + r.IntN(16), varies: r.IntN(4) == 0, barrier: r.IntN(5) == 0}
+	if r.IntN(20) == 0 {
+		s.k = 64
+	}
+	s.programme = programme{rounds: 1 + r.IntN(8), updates: 1 + r.IntN(3), delays: []int{0, 2, 10, 100}[r.IntN(4)]}
+	if r.IntN(3) == 0 && !s.barrier {
+		s.pulls = 1 + r.IntN(4)
+	}
+	if r.IntN(4) == 0 {
+		s.warmup = r.IntN(10)
+	}
+	duration := func() Duration {
+		median := []string{"1e-9", "3e-9", "1e-7", "1e-5", "0.001", "0.1"}[r.IntN(6)]
+		if s.k < 64 && r.IntN(2) == 0 {
+			median = "0.001"
+		}
+		switch r.IntN(4) {
+		case 0:
+			return mustDuration(t, median)
+		case 1:
+			d, err := Measured([]float64{1e-6, 1e-5, 3e-5, 1e-4, 1e-3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		return mustDuration(t, median+":"+[]string{"0.1", "0.5", "1", "2"}[r.IntN(4)])
+	}
+	s.latency = &Latency{Step: duration(), Forward: duration(), Gradient: duration(), Pull: duration(), Push: duration()}
+	total := int64(s.k*s.steps) * int64(5+r.IntN(40))
+	if s.k == 64 {
+		total /= 3
+	}
+	for at := int64(0); at < total; {
+		at += 1 + r.Int64N(total)
+		s.slices = append(s.slices, min(at, total))
+		if r.IntN(3) == 0 && len(s.slices) < 20 { // a slice of a round or two
+			s.slices = append(s.slices, min(at, total)+1+r.Int64N(int64(s.steps)))
+			at += int64(s.steps)
+		}
+	}
+	slices.Sort(s.slices)
+	return s
+}
+
+func (s *setup) world() *world { return newWorld(s.programme, s.k, s.shards, s.steps, s.varies) }
+
+func (s *setup) config(schedule Schedule) Config {
+	return Config{Schedule: schedule, Seed: s.seed, Latency: s.latency, Barrier: s.barrier}
+}
+
+// naive returns the digest of the naive twin after each slice.
+func (s *setup) naive() []string {
+	var list []string
+	w := s.world()
+	n := newNaive(w, s.seed, s.latency, s.barrier)
+	for _, until := range s.slices {
+		n.run(until)
+		list = append(list, w.digest())
+	}
+	return list
+}
+
+func times(all, few int) int {
+	if testing.Short() {
+		return few
+	}
+	return all
+}
+
+// A virtual order is that of the naive twin, for any number of cores, any speed of the threads, any
+// slices, and with saves, loads and interrupts.
+func TestVirtualOrderIsThatOfTheTwin(t *testing.T) {
+	for i := range times(1000, 20) {
+		s := randomSetup(t, i)
+		want := s.naive()
+		for cores := range 5 {
+			got := s.virtual(t, cores, uint64(i))
+			if cores == 4 { // one slice
+				w := s.world()
+				turns := newTurns(t, s.config(Virtual), w, 2)
+				if err := w.run(turns, s.slices[len(s.slices)-1], nil); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got[:len(got)-1], w.digest())
+			}
+			for j := range want {
+				if got[j] != want[j] {
+					t.Fatalf("configuration %d (%v) with %d cores, slice %d: %s, must be %s", i, s, cores, j, got[j], want[j])
+				}
+			}
+		}
+	}
+}
+
+// virtual returns the digests after each slice. With an odd number of cores there are interrupts,
+// and saves and loads in between.
+func (s *setup) virtual(t *testing.T, cores int, seed uint64) (list []string) {
+	r := rand.New(rand.NewPCG(seed, uint64(cores)))
+	w := s.world()
+	turns := newTurns(t, s.config(Virtual), w, cores)
+	for _, until := range s.slices {
+		for cores%2 == 1 && r.IntN(2) == 0 {
+			interrupt := new(stopAfter)
+			interrupt.left.Store(r.Int64N(100))
+			if r.IntN(4) == 0 {
+				interrupt.left.Store(1e9)
+				interrupt.deadline = time.Now().Add(time.Duration(r.IntN(300)) * time.Microsecond)
+			}
+			if err := w.run(turns, until, interrupt); err != nil && err != errInterrupted {
+				t.Fatal(err)
+			}
+			turns = reload(t, turns, newTurns(t, s.config(Virtual), w, cores))
+		}
+		if err := w.run(turns, until, nil); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, w.digest())
+		if taken := w.taken(); turns.Steps() != taken {
+			t.Fatalf("T is %d, must be %d", turns.Steps(), taken)
+		}
+	}
+	return list
+}
+
+// reload saves the parts of one Turns and loads them into another, which it returns.
+func reload(t testing.TB, from, to *Turns) *Turns {
+	t.Helper()
+	file, err := checkpoint.SaveBytes("run", nil, from.Parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := checkpoint.OpenBytes(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	adopt, err := in.Load(to.Parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopt()
+	if to.Steps() != from.Steps() {
+		t.Fatalf("T is %d after a load, was %d", to.Steps(), from.Steps())
+	}
+	return to
+}
+
+// A recorded race has the same result when its order is repeated, for any number of cores, in the
+// recorded slices and in others. The race is interrupted, saved and continued.
+func TestARaceRepeated(t *testing.T) {
+	compared := 0
+	for i := range times(1000, 20) {
+		s := randomSetup(t, i)
+		r := rand.New(rand.NewPCG(uint64(i), 41))
+		w := s.world()
+		turns := newTurns(t, s.config(Race), w, i%5)
+		var ends []int64
+		var want []string
+		for _, until := range s.slices {
+			if r.IntN(3) == 0 {
+				interrupt := new(stopAfter)
+				interrupt.left.Store(r.Int64N(60))
+				if err := w.run(turns, until, interrupt); err != nil && !errors.Is(err, errInterrupted) {
+					t.Fatal(err)
+				}
+			}
+			if r.IntN(3) == 0 {
+				turns = reload(t, turns, newTurns(t, s.config(Race), w, i%4))
+			}
+			if err := w.run(turns, until, nil); err != nil {
+				t.Fatal(err)
+			}
+			if turns.Steps() < until || !s.varies && turns.Steps() >= until+int64(s.steps) && (len(ends) == 0 || turns.Steps() > ends[len(ends)-1]) {
+				t.Fatalf("configuration %d (%v): T is %d at the end of a slice to %d", i, s, turns.Steps(), until)
+			}
+			ends, want = append(ends, turns.Steps()), append(want, w.digest())
+		}
+		order, err := ParseOrder(turns.Order())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := turns.Stats(); st.Visits != order.visits {
+			t.Fatalf("%d visits, the order has %d", st.Visits, order.visits)
+		}
+		for cores := range 4 {
+			w := s.world()
+			config := s.config(Recorded)
+			config.Order = order
+			turns := newTurns(t, config, w, cores)
+			for j, until := range s.slices {
+				if cores == 3 && j < len(s.slices)-1 {
+					until = r.Int64N(until + 1) // other slices
+				}
+				if cores%2 == 1 && r.IntN(2) == 0 {
+					interrupt := new(stopAfter)
+					interrupt.left.Store(r.Int64N(60))
+					if err := w.run(turns, until, interrupt); err != nil && err != errInterrupted {
+						t.Fatal(err)
+					}
+					turns = reload(t, turns, newTurns(t, config, w, cores))
+				}
+				if err := w.run(turns, until, nil); err != nil {
+					t.Fatalf("configuration %d (%v): %v", i, s, err)
+				}
+				recorded := slices.ContainsFunc(order.stops, func(e stop) bool { return e.steps == ends[j] && e.until <= e.steps })
+				if recorded && cores < 3 {
+					compared++
+				}
+				if got := w.digest(); got != want[j] && recorded && (cores < 3 || j == len(s.slices)-1) {
+					t.Fatalf("configuration %d (%v) with %d cores, slice %d: %s, the race had %s", i, s, cores, j, got, want[j])
+				}
+			}
+		}
+	}
+	t.Logf("%d ends of slices were compared", compared)
+}
