@@ -56,17 +56,18 @@
 //
 // After an Interrupt no further round is taken, and every wait ends. Visits in virtual and recorded
 // order that have not had their turn are not done. The learners have then got to different times,
-// which depend on the speed of the threads; some may have taken rounds that come late in the order.
-// But the visits done are the first ones of every shard in the order, and the state of a learner is
-// a function of its events. So the next slice continues with the same bits. It takes no round that
-// the interrupted slice would not have taken, if its `until` is not smaller. Steps counts all rounds
-// taken. In a race an interrupted learner finishes its visits.
+// which depend on the speed of the threads: some may have taken rounds that come late in the order.
+// But the visits that are done are the first ones of every shard in the order, and the state of a
+// learner is a function of its events. So the next slice continues with the same bits, also after a
+// save and a load. Steps counts all rounds taken. If the next slice has a smaller `until` than the
+// interrupted one, rounds that come after its end may be among them. In a race an interrupted
+// learner finishes its visits.
 //
 // A failure of learner k (Fail) takes the place of its next visit to each shard: visits before that
-// visit are done, visits after it are refused. The other learners go on until a visit is refused
-// or the slice ends, so that the state after the failure does not depend on threads either. The next
-// slice continues as after an interrupt. In a race all visits and rounds that have not begun are
-// refused.
+// visit are done, visits after it are refused. The other learners go on until a visit is refused or
+// the slice ends, so that the state after the failure does not depend on threads either. If several
+// learners fail, End returns the failure that comes first in the order. The next slice continues as
+// after an interrupt. In a race all visits and rounds that have not begun are refused.
 //
 // # Cores
 //

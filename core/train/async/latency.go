@@ -23,6 +23,11 @@ type Latency struct {
 	File string
 }
 
+// missing reports whether a duration is not given.
+func (l *Latency) missing() bool {
+	return min(l.Step.median, l.Forward.median, l.Gradient.median, l.Pull.median, l.Push.median) < 1
+}
+
 // Duration is the distribution of a duration: constant, lognormal or measured.
 type Duration struct {
 	median int64 // nanoseconds

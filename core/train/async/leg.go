@@ -11,19 +11,18 @@ type Visit struct {
 }
 
 // Plan says that learner k next takes n rounds and then visits as s says. If the learner has such a
-// leg, with n rounds left, nothing changes, so a learner may call Plan before every round. If the
-// leg has fewer rounds left and no visit of it has been done, further rounds follow.
+// leg, with n rounds left, nothing changes, so a learner may call Plan before every round. A leg
+// without visits, or whose visits were forgotten, may be followed by further rounds before it is
+// over.
 func (t *Turns) Plan(k, n int, s Sequence) error {
 	l := &t.learners[k]
-	left, visiting := l.left(), l.done < len(l.visits)
+	left, visiting := l.left(), len(l.visits) > 0
 	over := left == 0 && !visiting
 	switch {
 	case !over && left == n && l.sequence == s:
 		return nil
-	case n < 0 || n < left:
-		return fmt.Errorf("order: learner %d plans %d rounds before its next visit, must be at least the %d that its leg has left", k, n, left)
-	case visiting && l.done > 0:
-		return fmt.Errorf("order: learner %d plans %d rounds, must first finish the visits of its leg, of which %d of %d are done", k, n, l.done, len(l.visits))
+	case n < left || visiting:
+		return fmt.Errorf("order: learner %d plans %d rounds and %d visits, must first end its leg, which has %d rounds and %d visits left", k, n, s.visits(t.cfg.Shards), left, len(l.visits)-l.done)
 	case t.cfg.Together && n > 0:
 		return fmt.Errorf("order: learner %d plans %d rounds, must be 0 because the host takes the rounds", k, n)
 	case over && n == 0 && s == NoVisit:
@@ -38,11 +37,10 @@ func (t *Turns) Plan(k, n int, s Sequence) error {
 	t.pace.draw(k, n-left, s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.drawn += int64(n-left) * int64(t.cfg.Steps)
 	if err := t.pace.place(k, n-left, s); err != nil {
 		return err
 	}
-	l.sequence = s
-	t.drawn += int64(n-left) * int64(t.cfg.Steps)
 	if l.taken >= trimmed {
 		t.trim(l)
 	}

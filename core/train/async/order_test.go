@@ -36,7 +36,9 @@ func recordedRace(t testing.TB, k, shards int, p programme) (order []byte, diges
 func TestTheFileOfAnOrder(t *testing.T) {
 	r := newRecorder(Shape{Learners: 2, Shards: 2, Steps: 4})
 	learners := make([]learner, 2)
-	note := func(k int, numbers []int64, heads []uint64, steps []int64) { learners[k].log = visitLog{numbers, heads, steps} }
+	note := func(k int, numbers []int64, heads []uint64, steps []int64) {
+		learners[k].log = visitLog{numbers, heads, steps}
+	}
 	note(1, []int64{0, 1, 2, 4}, []uint64{2 * 5}, []int64{200})
 	note(0, []int64{3}, []uint64{2*300 + 1}, []int64{204})
 	r.merge(learners, 5)
@@ -48,7 +50,7 @@ func TestTheFileOfAnOrder(t *testing.T) {
 	want := append([]byte(orderMagic), 2, 2, 4, 0,
 		2, 10, 2, 2, 0xc8, 1, // learner 1 after 5 rounds: two pushes, then the pull of shard 0 with T = 200
 		1, 0xd9, 4, 4, // learner 0 after 300 rounds: a pull of shard 0 alone, with T = 204
-		2,                  // learner 1 pulls shard 1
+		2,                   // learner 1 pulls shard 1
 		0, 0xdc, 1, 1, 0, 9, // T = 220 = until
 		0, 0, 1, 0, 9, // T is 0 now
 		0, 28, 0, 1, 9, // interrupted at T = 28
@@ -96,7 +98,8 @@ func TestReadOrder(t *testing.T) {
 	if again, err := ReadOrder(saved); err != nil || !bytes.Equal(again.text, order) {
 		t.Errorf("from a checkpoint: %v", err)
 	}
-	virtual := newTurns(t, Config{Schedule: Virtual, Latency: &Latency{}}, w, 2)
+	second := mustDuration(t, "1")
+	virtual := newTurns(t, Config{Schedule: Virtual, Latency: &Latency{second, second, second, second, second, ""}}, w, 2)
 	if err := checkpoint.Save(saved, "run", nil, virtual.Parts()); err != nil {
 		t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func TestStatesOfOtherRuns(t *testing.T) {
 
 // Times that have become large are shifted at the next Begin, and the order stays as it is.
 func TestTimesStaySmall(t *testing.T) {
-	for i := range 20 {
+	for i := range times(100, 5) {
 		s := randomSetup(t, i)
 		want := s.naive()
 		w := s.world()

@@ -104,7 +104,7 @@ func (t *Turns) legInside(k int) bool {
 	case t.cut != never:
 		return l.end < t.cut
 	}
-	if d, ok := t.pace.(*drawn); ok && t.drawn+d.hidden(l.end) < t.until {
+	if d, ok := t.pace.(*drawn); ok && t.drawn+d.undrawn(l.end) < t.until {
 		return true // as most often
 	}
 	return t.past(l.end, k, len(l.ends)).most < t.until

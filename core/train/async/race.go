@@ -244,10 +244,3 @@ func (r *race) answerPushes(k int) (v verdict, on int) {
 
 // fail refuses every visit and round that has not begun.
 func (r *race) fail() { r.failed.Store(true) }
-
-// forget records that the visits of a learner's leg are discarded.
-func (r *race) forget(k int) {
-	if !r.cfg.Unrecorded {
-		r.record.forget(k)
-	}
-}

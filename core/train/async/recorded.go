@@ -82,7 +82,7 @@ func (r *replay) place(k, n int, s Sequence) error {
 		l.ends = append(l.ends, at)
 		next++
 	}
-	l.visits, l.done = l.visits[:0], 0
+	l.sequence, l.visits, l.done = s, l.visits[:0], 0
 	for i := range s.visits(r.cfg.Shards) {
 		at = never
 		if i < recorded.visits {

@@ -33,7 +33,7 @@ func (s Sequence) visits(shards int) int { return int(s) * shards }
 // Limits of a Config.
 const (
 	MaxLearners = 1024
-	MaxShards   = 1 << 16
+	MaxShards   = 1 << 12
 	maxSteps    = 1 << 20 // of a round
 )
 
@@ -66,6 +66,12 @@ type Config struct {
 	Waits bool
 }
 
+// Bytes is the memory of New and of one leg of every learner with a number of rounds.
+func (c *Config) Bytes(rounds int) int64 {
+	visits := 2 * c.Shards
+	return int64(c.Learners) * int64(1024+8*c.Shards+8*4*(rounds+visits))
+}
+
 func (c *Config) check() error {
 	switch {
 	case c.Schedule != Virtual && c.Schedule != Race && c.Schedule != Recorded:
@@ -76,8 +82,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("shards: %d, must be 1 to %d", c.Shards, MaxShards)
 	case c.Steps < 1 || c.Steps > maxSteps:
 		return fmt.Errorf("steps of a round: %d, must be 1 to %d", c.Steps, maxSteps)
-	case c.Schedule == Virtual && c.Latency == nil:
-		return fmt.Errorf("latency: none, must be given with schedule %q", Virtual)
+	case c.Schedule == Virtual && (c.Latency == nil || c.Latency.missing()):
+		return fmt.Errorf("latency: a duration is missing, all must be given with schedule %q", Virtual)
 	case (c.Schedule == Recorded) != (c.Order != nil):
 		return fmt.Errorf("order: must be given with schedule %q, and only then", Recorded)
 	case c.Order != nil:
@@ -199,7 +205,7 @@ func (l *learner) pending() int64 {
 type pace interface {
 	// draw draws the durations of a leg with n further rounds, without the lock.
 	draw(k, n int, s Sequence)
-	// place appends the times of n rounds and replaces those of the visits, after learner.end.
+	// place appends the times of n rounds and replaces the visits, all after learner.end.
 	place(k, n int, s Sequence) error
 	// most returns how many rounds learner k can end after learner.end and before a time.
 	most(k int, before int64) int64
@@ -324,23 +330,26 @@ func (t *Turns) SetSteps(steps int64) {
 // continues the visits: the pushes left belong to the same gradient.
 func (t *Turns) Visited(k int) int { return t.learners[k].done }
 
-// Forget discards the rest of the visits of every learner, between two slices: what they push is
-// lost, because a checkpoint without experience was loaded.
+// Forget discards the visits of every learner's leg that are not done, between two slices: what they
+// were to push is lost. A method calls it when it discards the rollouts, because a checkpoint
+// without experience was loaded, the environments were reset or a loss was not finite. The rounds of
+// a leg that are left become the first ones of the next leg.
 func (t *Turns) Forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for k := range t.learners {
 		l := &t.learners[k]
-		if l.done == 0 || l.done == len(l.visits) {
-			continue // a leg without visits yet is extended by the next Plan
-		}
-		if t.race != nil {
-			t.race.forget(k)
-		}
 		if l.joined {
-			l.joined = false
+			l.joined, l.end = false, l.visits[t.cfg.Shards-1]
 			t.joined--
-			l.end = l.visits[t.cfg.Shards-1]
 		}
-		l.finish()
+		if l.done > 0 {
+			if t.race != nil && !t.cfg.Unrecorded {
+				t.race.record.forget(k)
+			}
+			l.index++
+		}
+		l.sequence, l.visits, l.done, l.rest = NoVisit, l.visits[:0], 0, 0
 	}
 	if t.race == nil {
 		return

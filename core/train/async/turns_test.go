@@ -5,11 +5,68 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 )
+
+func TestConfigs(t *testing.T) {
+	second := mustDuration(t, "1")
+	latency := &Latency{second, second, second, second, second, ""}
+	for says, c := range map[string]Config{
+		`schedule: "", must be "virtual", "race" or "recorded"`: {},
+		"learners: 0, must be 1 to 1024":                        {Schedule: Race},
+		"learners: 1025, must be 1 to 1024":                     {Schedule: Race, Learners: 1025},
+		"shards: 4097, must be 1 to 4096":                       {Schedule: Race, Learners: 1, Shards: 4097},
+		"steps of a round: 0, must be 1 to 1048576":             {Schedule: Race, Learners: 1, Shards: 1},
+		"latency: a duration is missing":                        {Schedule: Virtual, Learners: 1, Shards: 1, Steps: 1, Latency: &Latency{Step: second}},
+		`order: must be given with schedule "recorded"`:         {Schedule: Recorded, Learners: 1, Shards: 1, Steps: 1},
+		`order: must be given with schedule "recorded", `:       {Schedule: Virtual, Learners: 1, Shards: 1, Steps: 1, Latency: latency, Order: &Order{}},
+	} {
+		if _, err := New(c); err == nil || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%v, must say %q", err, says)
+		}
+	}
+}
+
+// A learner's plan must be what is left of its leg, or follow it.
+func TestPlans(t *testing.T) {
+	second := mustDuration(t, "1")
+	latency := &Latency{second, second, second, second, second, ""}
+	for _, schedule := range []Schedule{Virtual, Race} {
+		turns, err := New(Config{Schedule: schedule, Learners: 1, Shards: 2, Steps: 4, Latency: latency, Barrier: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns.Begin(100, nil)
+		turns.Enter(0)
+		plan := func(n int, s Sequence, says string) {
+			t.Helper()
+			if err := turns.Plan(0, n, s); says == "" && err != nil || says != "" && (err == nil || !strings.HasPrefix(err.Error(), says)) {
+				t.Errorf("%s: %v, must say %q", schedule, err, says)
+			}
+		}
+		plan(0, NoVisit, "")
+		plan(1, NoVisit, "")
+		plan(3, PullAll, "order: learner 0 plans pulls alone")
+		plan(2, PushAndPull, "")
+		plan(2, PushAndPull, "")
+		plan(3, PushAndPull, "order: learner 0 plans 3 rounds and 4 visits, must first end its leg, which has 2 rounds and 4 visits left")
+		plan(2, NoVisit, "order: learner 0 plans 2 rounds and 0 visits, must first")
+		if ok, err := turns.Round(0); !ok || err != nil {
+			t.Error(ok, err)
+		}
+		turns.Took(0, 4)
+		plan(2, PushAndPull, "order: learner 0 plans 2 rounds and 4 visits, must first end its leg, which has 1 rounds and 4 visits left")
+		plan(1, PushAndPull, "")
+		turns.Leave(0)
+		if err := turns.End(); err != nil || turns.Steps() != 4 {
+			t.Errorf("%v, T is %d", err, turns.Steps())
+		}
+	}
+}
 
 // setup is a random configuration.
 type setup struct {

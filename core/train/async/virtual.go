@@ -56,17 +56,13 @@ func (d *drawn) draw(k, n int, s Sequence) {
 
 func (d *drawn) place(k, n int, s Sequence) error {
 	l, list := &d.learners[k], d.durations[k]
-	if l.joined { // the pulls come after the pushes of all learners, so this bound is below theirs
-		l.joined, l.end = false, l.visits[d.cfg.Shards-1]
-		d.Turns.joined--
-	}
 	at := l.end
 	for _, duration := range list[:n] {
 		at += duration
 		l.ends = append(l.ends, at)
 	}
 	list = list[n:]
-	l.visits, l.done = l.visits[:0], 0
+	l.sequence, l.visits, l.done = s, l.visits[:0], 0
 	if s == PushAndPull {
 		at += list[0]
 		list = list[1:]
@@ -125,8 +121,8 @@ func (d *drawn) most(k int, before int64) int64 {
 	return 0
 }
 
-// hidden returns a rough bound of the steps in the rounds before a time that are not drawn.
-func (d *drawn) hidden(before int64) int64 {
+// undrawn returns a rough bound of the steps in the rounds before a time that are not drawn.
+func (d *drawn) undrawn(before int64) int64 {
 	earliest := before
 	for k := range d.learners {
 		earliest = min(earliest, d.learners[k].end)
