@@ -1,4 +1,4 @@
-package async
+package order
 
 import (
 	"fmt"
@@ -242,7 +242,7 @@ func (t *Turns) Begin(until int64, interrupt Interrupt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open {
-		panic("async: Begin inside a slice")
+		panic("order: Begin inside a slice")
 	}
 	t.open, t.until, t.interrupt, t.stopped, t.cutShort, t.failure = true, until, interrupt, nil, false, nil
 	for k := range t.learners {
@@ -276,7 +276,7 @@ func (t *Turns) End() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.open {
-		panic("async: End outside a slice")
+		panic("order: End outside a slice")
 	}
 	t.open, t.interrupt = false, nil
 	if t.timer != nil {

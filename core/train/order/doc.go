@@ -1,4 +1,4 @@
-// Package async trains with several learners and one parameter store. Each learner has its own
+// Package order trains with several learners and one parameter store. Each learner has its own
 // environments and a copy of the parameters, and runs on a goroutine of its own. Turns decides the
 // order in which learners push to the shards of the store and pull from them.
 //
@@ -74,4 +74,4 @@
 // Learners share the cores of Config.Cores. A core goes to the learner whose next event is the
 // earliest, because others may wait for that learner. In a race a core goes to the learner that has
 // waited longest, and a learner gives its core up after a millisecond if another one waits.
-package async
+package order

@@ -1,4 +1,4 @@
-package async
+package order
 
 import "fmt"
 
@@ -56,11 +56,11 @@ func (t *Turns) Round(k int) (ok bool, err error) {
 	l := &t.learners[k]
 	switch {
 	case l.inRound:
-		panic(fmt.Sprintf("async: Round of learner %d inside a round", k))
+		panic(fmt.Sprintf("order: Round of learner %d inside a round", k))
 	case l.short > 0:
-		panic(fmt.Sprintf("async: learner %d lacked %d steps in a round that did not fail, must set Varies", k, l.short))
+		panic(fmt.Sprintf("order: learner %d lacked %d steps in a round that did not fail, must set Varies", k, l.short))
 	case l.left() == 0:
-		panic(fmt.Sprintf("async: Round of learner %d without a Plan", k))
+		panic(fmt.Sprintf("order: Round of learner %d without a Plan", k))
 	}
 	if t.race != nil {
 		return t.race.round(k)
@@ -81,7 +81,7 @@ func (t *Turns) Round(k int) (ok bool, err error) {
 func (t *Turns) Took(k, steps int) {
 	l := &t.learners[k]
 	if !l.inRound || steps < 0 || steps > t.cfg.Steps {
-		panic(fmt.Sprintf("async: Took of learner %d: %d steps, must be 0 to %d after a Round", k, steps, t.cfg.Steps))
+		panic(fmt.Sprintf("order: Took of learner %d: %d steps, must be 0 to %d after a Round", k, steps, t.cfg.Steps))
 	}
 	l.inRound = false
 	if t.race != nil {
@@ -114,9 +114,9 @@ func (t *Turns) Visits(k int, do func(Visit) error) (ok bool, err error) {
 	l := &t.learners[k]
 	switch {
 	case l.inRound || l.left() > 0:
-		panic(fmt.Sprintf("async: Visits of learner %d before its rounds", k))
+		panic(fmt.Sprintf("order: Visits of learner %d before its rounds", k))
 	case l.done == len(l.visits):
-		panic(fmt.Sprintf("async: Visits of learner %d without a Plan", k))
+		panic(fmt.Sprintf("order: Visits of learner %d without a Plan", k))
 	}
 	if t.race != nil {
 		return t.race.visit(k, do)

@@ -1,4 +1,4 @@
-package async
+package order
 
 import "github.com/paceline-rl/paceline/core/rng"
 
