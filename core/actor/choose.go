@@ -45,7 +45,7 @@ func newChoosing(g *Group) choosing {
 	columns := make([]float32, w*g.Columns)
 	for i := range w {
 		c.steps[i].Action, c.steps[i].Continuous = ints[i], boxes[i]
-		c.streams[i] = rng.New(g.Seed, "explore", i)
+		c.streams[i] = rng.New(g.Seed, "explore", g.First+i)
 		c.steps[i].Columns = columns[i*g.Columns : (i+1)*g.Columns : (i+1)*g.Columns]
 		if g.Spec.Masks {
 			c.steps[i].Mask = make([]byte, g.Spec.Action.Logits())

@@ -42,7 +42,10 @@ import (
 type Config struct {
 	Spec env.Spec
 	Envs int
-	Seed uint64
+	// First is the number of the first environment, where several groups share the environments of a
+	// run.
+	First int
+	Seed  uint64
 	// Source steps the environments, in SameStep or as Disabled says; nil where the host steps
 	// them. The caller owns it.
 	Source Source

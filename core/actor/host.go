@@ -56,9 +56,17 @@ func (g *Group) startEpisodes(step int64) error {
 // accept is not nil, it may refuse each row whose step leads to a next observation. made is how
 // many rows were steps; step is for errors.
 func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []byte) error) (made int64, err error) {
+	if err := g.CheckRows(rows, step, accept); err != nil {
+		return 0, err
+	}
+	return g.recordRows()
+}
+
+// CheckRows is Observe without recording: it returns the error with which Observe refuses the rows.
+func (g *Group) CheckRows(rows *vec.Rows, step int64, accept func(i int, next []byte) error) error {
 	g.rows = rows
 	if err := g.startEpisodes(step); err != nil {
-		return 0, err
+		return err
 	}
 	for i := range g.Envs {
 		next, err := g.check(i, step)
@@ -66,10 +74,10 @@ func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []by
 			err = accept(i, next)
 		}
 		if err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return g.recordRows()
+	return nil
 }
 
 // check refuses a row of the host's that would corrupt the experience. It returns the observation

@@ -169,6 +169,8 @@ type StepperConfig struct {
 	Rows      int // of a minibatch, 1 to MaxRows
 	Loss      Loss
 	Optimizer OptimizerConfig
+	// Steps takes the steps in the place of that optimiser, if it is not nil. A GPU refuses it.
+	Steps Optimizer
 	// MaxGradNorm is the norm to which larger gradients are scaled down; 0: gradients are not
 	// clipped.
 	MaxGradNorm float64

@@ -29,6 +29,9 @@ type Host struct {
 	// Loading is the num_envs of the checkpoint that Load reads.
 	Loading int
 
+	ended  func(Episode) // of a learner: it gets the episodes
+	firsts []firstUpdate // of a learner: calls of FirstUpdate
+
 	began, mark time.Time
 	notices     []string
 	zero        []string // names of rates that FirstUpdate has reported as 0
@@ -67,11 +70,22 @@ func (h *Host) Notify(format string, args ...any) {
 // FirstUpdate is called after the first update of a run, with its step. A rate that is 0 at that
 // step and at all later ones is reported, once for each name.
 func (h *Host) FirstUpdate(name string, rate Schedule, step int64) {
+	if h.ended != nil {
+		h.firsts = append(h.firsts, firstUpdate{name, rate, step})
+		return
+	}
 	if rate.zeroFrom(step) && !slices.Contains(h.zero, name) {
 		h.zero = append(h.zero, name)
 		h.Notify("%s: 0 from the first update of this run (step %d) to its last, so the run learns next to nothing; "+
 			"schedules end where the run ends, at num_timesteps + total_timesteps", name, step)
 	}
+}
+
+// firstUpdate are the arguments of FirstUpdate.
+type firstUpdate struct {
+	name string
+	rate Schedule
+	step int64
 }
 
 // Add publishes further steps of a group, and its episodes that have ended since the last call.
@@ -83,6 +97,10 @@ func (h *Host) Add(steps int64, g *actor.Group) {
 
 // Ended records an episode that ended.
 func (h *Host) Ended(e Episode) {
+	if h.ended != nil {
+		h.ended(e)
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recent = append(h.recent, e)

@@ -56,6 +56,8 @@ type Setup struct {
 	// or Disabled. nil: the host steps them.
 	Spec   env.Spec
 	Source actor.Source
+	// FirstEnv is the number of the first environment, where several learners share a run's.
+	FirstEnv int
 	// Disabled says that Source does not reset environments whose episode has ended: see
 	// LateResets.
 	Disabled bool
@@ -80,7 +82,7 @@ func (s *Setup) InitialParams(net nn.Spec) (*nn.Params, error) {
 func (s *Setup) Group() actor.Config {
 	c := s.Common
 	return actor.Config{
-		Spec: s.Spec, Envs: c.NumEnvs, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step",
+		Spec: s.Spec, Envs: c.NumEnvs, First: s.FirstEnv, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step",
 		Cores: s.Cores, Groups: c.Groups, Disabled: s.Disabled,
 	}
 }

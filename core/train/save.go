@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/checkpoint"
@@ -189,7 +190,7 @@ func (t *Trainer) otherNumber(r *checkpoint.Reader, parts []checkpoint.Part, env
 	if slices.ContainsFunc(parts, func(p checkpoint.Part) bool { return p.Optional && r.Has(p.Name) }) {
 		return nil, t.otherEnvs(envs)
 	}
-	return slices.DeleteFunc(parts, func(p checkpoint.Part) bool { return p.Name == actor.ExplorationPart }), nil
+	return slices.DeleteFunc(parts, func(p checkpoint.Part) bool { return strings.HasSuffix(p.Name, actor.ExplorationPart) }), nil
 }
 
 func (t *Trainer) otherEnvs(envs int) error {

@@ -71,6 +71,7 @@ type Vec struct {
 	mode      Autoreset
 	pool      *threads.Pool // runs the loops: the pool of New, or waiting
 	closed    bool
+	part      bool   // the environments belong to another Vec
 	async     *Async // nil before the first call of Async
 
 	// waiting has a thread for each environment. It is nil if steps do not block.
@@ -127,16 +128,24 @@ func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Auto
 			return nil, errors.Join(&env.Error{Index: i, Err: err}, v.Close())
 		}
 	}
-	if v.spec.Masks {
-		v.masks = make([]byte, n*v.maskBytes)
-	}
 	if waits != nil {
 		v.spec.Waits = *waits
 	}
+	if err := v.open(); err != nil {
+		return nil, errors.Join(err, v.Close())
+	}
+	return v, nil
+}
+
+// open makes what steps the environments.
+func (v *Vec) open() (err error) {
+	n := len(v.envs)
+	if v.spec.Masks {
+		v.masks = make([]byte, n*v.maskBytes)
+	}
 	if v.spec.Waits {
-		var err error
-		if v.waiting, err = threads.NewWaiting(min(n, threads.Max), pool.Budget()); err != nil {
-			return nil, errors.Join(err, v.Close())
+		if v.waiting, err = threads.NewWaiting(min(n, threads.Max), v.pool.Budget()); err != nil {
+			return err
 		}
 		v.pool, v.serial = v.waiting, false
 	}
@@ -156,7 +165,7 @@ func build(mk func(i int) (env.Env, error), n int, pool *threads.Pool, mode Auto
 		}
 		return nil
 	}
-	return v, nil
+	return nil
 }
 
 // admit compares the Spec of the newest environment with that of environment 0.
@@ -250,6 +259,9 @@ func (v *Vec) Close() error {
 	}
 	var errs []error
 	for i, e := range v.envs {
+		if v.part {
+			break
+		}
 		if err := e.Close(); err != nil {
 			errs = append(errs, &env.Error{Index: i, Err: err})
 		}

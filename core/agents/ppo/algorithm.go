@@ -38,7 +38,7 @@ func (p *PPO) Update(k int) (done bool, err error) {
 	}
 	endsEpoch := k == p.perEpoch-1
 	if !p.minibatches.Gather(k, p.columns) {
-		return endsEpoch && p.exceedsKL(epoch), nil // no step is left for this minibatch
+		return endsEpoch && p.exceedsKL(onpolicy.AtEpoch), nil // no step is left for this minibatch
 	}
 	batch := p.minibatches.Batch
 	if p.cfg.NormalizeAdvantage {
@@ -49,13 +49,13 @@ func (p *PPO) Update(k int) (done bool, err error) {
 		return ended, err
 	}
 	p.latest.norm = p.Report.Norm
-	return endsEpoch && p.exceedsKL(epoch), nil
+	return endsEpoch && p.exceedsKL(onpolicy.AtEpoch), nil
 }
 
 // optimize takes a step along the gradient of a minibatch. If target_kl is checked between the two,
 // it may end the update instead.
 func (p *PPO) optimize(b nn.Batch) (ended bool, err error) {
-	if !p.checksKL(minibatch) {
+	if !p.checksKL(onpolicy.AtMinibatch) {
 		if err = p.Step(b); err == nil || errors.Is(err, fault.ErrNotFinite) {
 			p.latest.add(p.Report.Parts)
 		}
@@ -65,13 +65,13 @@ func (p *PPO) optimize(b nn.Batch) (ended bool, err error) {
 		return false, err
 	}
 	p.latest.add(p.Report.Parts)
-	if p.exceedsKL(minibatch) {
+	if p.exceedsKL(onpolicy.AtMinibatch) {
 		return true, nil
 	}
 	return false, p.Apply()
 }
 
-// checksKL reports whether target_kl is checked in a place: minibatch or epoch.
+// checksKL reports whether target_kl is checked in a place: AtMinibatch or AtEpoch.
 func (p *PPO) checksKL(place string) bool {
 	return p.cfg.TargetKLCheck == place && !math.IsNaN(p.cfg.TargetKL)
 }
@@ -80,7 +80,7 @@ func (p *PPO) checksKL(place string) bool {
 // that from the policy that acted.
 func (p *PPO) exceedsKL(place string) bool {
 	limit := p.cfg.TargetKL
-	if place == minibatch {
+	if place == onpolicy.AtMinibatch {
 		limit *= 1.5
 	}
 	return p.checksKL(place) && p.latest.divergence > limit
@@ -90,6 +90,6 @@ func (p *PPO) exceedsKL(place string) bool {
 func (p *PPO) columns(row int, to []float32) {
 	b := p.Rollout.Batch()
 	to[columnAdvantage], to[columnReturn] = b.Advantages[row], b.Returns[row]
-	to[columnLogProb], to[columnClip] = b.Columns[onpolicy.ColumnLogProb][row], float32(p.at(clipRange))
-	to[columnOldValue], to[columnClipVf] = b.Columns[onpolicy.ColumnValue][row], float32(p.at(clipRangeVf))
+	to[columnLogProb], to[columnClip] = b.Columns[onpolicy.ColumnLogProb][row], float32(p.at(onpolicy.ClipRange))
+	to[columnOldValue], to[columnClipVf] = b.Columns[onpolicy.ColumnValue][row], float32(p.at(onpolicy.ClipRangeVf))
 }

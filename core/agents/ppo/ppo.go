@@ -30,12 +30,6 @@ const (
 	columns
 )
 
-// Schedules of a run.
-const (
-	clipRange   = "clip_range"
-	clipRangeVf = "clip_range_vf"
-)
-
 func init() {
 	train.Register(&train.Definition{
 		Name:      "ppo",
@@ -78,7 +72,7 @@ func newPPO(s *train.Setup) (train.Method, error) {
 // at returns the current value of a schedule, or +Inf if there is none: clip_range_vf is optional.
 func (p *PPO) at(name string) float64 {
 	if s, ok := p.Clock.Schedules[name]; ok {
-		return s.At(p.Clock.Steps)
+		return s.At(p.Clock.Now())
 	}
 	return math.Inf(1)
 }
@@ -150,8 +144,8 @@ func (p *PPO) Metrics(m *train.Metrics) {
 	m.Add("train/entropy_loss", "nats", "minus the mean of the policy's entropy over the latest update's minibatches", -l.of(partEntropy))
 	m.Add("train/approx_kl", "nats", "estimated Kullback-Leibler divergence of the policy that acted from the new one, mean over the latest update's minibatches", l.of(partDivergence))
 	m.Add("train/clip_fraction", "", "share of steps whose ratio is out of its range, mean over the latest update's minibatches", l.of(partOutside))
-	m.Add("train/clip_range", "", "how far from 1 the ratio counts, at this step", p.at(clipRange))
-	if within := p.at(clipRangeVf); !math.IsInf(within, 1) {
+	m.Add("train/clip_range", "", "how far from 1 the ratio counts, at this step", p.at(onpolicy.ClipRange))
+	if within := p.at(onpolicy.ClipRangeVf); !math.IsInf(within, 1) {
 		m.Add("train/clip_range_vf", "", "how far from what it was the value counts, at this step", within)
 	}
 	m.Add("train/explained_variance", "", "part of the returns' variance that the values explain, of the latest update's rollout", explained)

@@ -35,7 +35,7 @@ var sb3 = []settings.Row{
 	{"vf_coef", "0.5"},
 	{"max_grad_norm", "0.5"},
 	{"target_kl", ""},
-	{"target_kl_check", minibatch},
+	{"target_kl_check", onpolicy.AtMinibatch},
 	{"use_rms_prop", "false"},
 	{"adam_eps", "1e-05"},
 }
@@ -55,7 +55,7 @@ var cleanRL = append(slices.Clone(sb3), []settings.Row{
 	{"clip_range_vf_largest", "true"},
 	{"ent_coef", "0.01"},
 	{"vf_coef", "0.25"},
-	{"target_kl_check", epoch},
+	{"target_kl_check", onpolicy.AtEpoch},
 }...)
 
 // cleanRLAtari is ppo_atari.py of CleanRL. A life is an episode (EpisodicLifeEnv). The recipe "ale"

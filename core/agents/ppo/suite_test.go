@@ -9,6 +9,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/onpolicy"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
@@ -119,7 +120,7 @@ func TestALoadKeepsTheDivergenceOfEarlierMinibatches(t *testing.T) {
 		start := func(seed int) (*train.Trainer, *traintest.HookedStepper) {
 			c := *Settings.Defaults().Struct().(*Config)
 			c.NetArchPi, c.NetArchVf, c.NSteps, c.BatchSize, c.NEpochs, c.NumEnvs, c.Seed = []int{8}, []int{8}, 40, 60, 4, 3, seed
-			c.LearningRate, c.MidBatchReset, c.TargetKL, c.TargetKLCheck = 0.01, false, limit, epoch
+			c.LearningRate, c.MidBatchReset, c.TargetKL, c.TargetKLCheck = 0.01, false, limit, onpolicy.AtEpoch
 			tr := must(train.New(configOf(t, c), traintest.MakeWalk(seed)))(t)
 			t.Cleanup(func() { check(t, tr.Close()) })
 			check(t, tr.Begin(400, 0))

@@ -27,9 +27,11 @@ func (d *device) stepper(c nn.StepperConfig) (*stepper, error) {
 		return nil, err
 	}
 	size := l.Layout().Size
-	o, err := d.Optimizer(c.Optimizer, size)
-	if err != nil {
-		return nil, err
+	o := c.Steps
+	if o == nil {
+		if o, err = d.Optimizer(c.Optimizer, size); err != nil {
+			return nil, err
+		}
 	}
 	s := &stepper{learner: l, optimizer: o, maxNorm: c.MaxGradNorm, grad: make([]float32, size)}
 	if s.maxNorm == 0 {

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"math"
 	"unsafe"
 
@@ -28,6 +29,9 @@ func (d *device) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
 func (d *device) stepper(c nn.StepperConfig, more func(*learner)) (*stepper, error) {
 	if err := graph.CheckStepper(&c); err != nil {
 		return nil, err
+	}
+	if c.Steps != nil {
+		return nil, errors.New("stepper: an optimiser of the caller's takes the steps, must be on the CPU")
 	}
 	l := d.gpu.learner()
 	if err := l.make(c.Net, c.Rows, c.Loss); err != nil {

@@ -27,9 +27,9 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 		}
 	}
 	if flags&train.ResetTimesteps != 0 {
-		r.Clock.Steps = 0
+		r.Clock.Steps, r.Clock.Others = 0, 0
 	}
-	r.Clock.End = r.Clock.Steps + total
+	r.Clock.End = r.Clock.Now() + total
 	r.cfg.schedule(&r.Clock)
 	r.updated = false
 	r.Host.Steps.Store(r.Clock.Steps)
@@ -90,7 +90,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 	}
 	m.Due(due)
 	m.Add("rollouts", "", "rollouts that have become full", float64(r.Clock.Rollouts))
-	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Clock.Rate.At(r.Clock.Steps))
+	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Clock.Rate.At(r.Clock.Now()))
 	m.Add("train/loss", "", "of the latest update", loss)
 	r.units.Metrics(m, r.Host)
 }
@@ -194,7 +194,7 @@ func (s *savedClock) check(c *Config) error {
 	for _, v := range []struct {
 		name  string
 		value int64
-	}{{"steps", s.Clock.Steps}, {"end", s.Clock.End}, {"updates", s.Clock.Updates}, {"optimizer_step", s.OptimizerStep}, {"epochs", s.Clock.Epochs}, {"rollouts", s.Clock.Rollouts}} {
+	}{{"steps", s.Clock.Steps}, {"others", s.Clock.Others}, {"end", s.Clock.End}, {"updates", s.Clock.Updates}, {"optimizer_step", s.OptimizerStep}, {"epochs", s.Clock.Epochs}, {"rollouts", s.Clock.Rollouts}} {
 		if v.value < 0 || v.value > most {
 			return fmt.Errorf("clock: %s is %d", v.name, v.value)
 		}

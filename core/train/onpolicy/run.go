@@ -21,13 +21,16 @@ type Run struct {
 	updated   bool // the run's first minibatch was learned from, or the run was loaded
 	reported  bool // Report is of a minibatch
 	backup    backup
-	err       error // what ended training
+	before    func() error // comes before every gradient; nil: nothing does
+	err       error        // what ended training
 }
 
 // Clock holds every count and schedule. A checkpoint holds it.
 type Clock struct {
-	Steps   int64          `json:"steps"` // num_timesteps
-	End     int64          `json:"end"`   // the step at which the run and the schedules end
+	Steps int64 `json:"steps"` // num_timesteps
+	// Others are the steps of other learners, as known at the latest pull (train.Learner).
+	Others  int64          `json:"others,omitempty"`
+	End     int64          `json:"end"` // the step at which the run and the schedules end
 	Updates int64          `json:"updates"`
 	Rate    train.Schedule `json:"learning_rate"`
 	// Schedules are Config.Schedules, by name.
@@ -38,6 +41,23 @@ type Clock struct {
 	Epochs int64 `json:"epochs"`
 	// Seed is the seed of their orders.
 	Seed uint64 `json:"seed"`
+}
+
+// Now is the step of all learners, which schedules follow.
+func (c *Clock) Now() int64 { return c.Steps + c.Others }
+
+// SetOthers is train.Learner's.
+func (r *Run) SetOthers(steps int64) { r.Clock.Others = steps }
+
+// BeforeUpdates is train.Learner's.
+func (r *Run) BeforeUpdates(f func() error) { r.before = f }
+
+// Lacks is train.Learner's.
+func (r *Run) Lacks() int {
+	if r.due() {
+		return 0
+	}
+	return max(1, r.Window.Left())
 }
 
 // set is the name of Theta.
@@ -118,6 +138,19 @@ func (r *Run) Observe(rows *vec.Rows, _ *train.Interrupt) error {
 	return err
 }
 
+// Round is train.Learner's.
+func (r *Run) Round() error {
+	if err := r.Window.Repair(); err != nil {
+		return err
+	}
+	steps, err := r.Fill(r.Clock.Steps, 0, nil)
+	r.count(steps)
+	return err
+}
+
+// CheckRows is train.Learner's.
+func (r *Run) CheckRows(rows *vec.Rows) error { return r.Actors.CheckRows(rows, r.Clock.Steps, nil) }
+
 // count counts steps after rounds that may have made the window full.
 func (r *Run) count(steps int64) {
 	r.Clock.Steps += steps
@@ -161,6 +194,11 @@ func (r *Run) Settle(interrupt *train.Interrupt) (err error) {
 		}()
 	}
 	for done := !r.due(); !done; {
+		if r.before != nil {
+			if err := r.before(); err != nil {
+				return err
+			}
+		}
 		done, r.err = r.method.Update(r.minibatch)
 		r.minibatch++
 		done = done || r.minibatch == r.cfg.Minibatches

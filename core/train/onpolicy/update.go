@@ -25,7 +25,7 @@ func (r *Run) Learn(b nn.Batch) error { return r.learned(b, r.Gradient(b)) }
 func (r *Run) Apply() error { return r.applied(r.Stepper.Step(r.Theta, r.rate(), &r.Report)) }
 
 // rate is the learning rate now.
-func (r *Run) rate() float64 { return r.Clock.Rate.At(r.Clock.Steps) }
+func (r *Run) rate() float64 { return r.Clock.Rate.At(r.Clock.Now()) }
 
 // learned ends a Learn, or the Learn of a Step. A loss that is not finite is reported, too.
 func (r *Run) learned(b nn.Batch, err error) error {
@@ -49,10 +49,10 @@ func (r *Run) applied(err error) error {
 	r.Host.Updates.Store(r.Clock.Updates)
 	if !r.updated {
 		r.updated = true
-		r.Host.FirstUpdate("learning_rate", r.Clock.Rate, r.Clock.Steps)
+		r.Host.FirstUpdate("learning_rate", r.Clock.Rate, r.Clock.Now())
 		for _, s := range r.cfg.Schedules {
 			if s.Learns {
-				r.Host.FirstUpdate(s.Name, r.Clock.Schedules[s.Name], r.Clock.Steps)
+				r.Host.FirstUpdate(s.Name, r.Clock.Schedules[s.Name], r.Clock.Now())
 			}
 		}
 	}

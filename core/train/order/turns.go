@@ -416,3 +416,18 @@ func (t *Turns) Stats() Stats {
 	}
 	return s
 }
+
+// At returns the time of the round that learner k takes or has taken last. In a race it is T then, and
+// with Config.Together the time of the learner's latest visit.
+func (t *Turns) At(k int) int64 {
+	if t.race != nil {
+		return t.race.steps.Load()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := &t.learners[k]
+	if l.taken == 0 {
+		return l.end
+	}
+	return l.ends[l.taken-1]
+}

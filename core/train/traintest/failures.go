@@ -193,7 +193,8 @@ func (s *Subject) rolloutIsUsedOnce(t *testing.T, tr *train.Trainer) {
 	check(t, tr.Save(path, true))
 	next := s.newTrainer(t, s.savedConfig(t, path), s.walks(99))
 	check(t, next.Load(path))
-	if err := next.Settle(0); err != nil || next.Stats().Updates != tr.Stats().Updates {
+	// Of learners that go their own ways, others may have an update that is due.
+	if err := next.Settle(0); err != nil || next.Stats().Updates != tr.Stats().Updates && !s.Alone {
 		t.Errorf("the rollout was used again: %v, %d updates after %d", err, next.Stats().Updates, tr.Stats().Updates)
 	}
 	check(t, next.Run(100, 0))

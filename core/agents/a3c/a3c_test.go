@@ -1,0 +1,113 @@
+package a3c_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	_ "github.com/paceline-rl/paceline/core/agents/a2c"
+	_ "github.com/paceline-rl/paceline/core/agents/a3c"
+	_ "github.com/paceline-rl/paceline/core/env/builtin"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// run trains in slices, and returns digests of the parameters and the rollouts, and counts. If path is
+// not empty, it saves a checkpoint.
+func run(t *testing.T, method, path string, steps []int64, edits ...string) string {
+	t.Helper()
+	cfg, err := train.NewConfig(method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(edits); i += 2 {
+		if err := cfg.Set(edits[i], edits[i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr, err := train.New(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	total := int64(0)
+	for _, n := range steps {
+		total += n
+	}
+	if err := tr.Begin(total, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range steps {
+		if err := tr.Run(n, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	policy, err := tr.Hash("policy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rollout, err := tr.Hash("rollout")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path != "" {
+		if err := tr.Save(path, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := tr.Stats()
+	return fmt.Sprint(policy[:16], rollout[:8], " ", s.Steps, s.Updates, s.Episodes, s.MeanReturn)
+}
+
+// One learner has the bits of A2C.
+func TestOneLearnerIsA2C(t *testing.T) {
+	for _, edits := range [][]string{
+		{},
+		{"learning_rate_final", "0", "n_steps", "7"},
+		{"use_rms_prop", "false", "gae_lambda", "0.9", "normalize_advantage", "true"},
+	} {
+		edits = append([]string{"env", "CartPole-v1", "num_envs", "4", "seed", "3"}, edits...)
+		want := run(t, "a2c", "", []int64{2000}, edits...)
+		for _, rule := range []string{"gradient", "overwrite"} {
+			for _, schedule := range []string{"virtual", "race"} {
+				got := run(t, "a3c", "", []int64{2000}, append(edits, "rule", rule, "schedule", schedule)...)
+				if got != want {
+					t.Errorf("%s, %s, %v: %s, want A2C's %s", rule, schedule, edits, got, want)
+				}
+			}
+		}
+	}
+}
+
+// The virtual schedule has one result for any number of threads and any slices.
+func TestVirtualRepeats(t *testing.T) {
+	for _, rule := range []string{"gradient", "overwrite"} {
+		edits := []string{"env", "CartPole-v1", "num_envs", "8", "learners", "4", "seed", "3", "rule", rule}
+		want := run(t, "a3c", "", []int64{4000}, append(edits, "num_threads", "1")...)
+		for _, steps := range [][]int64{{2, 4, 2, 1992, 2000}, {4000}, {1000, 3000}}[:traintest.Times(3, 1)] {
+			for _, threads := range []string{"2", "1", "4"}[:traintest.Times(3, 1)] {
+				if got := run(t, "a3c", "", steps, append(edits, "num_threads", threads)...); got != want {
+					t.Errorf("%s, %s threads, slices %v: %s, want %s", rule, threads, steps, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A race that was recorded can be repeated, bit for bit.
+func TestRaceRepeats(t *testing.T) {
+	for _, rule := range []string{"gradient", "overwrite"} {
+		for round := range traintest.Times(3, 1) {
+			edits := []string{"env", "CartPole-v1", "num_envs", "8", "learners", "4", "seed", "3", "rule", rule, "learning_rate_final", "0"}
+			path := filepath.Join(t.TempDir(), "race")
+			slices := [][]int64{{2000}, {600, 1400}}[round%2]
+			want := run(t, "a3c", path, slices, append(edits, "schedule", "race")...)
+			for _, threads := range []string{"1", "2"} {
+				got := run(t, "a3c", "", slices, append(edits, "schedule", "recorded", "order", path, "num_threads", threads)...)
+				if got != want {
+					t.Errorf("%s, %s threads, slices %v: %s, the race %s", rule, threads, slices, got, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package async
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/param"
+	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/order"
+)
+
+// Settings are the settings that asynchronous methods share.
+type Settings struct {
+	Learners int
+	Schedule string
+	Order    string
+	order.Latency
+	Shards     int
+	Rule       string
+	SyncPeriod int
+	PullPeriod int
+	AdamTime   string
+}
+
+// SettingsOf describes Settings for a method whose struct is C, with defaults d.
+func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
+	type s = Settings
+	return settings.Within(part, append([]settings.Setting{
+		settings.Int("learners", d.Learners, 1, maxLearners, "K: learners, each with num_envs / K environments and a copy of the parameters", func(c *s) *int { return &c.Learners }),
+		settings.Text("schedule", string(order.Virtual), "who visits the store when: virtual (as a model of latencies says, so that a seed has one result), race (as it comes, recorded), or recorded (as the file in order says)", []string{string(order.Virtual), string(order.Race), string(order.Recorded)}, func(c *s) *string { return &c.Schedule }),
+		settings.Text("order", "", "file of the order that schedule recorded repeats", nil, func(c *s) *string { return &c.Order }),
+		settings.Int("shards", d.Shards, 1, 64, "parts of the parameters in the store, each with a lock of its own", func(c *s) *int { return &c.Shards }),
+		settings.Text("rule", d.Rule, "what a push does: gradient (the store's optimiser takes a step along it; A3C), overwrite (the learner steps the store's parameters under the lock of each shard and takes them; Stooke & Abbeel 2018, section 4.3), or multi_step_adam (their appendix A)", []string{param.RuleGradient, param.RuleOverwrite, param.RuleMultiStepAdam}, func(c *s) *string { return &c.Rule }),
+		settings.Int("sync_period", d.SyncPeriod, 1, 1024, "steps of a learner between two pushes, with rule multi_step_adam", func(c *s) *int { return &c.SyncPeriod }),
+		settings.Int("pull_period", d.PullPeriod, 0, 1<<20, "rounds between two pulls of parameters inside a rollout; 0: parameters change only at updates", func(c *s) *int { return &c.PullPeriod }),
+		settings.Text("adam_time", "global", "t of Adam's bias correction: global (pushes of all learners) or local (the learner's own)", []string{"global", "local"}, func(c *s) *string { return &c.AdamTime }),
+	}, settings.Within(func(c *s) *order.Latency { return &c.Latency }, order.LatencySettings)...))
+}
+
+// maxLearners keeps the parts of a checkpoint below their largest number.
+const maxLearners = 80
+
+// Shape names the settings in which a checkpoint and the trainer that loads it must agree.
+var Shape = []string{"learners", "shards", "rule", "sync_period", "adam_time"}
+
+// Config is what a method brings.
+type Config struct {
+	Settings
+	// Worker is the method of a learner, with Values as its settings.
+	Worker string
+	Values map[string]string
+	// Optimizer is the store's.
+	Optimizer nn.OptimizerConfig
+}
+
+// Check refuses settings of a run with which learners cannot work.
+func (c *Config) Check(common *train.Common) error {
+	switch {
+	case common.NumEnvs%c.Learners != 0:
+		return fmt.Errorf("num_envs: %d, must be a multiple of learners (%d)", common.NumEnvs, c.Learners)
+	case common.Groups > common.NumEnvs/c.Learners:
+		return fmt.Errorf("groups: %d, must be at most num_envs / learners (%d)", common.Groups, common.NumEnvs/c.Learners)
+	case c.Learners > 1 && (c.Values["normalize_obs"] == "true" || c.Values["normalize_reward"] == "true"):
+		return fmt.Errorf("learners: %d, must be 1 with normalize_obs or normalize_reward, whose statistics learners do not share", c.Learners)
+	case c.Rule == param.RuleMultiStepAdam && c.Optimizer.Name != "adam":
+		return fmt.Errorf("rule: %s, must be another where use_rms_prop is true: it takes steps of Adam", c.Rule)
+	case c.Rule != param.RuleMultiStepAdam && c.SyncPeriod > 1:
+		return fmt.Errorf("sync_period: %d, must be 1 with rule %s, which pushes every gradient", c.SyncPeriod, c.Rule)
+	case c.Schedule == string(order.Recorded) && c.Order == "":
+		return errors.New("order: empty, must name a file with schedule recorded")
+	case c.Schedule != string(order.Recorded) && c.Order != "":
+		return fmt.Errorf("order: %q, must be empty with schedule %s", c.Order, c.Schedule)
+	}
+	return nil
+}

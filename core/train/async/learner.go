@@ -1,0 +1,187 @@
+package async
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/order"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// learner is one of the learners: a method of its own environments, whose updates go through its
+// link. One goroutine at a time uses it.
+type learner struct {
+	train.Learner
+	m        *Method
+	k        int
+	first, n int // its environments
+	theta    *nn.Params
+	host     *train.Host
+	link     *link
+
+	steps   int64 // its steps, of those that T counts
+	others  int64 // steps of other learners, as of the latest pull
+	stepped bool  // it has taken a round in the latest slice
+	taken   int64 // rounds since the latest update or pull
+
+	device nn.Device
+	pool   *threads.Pool
+	source *vec.Vec // nil where the host steps
+}
+
+// newLearner makes learner k. s is the Setup of all learners.
+func newLearner(m *Method, s *train.Setup, c *Config, k int) (l *learner, err error) {
+	l = &learner{m: m, k: k, n: s.Common.NumEnvs / c.Learners, link: &link{}}
+	l.first, l.link.l = k*l.n, l
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	if l.pool, err = threads.NewPool(1, s.Cores); err != nil {
+		return l, err
+	}
+	if l.device, err = s.Device.Another(1, s.Cores); err != nil {
+		return l, err
+	}
+	if l.link.Optimizer, err = l.device.Optimizer(nn.OptimizerConfig{Name: "adagrad"}, 1); err != nil {
+		return l, err
+	}
+	setup, def, err := s.Replica(c.Worker, c.Values, k, c.Learners, &device{l.device, l.link}, l.pool, func(e train.Episode) { m.episodes.add(m.turns.At(k), k, e) })
+	if err != nil {
+		return l, err
+	}
+	l.source, _ = setup.Source.(*vec.Vec)
+	l.host = setup.Host
+	method, err := def.New(setup)
+	if err != nil {
+		return l, err
+	}
+	var ok bool
+	if l.Learner, ok = method.(train.Learner); !ok {
+		return l, errors.Join(fmt.Errorf("worker: %s, must be a train.Learner", c.Worker), method.Close())
+	}
+	l.theta = l.Sets()[0].Params
+	l.BeforeUpdates(l.link.begin)
+	return l, nil
+}
+
+func (l *learner) close() (err error) {
+	if l.Learner != nil {
+		err = l.Learner.Close()
+	}
+	if l.source != nil {
+		err = errors.Join(err, l.source.Close())
+	}
+	if l.pool != nil {
+		l.pool.Close()
+	}
+	if l.device != nil {
+		l.device.Close()
+	}
+	return err
+}
+
+// run takes the learner's part of a slice.
+func (l *learner) run(interrupt *train.Interrupt) error {
+	for {
+		if err := l.visits(interrupt); err != nil {
+			return err
+		}
+		n, then := l.leg()
+		if err := l.m.turns.Plan(l.k, n, then); err != nil {
+			return err
+		}
+		if ok, err := l.m.turns.Round(l.k); !ok || err != nil {
+			return err
+		}
+		before := l.host.Steps.Load()
+		err := l.Learner.Round()
+		steps := l.host.Steps.Load() - before
+		l.count(steps)
+		l.m.turns.Took(l.k, int(steps))
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// visits does what comes before the next round: the visits to the store that are due, and the update.
+func (l *learner) visits(interrupt *train.Interrupt) error {
+	for {
+		if err := l.link.visit(); err != nil {
+			return err
+		}
+		switch period := int64(l.m.cfg.PullPeriod); {
+		case l.Lacks() == 0:
+			if err := l.Settle(interrupt); err != nil {
+				return err
+			}
+			l.taken = 0
+			if err := l.link.rest(); err != nil {
+				return err
+			}
+		case period > 0 && l.taken == period:
+			l.taken = 0
+			l.link.flight.Due, l.link.flight.Alone = true, true
+			if err := l.m.turns.Plan(l.k, 0, order.PullAll); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// leg returns how many rounds the learner takes before it visits the store, and why it does.
+func (l *learner) leg() (rounds int, then order.Sequence) {
+	lacks := l.Lacks()
+	if period := l.m.cfg.PullPeriod; period > 0 && period-int(l.taken) < lacks {
+		return period - int(l.taken), order.PullAll
+	}
+	if l.link.period > 1 { // whether the first gradient of the update is pushed is seen then
+		return lacks, order.NoVisit
+	}
+	return lacks, order.PushAndPull
+}
+
+// count counts the steps of a round.
+func (l *learner) count(steps int64) {
+	l.steps += steps
+	l.taken++
+	l.stepped = true
+}
+
+// know tells the learner's schedules what a pull has read: T.
+func (l *learner) know(steps int64) {
+	l.others = steps - l.steps
+	l.SetOthers(l.others)
+}
+
+// own names the learner in an error of its own, and the environment by its number in the run. An
+// error of a slice that has ended is none.
+func (l *learner) own(err error) error {
+	if err == nil || errors.Is(err, train.ErrInterrupted) {
+		return nil
+	}
+	var failed *vec.Failure
+	var one *env.Error
+	switch {
+	case errors.As(err, &failed):
+		for _, row := range failed.Rows {
+			row.Err.Index += l.first
+		}
+	case errors.As(err, &one):
+		one.Index += l.first
+	case l.m.cfg.Learners > 1:
+		err = fmt.Errorf("learner %d: %w", l.k, err)
+	}
+	return err
+}
+
+// rows returns the learner's rows of the host's.
+func (l *learner) rows(all *vec.Rows) *vec.Rows { return all.Part(l.first, l.n) }

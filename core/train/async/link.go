@@ -1,0 +1,135 @@
+package async
+
+import (
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/param"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/order"
+)
+
+// device is the device of a learner. Its steppers take their steps through the learner's link.
+type device struct {
+	nn.Device
+	link *link
+}
+
+func (d *device) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
+	c.Steps = d.link
+	return d.Device.Stepper(c)
+}
+
+// link is the nn.Optimizer of a learner. A step only says what to push: the gradient, which stays
+// where it is until the learner's next one. Then visit pushes it to the store's shards and pulls the
+// parameters that the learner goes on with, as far as the slice of the run allows.
+type link struct {
+	nn.Optimizer // computes norms
+	l            *learner
+	local        *param.Local // with rule multi_step_adam
+	period       int64        // local steps between two pushes
+
+	grad   []float32
+	seen   []uint64 // the version of every shard of the learner's parameters
+	lag    uint64   // of the latest push, the most of all shards
+	flight flight
+}
+
+// flight is what the learner must do at the store before it reads its parameters again.
+type flight struct {
+	Step   int64   `json:"step"`  // the learner's steps so far
+	Due    bool    `json:"due"`   // visits are due
+	Alone  bool    `json:"alone"` // they are pulls alone
+	Factor float32 `json:"factor"`
+	Rate   float64 `json:"rate"`
+	Steps  int64   `json:"steps"` // T at the pull of shard 0
+	Lag    uint64  `json:"lag"`
+}
+
+func (k *link) Step() int64        { return k.flight.Step }
+func (k *link) SetStep(step int64) { k.flight.Step = step }
+func (k *link) State() []nn.Tensor { return nil }
+
+func (k *link) Apply(p *nn.Params, grad []float32, factor float32, lr float64) error {
+	f := &k.flight
+	f.Step++
+	if k.local != nil {
+		f.Due, f.Alone = k.local.Pending()+1 >= k.period, false
+		return k.local.Step(p, grad, factor, lr)
+	}
+	k.grad, f.Factor, f.Rate = grad, factor, lr
+	f.Due, f.Alone = true, false
+	return nil
+}
+
+// rest plans a push of the steps that are left at the end of an update.
+func (k *link) rest() error {
+	if k.local == nil || k.local.Pending() == 0 || k.flight.Due {
+		return nil
+	}
+	k.flight.Due, k.flight.Alone = true, false
+	return k.l.m.turns.Plan(k.l.k, 0, order.PushAndPull)
+}
+
+// begin is called before every gradient. It ends the visits of the step before, and plans those of
+// the next one, if it has any.
+func (k *link) begin() error {
+	err := k.visit()
+	if err == nil && k.l.m.before != nil {
+		k.l.m.before()
+	}
+	if err == nil && (k.local == nil || k.local.Pending()+1 >= k.period) {
+		err = k.l.m.turns.Plan(k.l.k, 0, order.PushAndPull)
+	}
+	return err
+}
+
+// visit makes the visits that are due. It returns train.ErrInterrupted if the slice ends before they
+// are made.
+func (k *link) visit() error {
+	f, p := &k.flight, k.l.theta
+	if !f.Due {
+		return nil
+	}
+	ok, err := k.l.m.turns.Visits(k.l.k, func(v order.Visit) error {
+		if v.Push {
+			return k.push(v.Shard, p)
+		}
+		return k.pull(v, p)
+	})
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return train.ErrInterrupted
+	}
+	f.Due = false
+	k.lag = f.Lag
+	k.l.know(f.Steps)
+	return nil
+}
+
+func (k *link) push(shard int, p *nn.Params) error {
+	f := &k.flight
+	if shard == 0 {
+		f.Lag = 0
+	}
+	version, err := k.l.m.store.Push(shard, param.Push{
+		Grad: k.grad, Factor: f.Factor, Rate: f.Rate, Seen: k.seen[shard], Step: f.Step, To: p, Local: k.local,
+	})
+	if err != nil {
+		return err
+	}
+	f.Lag = max(f.Lag, version-1-k.seen[shard])
+	k.seen[shard] = version
+	return nil
+}
+
+// pull copies a shard, unless the push has given it to the learner.
+func (k *link) pull(v order.Visit, p *nn.Params) error {
+	if v.Shard == 0 {
+		k.flight.Steps = v.Steps
+	}
+	if k.flight.Alone || k.l.m.store.Rule().Name == param.RuleGradient {
+		k.seen[v.Shard] = k.l.m.store.Pull(v.Shard, p)
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package async
+
+import (
+	"crypto/sha256"
+	"errors"
+	"sync"
+
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/param"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/order"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// set is the name of the store's parameters.
+const set = "policy"
+
+// Method is a train.Method of several learners around a store. Methods embed it.
+type Method struct {
+	cfg      Config
+	learners []*learner
+	store    *param.Store
+	turns    *order.Turns
+	center   *nn.Params
+	host     *train.Host
+	cores    *threads.Budget
+	episodes episodes
+	envs     int
+	pushed   bool        // the host steps the environments
+	rows     *vec.Rows   // of Latest; nil where the host steps
+	actions  vec.Actions // of Act and Latest
+	cut      bool        // an Interrupt or a failure ended the latest slice
+	before   func()      // of the tests
+	err      error       // what ended training
+}
+
+// Begin is train.Method's.
+func (m *Method) Begin(total int64, flags train.Flags) error {
+	if flags&train.ResetTimesteps != 0 {
+		m.turns.SetSteps(0)
+		m.err = nil
+	}
+	for _, l := range m.learners {
+		if flags&train.ResetTimesteps != 0 {
+			l.steps, l.others = 0, 0
+		}
+		l.SetOthers(m.turns.Steps() - l.steps) // for the end of the schedules
+		if err := l.Learner.Begin(total, flags); err != nil {
+			return l.own(err)
+		}
+		l.SetOthers(l.others)
+	}
+	m.host.Steps.Store(m.turns.Steps())
+	return nil
+}
+
+// Advance is train.Method's: a slice of the run.
+func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
+	for _, l := range m.learners {
+		l.stepped = false
+	}
+	return m.slice(until, interrupt, func(l *learner) error { return l.run(interrupt) })
+}
+
+// Settle is train.Method's: what comes before the next round in order.
+func (m *Method) Settle(interrupt *train.Interrupt) error {
+	return m.slice(m.turns.Steps(), interrupt, func(l *learner) error {
+		if m.pushed {
+			return l.visits(interrupt)
+		}
+		return l.run(interrupt)
+	})
+}
+
+// slice lets all learners do their parts of a slice, each on a goroutine.
+func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learner) error) error {
+	if m.err != nil {
+		return m.err
+	}
+	m.cores.Release(1) // Turns gives the cores to learners
+	m.turns.Begin(until, interrupt)
+	var wait sync.WaitGroup
+	for _, l := range m.learners {
+		wait.Go(func() {
+			m.turns.Enter(l.k)
+			defer m.turns.Leave(l.k)
+			l.host.Resume()
+			if err := guarded(func() error { return part(l) }); err != nil && !errors.Is(err, train.ErrInterrupted) {
+				m.turns.Fail(l.k, l.own(err))
+			}
+		})
+	}
+	wait.Wait()
+	err := m.turns.End()
+	m.cores.Acquire()
+	for _, l := range m.learners {
+		m.host.Take(l.host)
+		if m.err == nil && l.Learner.Failed() != nil {
+			m.err = err
+		}
+	}
+	m.episodes.flush(m.host)
+	m.publish()
+	m.cut = err != nil
+	m.host.Lap(train.Waiting)
+	if m.pushed || !errors.Is(err, train.ErrInterrupted) {
+		return err
+	}
+	return nil
+}
+
+// publish tells the host the counts.
+func (m *Method) publish() {
+	m.host.Steps.Store(m.turns.Steps())
+	m.host.Updates.Store(int64(m.store.Counts().Updates))
+}
+
+// due is the number of updates that the latest call should have made. Those that the order puts after
+// the next round are not due.
+func (m *Method) due() int64 {
+	due := int64(m.store.Counts().Updates)
+	for _, l := range m.learners {
+		if m.cut && (l.link.flight.Due || l.Lacks() == 0) {
+			due++
+		}
+	}
+	return due
+}
+
+// guarded turns a panic into an error.
+func guarded(do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fault.Caught(r)
+		}
+	}()
+	return do()
+}
+
+// Failed is train.Method's.
+func (m *Method) Failed() error { return m.err }
+
+// Sets is the store's parameters.
+func (m *Method) Sets() []nn.Set { return []nn.Set{{Name: set, Params: m.center, Writable: true}} }
+
+// Wrote is train.Method's: all learners go on with what was written.
+func (m *Method) Wrote(string) {
+	for _, l := range m.learners {
+		l.theta.CopyFrom(m.center)
+		l.Learner.Wrote(set)
+	}
+	m.err = nil
+}
+
+// Policy is the store's parameters, which act as a learner's do.
+func (m *Method) Policy() policy.Spec { return m.learners[0].Policy() }
+
+// Wake is train.Background's.
+func (m *Method) Wake() { m.turns.Wake() }
+
+// Halt is train.Background's: no update is in progress between two calls.
+func (m *Method) Halt() {}
+
+// Act is train.Pushed's. Updates that are due come first, in order.
+func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, error) {
+	if err := m.Settle(interrupt); err != nil {
+		return vec.Actions{}, err
+	}
+	for _, l := range m.learners {
+		chosen, err := l.Learner.Act(rows.Part(l.first, l.n), interrupt)
+		if err != nil {
+			return vec.Actions{}, l.own(err)
+		}
+		to := m.actions.Part(l.first, l.n, m.envs)
+		copy(to.Discrete, chosen.Discrete)
+		copy(to.Box, chosen.Box)
+	}
+	return m.actions, nil
+}
+
+// Observe is train.Pushed's: a round of every learner.
+func (m *Method) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
+	for _, l := range m.learners {
+		if err := l.CheckRows(rows.Part(l.first, l.n)); err != nil {
+			return l.own(err)
+		}
+	}
+	sum := int64(0)
+	for _, l := range m.learners {
+		before := l.host.Steps.Load()
+		if err := l.Learner.Observe(rows.Part(l.first, l.n), interrupt); err != nil {
+			return l.own(err)
+		}
+		steps := l.host.Steps.Load() - before
+		l.count(steps)
+		sum += steps
+	}
+	if err := m.turns.Together(sum); err != nil {
+		return err
+	}
+	m.episodes.flush(m.host)
+	m.host.Steps.Store(m.turns.Steps())
+	return nil
+}
+
+// Latest is train.Stepped's: the latest round of every learner.
+func (m *Method) Latest() (*vec.Rows, vec.Actions) {
+	for _, l := range m.learners {
+		rows, actions := l.Learner.Latest()
+		part := m.rows.Part(l.first, l.n)
+		part.Copy(rows)
+		if !l.stepped { // as rows that only wait
+			clear(part.Rewards)
+			clear(part.Ends)
+		}
+		to := m.actions.Part(l.first, l.n, m.envs)
+		copy(to.Discrete, actions.Discrete)
+		copy(to.Box, actions.Box)
+	}
+	return m.rows, m.actions
+}
+
+// Digests is train.Digested's: the rollouts of all learners.
+func (m *Method) Digests() []train.Digest {
+	var list []train.Digest
+	for i, d := range m.digests(0) {
+		if len(m.learners) == 1 {
+			return m.digests(0)
+		}
+		list = append(list, train.Digest{Name: d.Name, Sum: func() [32]byte {
+			h := sha256.New()
+			for k := range m.learners {
+				sum := m.digests(k)[i].Sum()
+				h.Write(sum[:])
+			}
+			return [32]byte(h.Sum(nil))
+		}})
+	}
+	return list
+}
+
+func (m *Method) digests(k int) []train.Digest {
+	if d, ok := m.learners[k].Learner.(train.Digested); ok {
+		return d.Digests()
+	}
+	return nil
+}
+
+// Metrics reports those of learner 0, and what the order and the store count.
+func (m *Method) Metrics(to *train.Metrics) {
+	m.learners[0].Learner.Metrics(to)
+	to.Due(m.due())
+	counts, lag, most := m.store.Counts(), 0.0, uint64(0)
+	for _, l := range m.learners {
+		lag += float64(l.link.lag) / float64(len(m.learners))
+		most = max(most, l.link.lag)
+	}
+	to.Add("async/pushes", "", "gradients that were applied to the store", float64(counts.Updates))
+	to.Add("async/pulls", "", "pulls of all parameters", float64(counts.Pulls))
+	to.Add("async/lag", "updates", "updates of other learners between a learner's latest pull and its push, mean over the learners", lag)
+	to.Add("async/lag_most", "updates", "the largest of these", float64(most))
+}
+
+// BeforeUpdates makes every learner call before on its goroutine before it computes a gradient, for
+// the tests of methods.
+func (m *Method) BeforeUpdates(before func()) { m.before = before }
+
+// Close closes the learners.
+func (m *Method) Close() error {
+	var errs []error
+	for _, l := range m.learners {
+		errs = append(errs, l.close())
+	}
+	return errors.Join(errs...)
+}

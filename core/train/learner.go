@@ -1,0 +1,111 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/threads"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// Learner is a Method of which an asynchronous method runs several, each on its own environments
+// (core/train/async).
+type Learner interface {
+	Method
+	Pushed
+	Stepped
+	// SetOthers says how many steps other learners have taken, as known now. Schedules follow the sum
+	// of these and the learner's own.
+	SetOthers(steps int64)
+	// BeforeUpdates makes f come before every gradient, on the goroutine that computes it. An error of f
+	// ends the call; the next one that updates calls f again.
+	BeforeUpdates(f func() error)
+	// Round takes a round of its environments. No update is due.
+	Round() error
+	// CheckRows returns the error with which Observe refuses the rows.
+	CheckRows(rows *vec.Rows) error
+	// Lacks returns how many rounds the learner takes before its next update; 0: that update is due.
+	Lacks() int
+}
+
+// Replica returns the Setup of learner k of a number of learners of a method, which share the
+// environments of s equally. values are settings, of which the method's own are taken by name. d and
+// pool belong to the learner alone; ended gets its episodes. The caller closes the Source, if it is
+// not nil, after the learner.
+func (s *Setup) Replica(method string, values map[string]string, k, learners int, d nn.Device, pool *threads.Pool, ended func(Episode)) (*Setup, *Definition, error) {
+	def, err := lookup(method)
+	if err != nil {
+		return nil, nil, err
+	}
+	n := s.Common.NumEnvs / learners
+	cfg := def.Settings.Defaults()
+	for i := range def.Settings.Len() {
+		own, err := def.Settings.At(i)
+		if err != nil {
+			return nil, nil, err
+		}
+		if value, ok := values[own.Name]; ok {
+			if err := cfg.Set(own.Name, value); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	if err := cfg.Set("num_envs", strconv.Itoa(n)); err != nil {
+		return nil, nil, err
+	}
+	to := *s
+	to.Config = cfg.Struct().(Settings)
+	notices, err := to.Config.Resolve()
+	if err != nil {
+		return nil, nil, err
+	}
+	to.Common, to.Device, to.Pool, to.FirstEnv = to.Config.common(), d, pool, k*n
+	to.Host = s.Host.learner(d, ended)
+	to.Host.notices = notices
+	if s.Source != nil {
+		v, ok := s.Source.(*vec.Vec)
+		if !ok {
+			return nil, nil, fmt.Errorf("learners: %d, cannot share environments of a %T", learners, s.Source)
+		}
+		if to.Source, err = v.Part(k*n, n, pool); err != nil {
+			return nil, nil, err
+		}
+	}
+	return &to, def, nil
+}
+
+// learner returns a Host for one of several learners.
+func (h *Host) learner(d nn.Device, ended func(Episode)) *Host {
+	to := newHost(1)
+	to.ended, to.use.device = ended, d
+	return to
+}
+
+// Resume begins to measure the time of a learner in a call.
+func (h *Host) Resume() {
+	h.env, h.act, h.wait = 0, 0, 0
+	h.start()
+}
+
+// Take adds the times and notices of a learner's Host since its Resume, when the learner has stopped.
+func (h *Host) Take(from *Host) {
+	h.env += from.env
+	h.act += from.act
+	h.train.Add(from.train.Swap(0))
+	for a := range from.use.spent {
+		h.use.add(Activity(a), time.Duration(from.use.spent[a].Swap(0)))
+	}
+	for _, notice := range from.notices {
+		if !slices.Contains(h.notices, notice) {
+			h.notices = append(h.notices, notice)
+		}
+	}
+	from.notices = nil
+	for _, f := range from.firsts {
+		h.FirstUpdate(f.name, f.rate, f.step)
+	}
+	from.firsts = nil
+}
