@@ -93,7 +93,7 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 			return err
 		}
 		n, then := l.leg()
-		if err := l.m.turns.Plan(l.k, n, then); err != nil {
+		if err := l.m.turns.Replan(l.k, n, then); err != nil {
 			return err
 		}
 		if ok, err := l.m.turns.Round(l.k); !ok || err != nil {

@@ -50,6 +50,26 @@ func (t *Turns) Plan(k, n int, s Sequence) error {
 	return nil
 }
 
+// Replan is Plan for a learner that may have no use for the visits of its leg, of which none is done:
+// it had nothing to push, or its rollout was discarded. The visits are then dropped, and their time
+// passes. The rounds of the leg that are left become the first ones of the next leg.
+func (t *Turns) Replan(k, n int, s Sequence) error {
+	l := &t.learners[k]
+	if len(l.visits) > 0 && l.done == 0 && (l.left() != n || l.sequence != s) {
+		t.mu.Lock()
+		l.drop()
+		if t.race == nil {
+			t.setNext(k)
+			t.moved(k)
+		}
+		t.mu.Unlock()
+	}
+	return t.Plan(k, n, s)
+}
+
+// drop drops the visits of the learner's leg.
+func (l *learner) drop() { l.sequence, l.visits, l.done, l.rest = NoVisit, l.visits[:0], 0, 0 }
+
 // Round waits until it is known whether the next round of learner k belongs to the slice, and counts
 // it if it does. The learner then takes the round and calls Took. After false the learner leaves.
 func (t *Turns) Round(k int) (ok bool, err error) {

@@ -349,7 +349,7 @@ func (t *Turns) Forget() {
 			}
 			l.index++
 		}
-		l.sequence, l.visits, l.done, l.rest = NoVisit, l.visits[:0], 0, 0
+		l.drop()
 	}
 	if t.race == nil {
 		return
