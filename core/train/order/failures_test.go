@@ -108,6 +108,9 @@ func TestARaceWithFailures(t *testing.T) {
 func TestForget(t *testing.T) {
 	for i := range times(300, 10) {
 		s := randomSetup(t, i)
+		if i%2 == 0 {
+			s.barrier, s.pulls = true, 0
+		}
 		middle, until := s.slices[0], s.slices[len(s.slices)-1]+100
 		want := ""
 		for cores := range 4 {
@@ -250,9 +253,6 @@ func TestPanicsInVisits(t *testing.T) {
 		}
 		if err := w.run(turns, 1000, nil); err == nil || err.Error() != "panic: a bug" {
 			t.Fatalf("%s: %v", schedule, err)
-		}
-		for i := range w.inside {
-			w.inside[i].Store(0)
 		}
 		if err := w.run(turns, 1000, nil); err != nil || turns.Steps() < 1000 {
 			t.Errorf("%s: %v, T is %d", schedule, err, turns.Steps())

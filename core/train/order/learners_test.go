@@ -244,9 +244,9 @@ func (w *world) learn(t *Turns, k int) error {
 				if w.inside[v.Shard].Add(1) != 1 {
 					return fmt.Errorf("two visits to shard %d at the same time", v.Shard)
 				}
+				defer w.inside[v.Shard].Add(-1)
 				w.work("visit")
 				w.visit(k, v, gradient)
-				w.inside[v.Shard].Add(-1)
 				return nil
 			})
 			if !ok {

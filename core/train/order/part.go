@@ -26,7 +26,6 @@ type savedLearner struct {
 	Ends     []int64  `json:"ends"`
 	Taken    int      `json:"taken"`
 	Made     []int64  `json:"made"`
-	First    int64    `json:"first"`
 	Sequence Sequence `json:"sequence"`
 	Visits   []int64  `json:"visits"`
 	Done     int      `json:"done"`
@@ -98,7 +97,7 @@ func (t *Turns) save() saved {
 	for k := range t.learners {
 		l := &t.learners[k]
 		e := savedLearner{
-			Ends: list(l.ends), Taken: l.taken, Made: list(l.made), First: l.first, Sequence: l.sequence, Done: l.done,
+			Ends: list(l.ends), Taken: l.taken, Made: list(l.made), Sequence: l.sequence, Done: l.done,
 			Visits: []int64{}, Pulls: []int64{}, End: l.end, Since: l.since, Index: l.index, Rest: l.rest,
 		}
 		if t.race == nil {
@@ -125,7 +124,7 @@ func (t *Turns) adopt(s *saved) {
 	for k := range s.Learners {
 		e, l := &s.Learners[k], &t.learners[k]
 		*l = learner{
-			ends: e.Ends, taken: e.Taken, made: e.Made, first: e.First, sequence: e.Sequence, visits: e.Visits, done: e.Done,
+			ends: e.Ends, taken: e.Taken, made: e.Made, sequence: e.Sequence, visits: e.Visits, done: e.Done,
 			pulls: e.Pulls, joined: len(e.Pulls) > 0, end: e.End, since: e.Since, index: e.Index, rest: e.Rest, wait: l.wait,
 		}
 		if l.joined {
@@ -142,7 +141,7 @@ func (t *Turns) adopt(s *saved) {
 	if t.race != nil {
 		t.race.steps.Store(s.Steps)
 		t.race.number.Store(s.Visits)
-	} else {
+	} else { // T counts the rounds that are in no list
 		t.base = s.Steps - t.steps()
 	}
 }
@@ -184,8 +183,8 @@ func (t *Turns) checkLearner(e *savedLearner) error {
 		return fmt.Errorf("a leg of kind %d", e.Sequence)
 	case virtual != (len(e.Stream) == rng.StateSize) || !virtual && e.Stream != nil:
 		return fmt.Errorf("a random stream of %d bytes", len(e.Stream))
-	case e.Taken < 0 || e.Taken > len(e.Ends) || e.First < 0 || e.First > maxCount || e.Since < 0 || e.Since > maxCount || e.Index < 0 || e.Index > maxVisits || e.Rest < 0 || e.Rest > maxCount:
-		return fmt.Errorf("%d of %d rounds taken, %d left, %d since the latest visit, %d steps before them, %d legs", e.Taken, len(e.Ends), e.Rest, e.Since, e.First, e.Index)
+	case e.Taken < 0 || e.Taken > len(e.Ends) || e.Since < 0 || e.Since > maxCount || e.Index < 0 || e.Index > maxVisits || e.Rest < 0 || e.Rest > maxCount:
+		return fmt.Errorf("%d of %d rounds taken, %d left, %d since the latest visit, %d legs", e.Taken, len(e.Ends), e.Rest, e.Since, e.Index)
 	case race && (len(e.Ends) > 0 || len(e.Visits) > 0 || e.End != 0) || !race && e.Rest > 0:
 		return fmt.Errorf("%d rounds, %d visits and %d rounds left with schedule %q", len(e.Ends), len(e.Visits), e.Rest, t.cfg.Schedule)
 	case !race && len(e.Visits) != visits || e.Done < 0 || e.Done > 0 && (e.Done >= visits || e.Taken < len(e.Ends) || e.Rest > 0):

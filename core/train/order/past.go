@@ -304,7 +304,7 @@ func (t *Turns) oldest() int64 {
 }
 
 // trimmed is the number of rounds from which on trim looks at a learner.
-const trimmed = 64
+var trimmed = 64
 
 // trim turns a learner's rounds that no next event can precede into a count.
 func (t *Turns) trim(l *learner) {

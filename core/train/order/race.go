@@ -171,20 +171,18 @@ func (r *race) yield(k int) {
 func (r *race) visit(k int, do func(Visit) error) (ok bool, err error) {
 	l := &r.learners[k]
 	for l.done < len(l.visits) {
-		if r.failed.Load() {
-			r.mu.Lock()
-			r.endFor(k)
-			r.mu.Unlock()
-			return false, nil
-		}
-		v := r.nextVisit(l)
 		if r.cfg.Barrier && l.done == r.cfg.Shards {
 			if ok, err := r.waitForPushes(k); !ok {
 				return false, err
 			}
 		}
-		if err := r.visitShard(l, v, do); err != nil {
+		if ok, err := r.visitShard(l, r.nextVisit(l), do); err != nil {
 			return false, err
+		} else if !ok {
+			r.mu.Lock()
+			r.endFor(k)
+			r.mu.Unlock()
+			return false, nil
 		}
 		l.done++
 		if r.cfg.Barrier && l.done == r.cfg.Shards {
@@ -198,7 +196,8 @@ func (r *race) visit(k int, do func(Visit) error) (ok bool, err error) {
 	return true, nil
 }
 
-func (r *race) visitShard(l *learner, v Visit, do func(Visit) error) error {
+// visitShard makes a visit, unless a learner has failed.
+func (r *race) visitShard(l *learner, v Visit, do func(Visit) error) (ok bool, err error) {
 	lock := &r.locks[v.Shard]
 	if !lock.TryLock() {
 		began := time.Now()
@@ -206,18 +205,26 @@ func (r *race) visitShard(l *learner, v Visit, do func(Visit) error) error {
 		r.locked.Add(int64(time.Since(began)))
 	}
 	defer lock.Unlock()
+	if r.failed.Load() {
+		return false, nil
+	}
+	defer func() {
+		if !ok { // an error or a panic: no visit follows it
+			r.fail()
+		}
+	}()
 	if !v.Push && v.Shard == 0 {
 		v.Steps = r.steps.Load()
 	}
 	if err := do(v); err != nil {
-		return err
+		return false, err
 	}
 	number := r.number.Add(1) - 1
 	if !r.cfg.Unrecorded {
 		l.log.add(number, l, v)
 	}
 	l.since = 0
-	return nil
+	return true, nil
 }
 
 // waitForPushes waits until every learner has pushed as often as learner k.

@@ -68,6 +68,44 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// Rounds are trimmed as early as possible, so that the tests see it.
+func init() { trimmed = 1 }
+
+// A core goes to the learner that waits with the earliest event, in a race to the one that waits
+// longest. At most as many learners as there are cores have one.
+func TestWhoGetsACore(t *testing.T) {
+	second := mustDuration(t, "1")
+	latency := &Latency{second, second, second, second, second, ""}
+	for schedule, want := range map[Schedule][]int{Virtual: {0, 3, 2, 1}, Race: {0, 1, 2, 3}} {
+		w := newWorld(programme{}, 4, 1, 1, false)
+		turns := newTurns(t, Config{Schedule: schedule, Latency: latency}, w, 1)
+		for k, end := range []int64{0, 30, 20, 10} {
+			turns.learners[k].end = end
+		}
+		turns.Begin(1, nil)
+		turns.Enter(0)
+		for k := 1; k < 4; k++ {
+			if turns.race != nil {
+				turns.race.arrive(k)
+			}
+			turns.give(k)
+		}
+		order := []int{0}
+		for len(order) < 4 {
+			turns.takeBack()
+			for k := range turns.learners {
+				if len(turns.learners[k].wake) > 0 {
+					<-turns.learners[k].wake
+					order = append(order, k)
+				}
+			}
+		}
+		if turns.takeBack(); !slices.Equal(order, want) || turns.cores.free != 1 {
+			t.Errorf("%s: learners get the core in the order %v, must be %v; %d are free", schedule, order, want, turns.cores.free)
+		}
+	}
+}
+
 // setup is a random configuration.
 type setup struct {
 	programme
@@ -197,7 +235,13 @@ func (s *setup) virtual(t *testing.T, cores int, seed uint64) (list []string) {
 			if err := w.run(turns, until, interrupt); err != nil && err != errInterrupted {
 				t.Fatal(err)
 			}
-			turns = reload(t, turns, newTurns(t, s.config(Virtual), w, cores))
+			other := newTurns(t, s.config(Virtual), w, cores)
+			if r.IntN(2) == 0 { // which has a state of its own
+				if err := s.world().run(other, r.Int64N(100), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			turns = reload(t, turns, other)
 		}
 		if err := w.run(turns, until, nil); err != nil {
 			t.Fatal(err)
