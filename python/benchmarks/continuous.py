@@ -168,7 +168,7 @@ def train(file: Path, numbers: list[int], seeds: list[int], steps: int, episodes
 
 
 def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One entry for each method and environment: both means with their standard errors, the difference in standard errors, and the seconds."""
+    """One entry for each method and environment: both means with their standard errors, their difference, and the seconds."""
     out = []
     for row in ROWS:
         found = {
@@ -208,7 +208,7 @@ def text(entries: list[dict[str, Any]]) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runs", type=Path, default=Path("build/continuous.jsonl"), help="the file of runs (default build/continuous.jsonl)")
+    parser.add_argument("--runs", type=Path, default=Path("build/continuous.jsonl"), help="file (default build/continuous.jsonl)")
     parser.add_argument("--rows", default="", help="methods and environments, as ppo:Pendulum-v1,... (default: all)")
     parser.add_argument("--seeds", default="1,2,3,4,5")
     parser.add_argument("--steps", type=int, default=0, help="steps of each run instead of RL Zoo's")

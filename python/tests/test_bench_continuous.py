@@ -1,0 +1,47 @@
+"""python/benchmarks/continuous.py: the summary of runs, and the command."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import continuous
+
+
+def run(library: str, seed: int, mean: float, seconds: float) -> dict[str, object]:
+    return {
+        "method": "ppo", "env": "Pendulum-v1", "library": library, "seed": seed, "steps": 10,
+        "return": mean, "seconds": seconds, "cpu_seconds": seconds,
+    }  # fmt: skip
+
+
+def test_a_summary_has_means_their_errors_and_the_difference_in_errors():
+    runs = [run("paceline", 1, 3.0, 1.0), run("paceline", 2, 5.0, 3.0)]
+    assert continuous.summary(runs) == []
+    runs += [run("stable-baselines3", 1, 0.0, 8.0), run("stable-baselines3", 2, 2.0, 8.0)]
+    (entry,) = continuous.summary(runs)
+    assert entry["paceline"]["mean"] == 4.0 and entry["paceline"]["error"] == pytest.approx(1.0)
+    assert entry["difference_in_errors"] == pytest.approx(3 / 2**0.5) and entry["times_as_fast"] == 4.0
+    assert "4.0 +- 1.0" in continuous.text([entry])
+
+
+def test_a_run_that_is_in_the_file_is_not_repeated(tmp_path, capsys):
+    file = tmp_path / "runs.jsonl"
+    lines = [run("paceline", 1, 3.0, 1.0), run("stable-baselines3", 1, 0.0, 8.0)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert continuous.main(["--runs", str(file), "--rows", "ppo:Pendulum-v1", "--seeds", "1", "--steps", "10", "--json"]) == 0
+    assert len(file.read_text().splitlines()) == 2
+    assert json.loads(capsys.readouterr().out)["entries"][0]["times_as_fast"] == 8.0
+
+
+def test_an_unknown_row_is_refused(tmp_path, capsys):
+    assert continuous.main(["--runs", str(tmp_path / "runs.jsonl"), "--rows", "ppo:Ant"]) == 1
+    assert capsys.readouterr().err.startswith("paceline: --rows: 'ppo:Ant', must be of ppo:Pendulum-v1, ")
+
+
+def test_a_run_of_the_library_reports_its_return(tmp_path, capsys):
+    assert continuous.main(["--runs", str(tmp_path / "r"), "--steps", "64", "--episodes", "1", "--one", "paceline", "5", "1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["method"], report["env"], report["steps"]) == ("a2c", "MountainCarContinuous-v0", 64)
+    assert report["return"] < 100 and report["cpu_seconds"] > 0
