@@ -360,6 +360,13 @@ def test_workers_step_with_these_actions(make, kind):
         assert model.stats["updates"] == 16 and model.stats["episodes"] > 0
 
 
+@pytest.mark.parametrize("workers", [None, 2])
+def test_workers_with_other_bounds_are_refused(make, workers):
+    envs = [functools.partial(Acts, space) for space in (BOX, spaces.Box(BOX.low, BOX.high + 1))]
+    with pytest.raises(ConfigError, match=r"^environment 1: action space Box.*4.*, must be that of environment 0, Box.*3"):
+        make(envs, 2, workers_=workers)
+
+
 def test_pendulum_native_and_from_python(tmp_path):
     with small(PPO, "Pendulum-v1", num_envs=2) as model:
         model.learn(64)
