@@ -219,6 +219,14 @@ def test_tuned_preset_learns_cartpole():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_tuned_preset_solves_pendulum(seed):
+    with PPO.from_preset("tuned", "Pendulum-v1", seed=seed) as model:
+        model.learn(100_000)
+        assert model.evaluate(episodes=100, seed=seed).mean_return >= -200
+
+
+@pytest.mark.slow
 def test_a_run_stopped_inside_an_update_continues_with_the_same_bits(tmp_path):
     """A run that is stopped in a long update, saved and continued equals an uninterrupted run.
 

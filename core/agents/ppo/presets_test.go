@@ -55,5 +55,7 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 			"learning_rate": "0.0005"},
 		"tuned Bricks-v0": {"num_envs": "8", "policy": "CnnPolicy", "n_steps": "32", "batch_size": "64", "n_epochs": "3", "ent_coef": "0.01",
 			"learning_rate": "0.001", "learning_rate_final": "0"},
+		"tuned Pendulum-v1": {"num_envs": "8", "n_steps": "256", "gamma": "0.95", "learning_rate": "0.001", "learning_rate_final": "0",
+			"normalize_reward": "true"},
 	})
 }
