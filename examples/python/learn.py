@@ -45,7 +45,6 @@ TASKS = [
     Task("Bricks-v0", 16_000, 10.0, False),
     Task("CartPole-v1", 300_000, 475.0, False, ("a2c",)),
     Task("Catch-v0", 40_000, 0.9, False, ("a2c",)),
-    Task("Pendulum-v1", 800_000, -200.0, False, ("a2c",)),
     Task("CartPole-v1", 100_000, 475.0, False, ("ppo",)),
     Task("Catch-v0", 40_000, 0.9, False, ("ppo",)),
     Task("Bricks-v0", 100_000, 10.0, False, ("ppo",)),

@@ -90,23 +90,11 @@ var tuned = map[string][]settings.Row{
 		{"learning_rate", "0.0015"},
 		{"learning_rate_final", "0"},
 	}...),
-	// -149 to -185 on each of 20 seeds after 800,000 steps, on avx2. (With a gae_lambda of 0.95 one
-	// seed of eight had -416: from some states the pendulum stayed down.)
-	"Pendulum-v1": append(slices.Clone(sb3), []settings.Row{
-		{"n_steps", "32"},
-		{"gamma", "0.95"},
-		{"gae_lambda", "0.9"},
-		{"normalize_advantage", "true"},
-		{"normalize_reward", "true"},
-		{"use_rms_prop", "false"},
-		{"learning_rate", "0.002"},
-		{"learning_rate_final", "0"},
-	}...),
 }
 
 // presets are documented tables of settings.
 var presets = []settings.Preset{
-	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0", "Pendulum-v1"},
+	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
 	{Name: "sb3", Doc: "Stable-Baselines3's defaults, with eight environments", Rows: settings.Fixed(sb3...)},
 	{Name: "cule", Doc: "A2C with V-trace of Dalton et al. 2020, as their example has it", Rows: onpolicy.InGames(cule, `{"decorrelation_steps": 400}`)},

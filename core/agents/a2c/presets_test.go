@@ -40,7 +40,5 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"tuned CartPole-v1": {"num_envs": "8", "n_steps": "32", "gamma": "0.98", "gae_lambda": "0.95", "normalize_advantage": "true",
 			"learning_rate": "0.003", "learning_rate_final": "0"},
 		"tuned Catch-v0": {"num_envs": "8", "policy": "CnnPolicy", "n_steps": "8", "ent_coef": "0.01", "learning_rate": "0.0015", "learning_rate_final": "0"},
-		"tuned Pendulum-v1": {"num_envs": "8", "n_steps": "32", "gamma": "0.95", "gae_lambda": "0.9", "normalize_advantage": "true", "normalize_reward": "true",
-			"use_rms_prop": "false", "learning_rate": "0.002", "learning_rate_final": "0"},
 	})
 }
