@@ -109,7 +109,7 @@ func TestForget(t *testing.T) {
 	for i := range times(300, 10) {
 		s := randomSetup(t, i)
 		if i%2 == 0 {
-			s.barrier, s.pulls = true, 0
+			s.barrier, s.pulls, s.skips = true, 0, false
 		}
 		middle, until := s.slices[0], s.slices[len(s.slices)-1]+100
 		want := ""
@@ -145,7 +145,7 @@ func TestForget(t *testing.T) {
 func TestRoundsOfTheHost(t *testing.T) {
 	for i := range times(300, 10) {
 		s := randomSetup(t, i)
-		s.varies, s.pulls, s.warmup = false, 0, 0
+		s.varies, s.pulls, s.warmup, s.skips = false, 0, 0, false
 		rounds := 40
 		twin := s.world()
 		n := newNaive(twin, s.seed, s.latency, s.barrier)

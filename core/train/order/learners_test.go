@@ -25,11 +25,12 @@ func mix(a, b uint64) uint64 {
 
 // programme is what every simulated learner does.
 type programme struct {
-	rounds  int // of a rollout
-	updates int // from a rollout
-	pulls   int // rounds between two pulls while sampling; 0: none
-	warmup  int // rounds before the first rollout
-	delays  int // one round or gradient in so many takes a while; 0: none
+	rounds  int  // of a rollout
+	updates int  // from a rollout
+	pulls   int  // rounds between two pulls while sampling; 0: none
+	warmup  int  // rounds before the first rollout
+	delays  int  // one round or gradient in so many takes a while; 0: none
+	skips   bool // one rollout in four has nothing to learn from
 }
 
 // simulated is a learner whose parameters, environments and gradients are hashes. Its state is a
@@ -44,6 +45,7 @@ type simulated struct {
 	pulled bool // at this round
 	update int
 	rolled []uint64 // the rollout
+	skips  bool     // the latest round has ended a rollout that has nothing to learn from
 	rounds int64
 	fails  int64 // the number of the round that fails, once; 0: none
 	lacks  int   // steps of that round
@@ -86,7 +88,10 @@ func (l *simulated) take(p *programme, n int, varies bool) (steps int) {
 	}
 	l.rolled = append(l.rolled, l.state)
 	l.round++
-	l.pulled = false
+	l.pulled, l.skips = false, false
+	if p.skips && l.round == p.rounds && l.state>>20%4 == 0 {
+		l.skips, l.round, l.rolled = true, 0, l.rolled[:0]
+	}
 	return steps
 }
 
@@ -129,7 +134,7 @@ func newWorld(p programme, k, shards, steps int, varies bool) *world {
 	w := &world{programme: p, k: k, shards: shards, steps: steps, varies: varies, learners: make([]simulated, k),
 		store: make([]uint64, shards), versions: make([]int64, shards), inside: make([]atomic.Int32, shards), work: func(string) {}}
 	for i := range w.learners {
-		w.learners[i] = simulated{theta: make([]uint64, shards), state: uint64(i)}
+		w.learners[i] = simulated{theta: make([]uint64, shards), state: uint64(i) + 1}
 	}
 	return w
 }
@@ -230,7 +235,7 @@ func (w *world) learn(t *Turns, k int) error {
 		if rounds > 0 && t.cfg.Together {
 			return nil
 		}
-		if err := t.Plan(k, rounds, s); err != nil {
+		if err := t.Replan(k, rounds, s); err != nil {
 			return err
 		}
 		if rounds == 0 {

@@ -51,13 +51,14 @@ func (t *Turns) Plan(k, n int, s Sequence) error {
 }
 
 // Replan is Plan for a learner that may have no use for the visits of its leg, of which none is done:
-// it had nothing to push, or its rollout was discarded. The visits are then dropped, and their time
-// passes. The rounds of the leg that are left become the first ones of the next leg.
+// it had nothing to push, or its rollout was discarded. The visits are then dropped, and in a virtual
+// order their time passes. The rounds of the leg that are left become the first ones of the next leg.
+// With Config.Barrier nothing is dropped, because the other learners wait for the pushes.
 func (t *Turns) Replan(k, n int, s Sequence) error {
 	l := &t.learners[k]
-	if len(l.visits) > 0 && l.done == 0 && (l.left() != n || l.sequence != s) {
+	if len(l.visits) > 0 && l.done == 0 && (l.left() != n || l.sequence != s) && !t.cfg.Barrier {
 		t.mu.Lock()
-		l.drop()
+		t.drop(k)
 		if t.race == nil {
 			t.setNext(k)
 			t.moved(k)
@@ -67,8 +68,14 @@ func (t *Turns) Replan(k, n int, s Sequence) error {
 	return t.Plan(k, n, s)
 }
 
-// drop drops the visits of the learner's leg.
-func (l *learner) drop() { l.sequence, l.visits, l.done, l.rest = NoVisit, l.visits[:0], 0, 0 }
+// drop drops the visits of learner k's leg that are left.
+func (t *Turns) drop(k int) {
+	l := &t.learners[k]
+	if r, ok := t.pace.(*replay); ok {
+		r.rewind(k)
+	}
+	l.sequence, l.visits, l.done, l.rest = NoVisit, l.visits[:0], 0, 0
+}
 
 // Round waits until it is known whether the next round of learner k belongs to the slice, and counts
 // it if it does. The learner then takes the round and calls Took. After false the learner leaves.
@@ -143,13 +150,18 @@ func (t *Turns) Visits(k int, do func(Visit) error) (ok bool, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if r, ok := t.pace.(*replay); ok { // before a wait, because other learners may wait for the difference
+		if err := r.agrees(k); err != nil {
+			return false, err
+		}
+	}
 	for legOver := false; !legOver; {
 		if err := t.ask(k, wantVisit); err != nil || l.ended {
 			return false, err
 		}
-		v, err := t.visitOf(k)
-		if err != nil {
-			return false, err
+		v := t.nextVisit(l)
+		if !v.Push && v.Shard == 0 {
+			v.Steps = l.steps
 		}
 		if err := t.unlocked(v, do); err != nil {
 			return false, err
@@ -174,21 +186,6 @@ func (t *Turns) unlocked(v Visit, do func(Visit) error) error {
 	t.mu.Unlock()
 	defer t.mu.Lock()
 	return do(v)
-}
-
-// visitOf returns the next visit of learner k, whose turn it is.
-func (t *Turns) visitOf(k int) (v Visit, err error) {
-	l := &t.learners[k]
-	v = t.nextVisit(l)
-	if r, ok := t.pace.(*replay); ok {
-		if err := r.agrees(k); err != nil {
-			return v, err
-		}
-		v.Steps = r.stepsAt(k, v)
-	} else if !v.Push && v.Shard == 0 {
-		v.Steps = l.steps
-	}
-	return v, nil
 }
 
 // nextVisit returns the visit that the learner's leg has next, without T.

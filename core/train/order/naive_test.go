@@ -100,6 +100,9 @@ func (n *naive) do(k int) {
 		}
 	}
 	n.clocks[k], n.legs[k] = e.time, n.legs[k][1:]
+	if e.round && l.skips { // the time of the visits passes
+		n.clocks[k], n.legs[k] = n.legs[k][len(n.legs[k])-1].time, nil
+	}
 }
 
 // pulls reports whether learner k has pushed and pulls next.

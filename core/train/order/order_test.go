@@ -133,9 +133,9 @@ func TestOrdersOfOtherRuns(t *testing.T) {
 		}
 	}
 	for says, p := range map[string]programme{
-		"visits after 4 rounds, the recorded order has 3": {rounds: 4, updates: 1},
-		"plans 2 visits after its visit 0, the recorded":  {rounds: 4, updates: 1, pulls: 3},
-		"visits after 2 rounds, the recorded order has 3": {rounds: 2, updates: 1},
+		"visits after 4 rounds, the recorded order has 3":            {rounds: 4, updates: 1},
+		"makes 2 visits after its visit 0, the recorded order has 4": {rounds: 6, updates: 1, pulls: 3},
+		"visits after 2 rounds, the recorded order has 3":            {rounds: 2, updates: 1},
 	} {
 		w := newWorld(p, 3, 2, 4, false)
 		if err := w.run(newTurns(t, Config{Schedule: Recorded, Order: o}, w, 2), 400, nil); err == nil || !strings.Contains(err.Error(), says) {

@@ -177,15 +177,21 @@ func (t *Turns) answerVisit(k int) (verdict, int) {
 	if answer, on := t.inTurn(k, at, v.Shard); answer != granted {
 		return answer, on
 	}
-	if _, virtual := t.pace.(*drawn); virtual && !v.Push && v.Shard == 0 {
-		p := t.past(at, k, len(l.ends))
-		if p.dead {
-			return refused, -1
-		} else if p.on >= 0 {
-			return waiting, p.on
-		}
-		l.steps = max(0, p.least)
+	if v.Push || v.Shard > 0 {
+		return granted, -1
 	}
+	if r, ok := t.pace.(*replay); ok {
+		l.steps = r.stepsAt(k)
+		return granted, -1
+	}
+	p := t.past(at, k, len(l.ends))
+	switch {
+	case p.dead:
+		return refused, -1
+	case p.on >= 0:
+		return waiting, p.on
+	}
+	l.steps = max(0, p.least)
 	return granted, -1
 }
 

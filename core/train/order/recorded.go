@@ -52,9 +52,6 @@ func visitAt(number int64) int64 { return (number + 1) * visitUnit }
 func (r *replay) place(k, n int, s Sequence) error {
 	l, t := &r.learners[k], &r.cfg.Order.tracks[k]
 	recorded, from, to := r.sequence(k, l.index)
-	if s != NoVisit && to != never && recorded.all != s.visits(r.cfg.Shards) {
-		return fmt.Errorf("order: learner %d plans %d visits after its visit %d, the recorded order has %d: the settings differ from those of the recorded run", k, s.visits(r.cfg.Shards), recorded.first, recorded.all)
-	}
 	next := l.since + int64(l.left())
 	stops := r.cfg.Order.stops
 	i := sort.Search(len(stops), func(i int) bool { return stops[i].time > from })
@@ -84,14 +81,32 @@ func (r *replay) place(k, n int, s Sequence) error {
 	}
 	l.sequence, l.visits, l.done = s, l.visits[:0], 0
 	for i := range s.visits(r.cfg.Shards) {
-		at = never
-		if i < recorded.visits {
+		switch {
+		case recorded.all != s.visits(r.cfg.Shards): // these visits are dropped, or an error
+			at = to
+		case i < recorded.visits:
 			at = visitAt(t.numbers[recorded.first+i])
+		default:
+			at = never
 		}
 		l.visits = append(l.visits, at)
 	}
 	l.end = max(l.end, at)
 	return nil
+}
+
+// rewind takes the end of learner k's leg back to its last event that was not dropped: what follows
+// comes before the next recorded visit, too.
+func (r *replay) rewind(k int) {
+	l := &r.learners[k]
+	switch n := len(l.ends); {
+	case l.done > 0:
+		l.end = l.visits[l.done-1]
+	case n > 0:
+		l.end = l.ends[n-1]
+	default:
+		_, l.end, _ = r.sequence(k, l.index)
+	}
 }
 
 // share returns length*part/of, without overflow. part is less than of.
@@ -102,28 +117,32 @@ func share(length, part, of int64) int64 {
 }
 
 // most counts the rounds of the record.
-func (r *replay) most(k int, before int64) int64 {
+func (r *replay) most(k int, before int64) (rounds int64) {
 	l, t := &r.learners[k], &r.cfg.Order.tracks[k]
+	index := l.index
+	s, from, _ := r.sequence(k, index)
+	if l.done == 0 { // rounds before the visits of the leg, if they are dropped, or before the next leg
+		if n := len(l.ends); n > 0 {
+			from = max(from, l.ends[n-1])
+		}
+		if from < before {
+			rounds = max(0, s.rounds-l.since-int64(l.left()))
+		}
+	}
 	if l.end >= before {
-		return 0
+		return rounds
 	}
 	// The sequences that may have rounds before that time are those that begin before it.
-	index := l.index
-	known := l.since + int64(l.left()) // rounds of that sequence which are drawn or taken
-	if l.done < len(l.visits) {
-		index, known = index+1, 0
-	}
-	begins := func(i int) bool { // whether sequence index+i does not
+	index++
+	n := sort.Search(max(0, len(t.sequences)+1-index), func(i int) bool {
 		_, from, _ := r.sequence(k, index+i)
 		return from >= before
+	})
+	if n > 0 {
+		last, _, _ := r.sequence(k, index+n-1)
+		rounds += last.before + last.rounds - s.before - s.rounds
 	}
-	n := sort.Search(max(0, len(t.sequences)+1-index), begins)
-	if n == 0 {
-		return 0
-	}
-	first, _, _ := r.sequence(k, index)
-	last, _, _ := r.sequence(k, index+n-1)
-	return max(0, last.before+last.rounds-first.before-known)
+	return rounds
 }
 
 func (r *replay) next(k int) int64 {
@@ -136,23 +155,23 @@ func (r *replay) next(k int) int64 {
 	return to
 }
 
-// agrees refuses a visit that the record does not have after as many rounds.
+// agrees refuses visits that the record does not have there.
 func (r *replay) agrees(k int) error {
 	l := &r.learners[k]
-	if l.done > 0 {
+	s, _, to := r.sequence(k, l.index)
+	switch {
+	case l.done > 0 || to == never && s.rounds <= l.since:
 		return nil
-	}
-	if s, _, _ := r.sequence(k, l.index); s.rounds != l.since {
+	case s.rounds != l.since:
 		return fmt.Errorf("order: learner %d visits after %d rounds, the recorded order has %d before its visit %d: the settings differ from those of the recorded run", k, l.since, s.rounds, s.first)
+	case s.all != len(l.visits):
+		return fmt.Errorf("order: learner %d makes %d visits after its visit %d, the recorded order has %d: the settings differ from those of the recorded run", k, len(l.visits), s.first, s.all)
 	}
 	return nil
 }
 
-// stepsAt returns the recorded T of a visit.
-func (r *replay) stepsAt(k int, v Visit) int64 {
-	if v.Push || v.Shard > 0 {
-		return 0
-	}
+// stepsAt returns the recorded T of the visits of learner k's leg.
+func (r *replay) stepsAt(k int) int64 {
 	s, _, _ := r.sequence(k, r.learners[k].index)
 	return s.steps
 }

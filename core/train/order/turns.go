@@ -343,13 +343,14 @@ func (t *Turns) Forget() {
 			l.joined, l.end = false, l.visits[t.cfg.Shards-1]
 			t.joined--
 		}
-		if l.done > 0 {
+		begun := l.done > 0
+		t.drop(k)
+		if begun {
 			if t.race != nil && !t.cfg.Unrecorded {
 				t.race.record.forget(k)
 			}
 			l.index++
 		}
-		l.drop()
 	}
 	if t.race == nil {
 		return

@@ -134,6 +134,7 @@ func randomSetup(t testing.TB, i int) *setup {
 	if r.IntN(4) == 0 {
 		s.warmup = r.IntN(10)
 	}
+	s.skips = r.IntN(4) == 0 && !s.barrier
 	duration := func() Duration {
 		median := []string{"1e-9", "3e-9", "1e-7", "1e-5", "0.001", "0.1"}[r.IntN(6)]
 		if s.k < 64 && r.IntN(2) == 0 {
