@@ -1,6 +1,7 @@
-// Package order trains with several learners and one parameter store. Each learner has its own
-// environments and a copy of the parameters, and runs on a goroutine of its own. Turns decides the
-// order in which learners push to the shards of the store and pull from them.
+// Package order decides the order in which several learners visit the shards of a parameter store, to
+// push and to pull. Each learner has its own environments and a copy of the parameters, and runs on a
+// goroutine of its own. Turns gives the learners their turns, and says which rounds belong to a slice
+// of the run. It knows neither the store nor the learners (core/train/async).
 //
 // # Events
 //
@@ -35,6 +36,9 @@
 //   - A slice, from Begin to End, has all events before its end and no others. Its end is the first
 //     round whose T has reached `until`. Slices therefore change nothing: any sequence of slices has
 //     the events of one slice.
+//   - A learner may find out after its rounds that it has no use for the visits of its leg (Replan).
+//     In a virtual order the time of these visits passes. In a record they do not exist, and the
+//     rounds of both legs come before the next visit.
 //   - The draws of a learner depend on its plans alone. The order therefore depends neither on the
 //     number of threads nor on their speed.
 //
