@@ -76,6 +76,8 @@
 // # Cores
 //
 // Learners share the cores of Config.Cores. A core goes to the learner whose next event is the
-// earliest, because others may wait for that learner. In a race a core goes to the learner that has
-// waited longest, and a learner gives its core up after a millisecond if another one waits.
+// earliest, because others may wait for that learner. While no core is free, the visits of a learner
+// that waits are made by the learner that moves it to its turn, so that it is woken once for all. In
+// a race a core goes to the learner that has waited longest, and a learner gives its core up after a
+// millisecond if another one waits.
 package order

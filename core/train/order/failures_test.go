@@ -242,12 +242,13 @@ func (n *naive) meet() {
 func TestPanicsInVisits(t *testing.T) {
 	s := randomSetup(t, 5)
 	s.k, s.pulls, s.barrier = 4, 0, false
-	for _, schedule := range []Schedule{Virtual, Race} {
+	for i := range 60 { // other learners make some of the visits
+		schedule := []Schedule{Virtual, Race}[i%2]
 		w := s.world()
-		turns := newTurns(t, s.config(schedule), w, 2)
+		turns := newTurns(t, s.config(schedule), w, 1+i%3)
 		var panics atomic.Int64
 		w.work = func(what string) {
-			if what == "visit" && panics.Add(1) == 10 {
+			if what == "visit" && panics.Add(1) == int64(10+i) {
 				panic("a bug")
 			}
 		}

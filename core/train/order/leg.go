@@ -36,7 +36,7 @@ func (t *Turns) Plan(k, n int, s Sequence) error {
 	}
 	t.pace.draw(k, n-left, s)
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	t.drawn += int64(n-left) * int64(t.cfg.Steps)
 	if err := t.pace.place(k, n-left, s); err != nil {
 		return err
@@ -47,6 +47,7 @@ func (t *Turns) Plan(k, n int, s Sequence) error {
 	t.setNext(k)
 	l.inside = t.legInside(k)
 	t.moved(k)
+	t.help()
 	return nil
 }
 
@@ -62,6 +63,7 @@ func (t *Turns) Replan(k, n int, s Sequence) error {
 		if t.race == nil {
 			t.setNext(k)
 			t.moved(k)
+			t.help()
 		}
 		t.mu.Unlock()
 	}
@@ -94,7 +96,7 @@ func (t *Turns) Round(k int) (ok bool, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.ask(k, wantRound); err != nil || l.ended {
+	if v, err := t.ask(k, wantRound); v != granted || err != nil {
 		return false, err
 	}
 	l.taken++
@@ -132,11 +134,13 @@ func (t *Turns) took(k, steps int) {
 	}
 	l.made = append(l.made, sum)
 	t.moved(k)
+	t.help()
 }
 
 // Visits makes the visits of learner k's leg that are left, and calls do for each of them in its
 // turn. It returns false if the slice ends before the visits do; the next slice continues them. A
-// visit whose do returned an error is not done; Fail must follow.
+// visit whose do returned an error is not done; Fail must follow. While learner k waits, another
+// learner may call do for it, on another goroutine.
 func (t *Turns) Visits(k int, do func(Visit) error) (ok bool, err error) {
 	l := &t.learners[k]
 	switch {
@@ -149,36 +153,42 @@ func (t *Turns) Visits(k int, do func(Visit) error) (ok bool, err error) {
 		return t.race.visit(k, do)
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	if r, ok := t.pace.(*replay); ok { // before a wait, because other learners may wait for the difference
 		if err := r.agrees(k); err != nil {
 			return false, err
 		}
 	}
-	for legOver := false; !legOver; {
-		if err := t.ask(k, wantVisit); err != nil || l.ended {
+	l.do = do
+	defer t.help() // before the lock is released
+	for {
+		if v, err := t.ask(k, wantVisit); v != granted || err != nil {
+			return v == finished, err
+		}
+		if err := t.unlocked(t.nextVisit(l), do); err != nil {
 			return false, err
 		}
-		v := t.nextVisit(l)
-		if !v.Push && v.Shard == 0 {
-			v.Steps = l.steps
+		if t.visited(k) {
+			return true, nil
 		}
-		if err := t.unlocked(v, do); err != nil {
-			return false, err
-		}
-		l.done++
-		l.since = 0
-		t.visits++
-		if l.done < len(l.visits) {
-			t.setNextOf(k, v.Shard, t.pace.next(k))
-		} else {
-			l.finish()
-			t.setNext(k)
-			legOver = true
-		}
-		t.moved(k)
 	}
-	return true, nil
+}
+
+// visited counts a visit of learner k, and reports whether it was the last one of its leg.
+func (t *Turns) visited(k int) (last bool) {
+	l := &t.learners[k]
+	shard := l.done % t.cfg.Shards
+	l.done++
+	l.since = 0
+	t.visits++
+	if last = l.done == len(l.visits); last {
+		l.finish()
+		t.setNext(k)
+	} else {
+		t.setNextOf(k, shard, t.pace.next(k))
+	}
+	t.moved(k)
+	return last
 }
 
 // unlocked calls do without the lock, which is held afterwards even if do panics.
@@ -188,9 +198,13 @@ func (t *Turns) unlocked(v Visit, do func(Visit) error) error {
 	return do(v)
 }
 
-// nextVisit returns the visit that the learner's leg has next, without T.
+// nextVisit returns the visit that the learner's leg has next. T is right if it is the visit's turn.
 func (t *Turns) nextVisit(l *learner) Visit {
-	return Visit{Shard: l.done % t.cfg.Shards, Push: l.sequence == PushAndPull && l.done < t.cfg.Shards}
+	v := Visit{Shard: l.done % t.cfg.Shards, Push: l.sequence == PushAndPull && l.done < t.cfg.Shards}
+	if !v.Push && v.Shard == 0 {
+		v.Steps = l.steps
+	}
+	return v
 }
 
 // Fail ends the slice because learner k has failed: see the package documentation.
@@ -221,6 +235,7 @@ func (t *Turns) Fail(k int, err error) {
 func (t *Turns) endFor(k int) {
 	t.learners[k].ended = true
 	t.moved(k)
+	t.flush()
 }
 
 // Enter begins learner k's part of a slice, and waits for a core.
@@ -251,9 +266,9 @@ func (t *Turns) Leave(k int) {
 		}
 	}
 	t.endFor(k)
-	t.takeBack()
+	passed := t.takeBack()
 	t.mu.Unlock()
-	t.release()
+	t.release(passed)
 }
 
 // Wake ends the waits of a slice whose Interrupt is raised. Any goroutine may call it.

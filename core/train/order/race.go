@@ -158,9 +158,9 @@ func (r *race) yield(k int) {
 	r.mu.Lock()
 	r.arrive(k)
 	r.give(k)
-	r.takeBack()
+	passed := r.takeBack()
 	r.mu.Unlock()
-	r.release()
+	r.release(passed)
 	waited := r.receive(k)
 	r.mu.Lock()
 	r.times.Cores += waited
@@ -231,8 +231,8 @@ func (r *race) visitShard(l *learner, v Visit, do func(Visit) error) (ok bool, e
 func (r *race) waitForPushes(k int) (ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err = r.ask(k, wantPushes)
-	return err == nil && !r.learners[k].ended, err
+	v, err := r.ask(k, wantPushes)
+	return v == granted && err == nil, err
 }
 
 func (r *race) answerPushes(k int) (v verdict, on int) {

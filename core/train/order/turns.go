@@ -120,6 +120,7 @@ type Turns struct {
 	mu       sync.Mutex // of all fields below and of the learners
 	learners []learner
 	next     []int64 // see nextVisits
+	ready    []int   // learners whose turn to visit has come, and for which no core is free
 	base     int64   // T before the rounds that the learners count
 	drawn    int64   // at least T after all rounds that are known
 	until    int64
