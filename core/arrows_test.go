@@ -37,6 +37,7 @@ var layers = []string{
 	"core/policy",
 	"core/normalize",
 	"core/replay",
+	"core/queue",
 	"core/rollout",
 	"core/nn/devices",
 	"core/nn/cpu core/nn/gpu",
