@@ -316,6 +316,13 @@ func pacelineGoTrainerSave(id C.uint64_t, file *C.char, flags C.uint32_t, why *C
 	}), why)
 }
 
+//export pacelineGoTrainerSaveOrder
+func pacelineGoTrainerSaveOrder(id C.uint64_t, file *C.char, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		return t.SaveOrder(C.GoString(file))
+	}), why)
+}
+
 //export pacelineGoTrainerLoad
 func pacelineGoTrainerLoad(id C.uint64_t, file *C.char, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {

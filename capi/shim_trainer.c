@@ -147,6 +147,13 @@ int paceline_trainer_save(paceline_trainer *t, const char *path, uint32_t flags)
   GO_WRITING(pacelineGoTrainerSave(id(t), (char *)path, flags, &why));
 }
 
+int paceline_trainer_save_order(paceline_trainer *t, const char *path) {
+  ENTER;
+  NEED(t);
+  PATH(path);
+  GO_WRITING(pacelineGoTrainerSaveOrder(id(t), (char *)path, &why));
+}
+
 int paceline_trainer_load(paceline_trainer *t, const char *path) {
   ENTER;
   NEED(t);

@@ -754,6 +754,8 @@ class Trainer {
     check(paceline_trainer_save(get(), path.c_str(), experience ? PACELINE_SAVE_EXPERIENCE : 0));
   }
   void load(const std::string &path) { check(paceline_trainer_load(get(), path.c_str())); }
+  /* The order of the visits of a race, which schedule "recorded" repeats. */
+  void save_order(const std::string &path) { check(paceline_trainer_save_order(get(), path.c_str())); }
   void load_experience(const std::string &path) { check(paceline_trainer_load_experience(get(), path.c_str())); }
   /* The results of the latest round, of environments that the library steps; actions: one for each
    * row, as in paceline_spec, or nullptr. */

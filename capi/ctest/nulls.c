@@ -86,6 +86,8 @@ int main(void) {
   NIL(paceline_trainer_save(t, NULL, 0), "path");
   NIL(paceline_trainer_load(NULL, "x"), "t");
   NIL(paceline_trainer_load(t, NULL), "path");
+  NIL(paceline_trainer_save_order(NULL, "x"), "t");
+  NIL(paceline_trainer_save_order(t, NULL), "path");
   NIL(paceline_trainer_load_experience(NULL, "x"), "t");
   NIL(paceline_trainer_load_experience(t, NULL), "path");
   const paceline_rows none = {.struct_size = sizeof none};

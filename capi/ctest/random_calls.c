@@ -16,7 +16,7 @@ enum kind { CONFIG, TRAINER, POLICY, VEC, CONSOLE, KINDS };
 
 static _Atomic(void *) slots[KINDS][SLOTS];
 static atomic_long calls, failures;
-static char rom[4096], file[4096];
+static char rom[4096], file[4096], order[4096];
 
 /* The source of random choices: a generator, or bytes. */
 typedef struct source {
@@ -78,6 +78,8 @@ static const char *const words[] = {"dqn",
                                     "a2c",
                                     "ppo",
                                     "pqn",
+                                    "a3c",
+                                    "appo",
                                     "CartPole-v1",
                                     "Acrobot-v1",
                                     "no such",
@@ -114,7 +116,10 @@ static const char *const words[] = {"dqn",
                                     "gradient_steps",
                                     "n_steps",
                                     "autoreset",
-                                    "same_step"};
+                                    "same_step",
+                                    "learners",
+                                    "schedule",
+                                    "race"};
 
 static const char *word(source *s) {
   uint32_t which = draw(s, sizeof words / sizeof *words + 6);
@@ -191,7 +196,7 @@ static void call(source *s, arrays *a) {
   char *text = NULL;
   paceline_rows rows = rows_of(s, a);
   size_t size = draw(s, sizeof a->bytes);
-  switch (draw(s, 44)) {
+  switch (draw(s, 45)) {
     case 0:
       if (say(paceline_config_new((paceline_config **)&made, word(s))) == 0) store(s, CONFIG, made);
       break;
@@ -326,6 +331,7 @@ static void call(source *s, arrays *a) {
         say(paceline_console_restore(c, a->bytes, size));
       }
       break;
+    case 44: say(paceline_trainer_save_order(any(s, TRAINER), draw(s, 8) ? order : word(s))); break;
     default: break;
   }
   paceline_string_free(text);
@@ -338,6 +344,7 @@ static void prepare(void) {
   CHECK(chdir(getenv("TMPDIR") == NULL ? "/tmp" : getenv("TMPDIR")) == 0); /* drawn words are names of files, too */
   snprintf(rom, sizeof rom, "%s", tmp("nothing.bin"));
   snprintf(file, sizeof file, "%s", tmp("random.paceline"));
+  snprintf(order, sizeof order, "%s", tmp("random.order"));
   FILE *f = fopen(rom, "wb");
   CHECK(f != NULL && fwrite(image, sizeof image, 1, f) == 1 && fclose(f) == 0);
 }

@@ -9,6 +9,8 @@ package main
 import (
 	_ "github.com/paceline-rl/paceline/capi"
 	_ "github.com/paceline-rl/paceline/core/agents/a2c" // methods
+	_ "github.com/paceline-rl/paceline/core/agents/a3c"
+	_ "github.com/paceline-rl/paceline/core/agents/appo"
 	_ "github.com/paceline-rl/paceline/core/agents/dqn"
 	_ "github.com/paceline-rl/paceline/core/agents/ppo"
 	_ "github.com/paceline-rl/paceline/core/agents/pqn"

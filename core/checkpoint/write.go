@@ -19,11 +19,20 @@ import (
 // existing file and keeps its mode. Anything else at path (a directory, a pipe, a device) is an
 // error. The mode of a new file is 0o666 less the umask. After an error path is unchanged.
 func Save(path, kind string, content any, parts []Part) error {
+	return replace(path, func(w io.Writer) error { return write(w, kind, content, parts) })
+}
+
+// WriteFile writes a file of another format at path, as Save does.
+func WriteFile(path string, data []byte) error {
+	return replace(path, func(w io.Writer) error { _, err := w.Write(data); return err })
+}
+
+func replace(path string, write func(io.Writer) error) error {
 	f, err := create(path)
 	if err != nil {
 		return err
 	}
-	if err := write(f, kind, content, parts); err != nil {
+	if err := write(f); err != nil {
 		return errors.Join(err, f.abort())
 	}
 	return f.commit()

@@ -33,6 +33,9 @@ func (t *Trainer) openDevice() (err error) {
 	if name == deviceAuto {
 		name = t.choose()
 	}
+	if name != "cpu" && t.def.OnlyCPU {
+		return fmt.Errorf("device: %s, must be auto or cpu for %s", name, t.def.Name)
+	}
 	n := t.cores.Cores()
 	if name != "cpu" {
 		if t.device, err = devices.Open(name, n, t.cores); err != nil && c.Device != deviceAuto {
@@ -66,7 +69,7 @@ func GPUs() ([]gpu.Info, error) { return devices.GPUs() }
 // choose returns the device that "auto" stands for.
 func (t *Trainer) choose() string {
 	c := t.common
-	if c.ISA == "portable" {
+	if c.ISA == "portable" || t.def.OnlyCPU {
 		return "cpu"
 	}
 	first := devices.FirstGPU()

@@ -10,6 +10,7 @@ type optional struct {
 	stepped    Stepped
 	replayed   Replayed
 	digested   Digested
+	ordered    Ordered
 }
 
 func optionalOf(m Method) (o optional) {
@@ -19,6 +20,7 @@ func optionalOf(m Method) (o optional) {
 	o.stepped, _ = m.(Stepped)
 	o.replayed, _ = m.(Replayed)
 	o.digested, _ = m.(Digested)
+	o.ordered, _ = m.(Ordered)
 	return o
 }
 
@@ -61,4 +63,11 @@ type Digested interface {
 type Digest struct {
 	Name string
 	Sum  func() [32]byte
+}
+
+// Ordered is a Method of learners that visit a store of parameters.
+type Ordered interface {
+	// Order returns the file of the order of their visits, of a race so far or of the one that is
+	// repeated; nil: the schedule records none.
+	Order() []byte
 }

@@ -27,6 +27,8 @@ type Definition struct {
 	// AnyAction says that the method learns with actions of every kind. Otherwise an action is one
 	// integer (env.ActionSpec.N is above 0).
 	AnyAction bool
+	// OnlyCPU says that the method computes on the CPU alone.
+	OnlyCPU bool
 	// Memory lists what New will allocate.
 	Memory func(*Setup) ([]limits.Part, error)
 	New    func(*Setup) (Method, error)

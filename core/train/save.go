@@ -66,6 +66,28 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 	return checkpoint.Save(path, kindRun, content{t.def.Name, settings, t.policy().Saved(), t.lost}, parts)
 }
 
+// SaveOrder writes the file of the order in which the learners of an asynchronous method have visited
+// the store, after the updates that are due. The setting order of schedule "recorded" reads it. A
+// failure does not change an older file at path.
+func (t *Trainer) SaveOrder(path string) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	if t.ordered == nil {
+		return fmt.Errorf("order: %s has one learner and no order, must be a method with the setting schedule", t.def.Name)
+	}
+	if err := t.settleToRead(); err != nil {
+		return err
+	}
+	text := t.ordered.Order()
+	if text == nil {
+		schedule, _ := t.cfg.Get("schedule")
+		return fmt.Errorf("order: not recorded with schedule %s, must be schedule race or recorded", schedule)
+	}
+	return checkpoint.WriteFile(path, text)
+}
+
 // runPart is the part of the Trainer's own counts.
 func (t *Trainer) runPart() checkpoint.Part {
 	h := t.host

@@ -26,22 +26,7 @@ func TestDefaultsEqualStableBaselines3(t *testing.T) {
 }
 
 func TestPresetsResolve(t *testing.T) {
-	for _, p := range Settings.Presets() {
-		envs := p.Envs
-		if envs == nil {
-			envs = []string{"CartPole-v1", "atari/pong"}
-		}
-		for _, id := range envs {
-			cfg := must(train.NewConfig("a2c"))(t)
-			check(t, cfg.Preset(p.Name, id))
-			if _, err := cfg.Struct().(*Config).Resolve(); err != nil {
-				t.Errorf("%s for %s: %v", p.Name, id, err)
-			}
-			if got := must(cfg.Get("env"))(t); got != id {
-				t.Errorf("%s: env %q, want %q", p.Name, got, id)
-			}
-		}
-	}
+	traintest.PresetsResolve(t, "a2c")
 	cfg := must(train.NewConfig("a2c"))(t)
 	check(t, cfg.Preset("stooke_abbeel", "atari/pong"))
 	if got := must(cfg.Get("env_options"))(t); got != `{"recipe": "stooke_abbeel"}` {

@@ -20,6 +20,7 @@ func init() {
 		Shape:     slices.Concat(onpolicy.Shape, async.Shape),
 		Masks:     true,
 		AnyAction: true,
+		OnlyCPU:   true,
 		Memory:    func(s *train.Setup) ([]limits.Part, error) { return s.Config.(*Config).async().Memory(s) },
 		New: func(s *train.Setup) (train.Method, error) {
 			a := new(A3C)

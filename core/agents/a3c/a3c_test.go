@@ -1,8 +1,11 @@
 package a3c_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	_ "github.com/paceline-rl/paceline/core/agents/a2c"
@@ -12,23 +15,23 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
+// trainer makes a trainer with settings, given as names and values.
+func trainer(t *testing.T, method string, edits ...string) *train.Trainer {
+	t.Helper()
+	cfg := traintest.Must(train.NewConfig(method))(t)
+	for i := 0; i < len(edits); i += 2 {
+		traintest.Check(t, cfg.Set(edits[i], edits[i+1]))
+	}
+	tr := traintest.Must(train.New(cfg, nil))(t)
+	t.Cleanup(func() { tr.Close() })
+	return tr
+}
+
 // run trains in slices, and returns digests of the parameters and the rollouts, and counts. If path is
 // not empty, it saves a checkpoint.
 func run(t *testing.T, method, path string, steps []int64, edits ...string) string {
 	t.Helper()
-	cfg, err := train.NewConfig(method)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(edits); i += 2 {
-		if err := cfg.Set(edits[i], edits[i+1]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tr, err := train.New(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := trainer(t, method, edits...)
 	defer tr.Close()
 	total := int64(0)
 	for _, n := range steps {
@@ -109,5 +112,41 @@ func TestRaceRepeats(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The order of a race, in a file of its own, repeats the race. The file of the repetition has the same
+// bytes.
+func TestOrderFileRepeatsTheRace(t *testing.T) {
+	edits := []string{"env", "CartPole-v1", "num_envs", "6", "learners", "3", "seed", "5"}
+	digest := func(tr *train.Trainer) string {
+		traintest.Check(t, tr.Run(1500, 0))
+		return traintest.Must(tr.Hash("policy"))(t) + traintest.Must(tr.Hash("rollout"))(t)
+	}
+	path, again := filepath.Join(t.TempDir(), "race.order"), filepath.Join(t.TempDir(), "again.order")
+	race := trainer(t, "a3c", append(edits, "schedule", "race")...)
+	want := digest(race)
+	traintest.Check(t, race.SaveOrder(path))
+	repeated := trainer(t, "a3c", append(edits, "schedule", "recorded", "order", path)...)
+	if got := digest(repeated); got != want {
+		t.Errorf("repeated: %s, the race %s", got, want)
+	}
+	traintest.Check(t, repeated.SaveOrder(again))
+	if first, second := traintest.Must(os.ReadFile(path))(t), traintest.Must(os.ReadFile(again))(t); !bytes.Equal(first, second) {
+		t.Errorf("%d bytes, written again %d others", len(first), len(second))
+	}
+	for _, c := range []struct {
+		tr   *train.Trainer
+		want string
+	}{
+		{trainer(t, "a3c", edits...), "order: not recorded with schedule virtual, must be schedule race or recorded"},
+		{trainer(t, "a2c", "env", "CartPole-v1"), "order: a2c has one learner and no order, must be a method with the setting schedule"},
+	} {
+		if err := c.tr.SaveOrder(again); err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	if err := race.SaveOrder(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a directory, must be a file") {
+		t.Error(err)
 	}
 }

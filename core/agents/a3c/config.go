@@ -22,17 +22,17 @@ var defaults = onpolicy.ActorCritic{LearningRate: 7e-4, NSteps: 5, GAELambda: 1,
 var Settings = settings.New[Config]("a3c", append(
 	train.CommonSettings(func(c *Config) *train.Common { return &c.Common }),
 	append(onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
-		async.SettingsOf(async.Settings{Learners: 1, Shards: 4, Rule: "gradient", SyncPeriod: 1}, func(c *Config) *async.Settings { return &c.Settings })...)...), nil)
+		async.SettingsOf(async.Settings{Learners: 1, Shards: 4, Rule: "gradient", SyncPeriod: 1}, func(c *Config) *async.Settings { return &c.Settings })...)...), presets)
 
 // Resolve checks every setting and how they go together.
 func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil {
 		return nil, err
 	}
-	if err := onpolicy.CheckRows(c.NSteps, c.NumEnvs/c.Learners); err != nil {
+	if err := c.async().Check(&c.Common); err != nil {
 		return nil, err
 	}
-	return nil, c.async().Check(&c.Common)
+	return nil, onpolicy.CheckRows(c.NSteps, c.NumEnvs/c.Learners)
 }
 
 // async is the run of learners that the settings ask for.

@@ -30,7 +30,7 @@ var Settings = settings.New[Config]("appo", slices.Concat(
 	onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
 	onpolicy.ClippingSettings(0.2, func(c *Config) *onpolicy.Clipping { return &c.Clipping }),
 	async.SettingsOf(learners, func(c *Config) *async.Settings { return &c.Settings }),
-), nil)
+), presets)
 
 // Resolve checks every setting and how they go together.
 func (c *Config) Resolve() (notices []string, err error) {

@@ -223,6 +223,9 @@ func (m *Method) Latest() (*vec.Rows, vec.Actions) {
 	return m.rows, m.actions
 }
 
+// Order is train.Ordered's.
+func (m *Method) Order() []byte { return m.turns.Order() }
+
 // Digests is train.Digested's: the rollouts of all learners.
 func (m *Method) Digests() []train.Digest {
 	var list []train.Digest

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
@@ -13,6 +14,30 @@ func With(values, others map[string]string) map[string]string {
 	values = maps.Clone(values)
 	maps.Copy(values, others)
 	return values
+}
+
+// PresetsResolve checks that the settings of every preset of a method go together. A preset for any
+// environment is tested with CartPole-v1 and an Atari game.
+func PresetsResolve(t *testing.T, method string) {
+	for _, p := range Must(train.NewConfig(method))(t).Table().Presets() {
+		for _, id := range presetEnvs(p) {
+			cfg := Must(train.NewConfig(method))(t)
+			check(t, cfg.Preset(p.Name, id))
+			if _, err := cfg.Struct().(train.Settings).Resolve(); err != nil {
+				t.Errorf("%s for %s: %v", p.Name, id, err)
+			}
+			if got := Must(cfg.Get("env"))(t); got != id {
+				t.Errorf("%s: env %q, want %q", p.Name, got, id)
+			}
+		}
+	}
+}
+
+func presetEnvs(p settings.Preset) []string {
+	if p.Envs != nil {
+		return p.Envs
+	}
+	return []string{"CartPole-v1", "atari/breakout"}
 }
 
 // Presets compares every setting of a method's presets with want, in which the method's test states
@@ -25,11 +50,7 @@ func Presets(t *testing.T, method string, want map[string]map[string]string) {
 	}
 	seen := 0
 	for _, p := range defaults.Table().Presets() {
-		envs := p.Envs
-		if envs == nil {
-			envs = []string{"CartPole-v1", "atari/breakout"}
-		}
-		for _, id := range envs {
+		for _, id := range presetEnvs(p) {
 			key := fmt.Sprint(p.Name, " ", id)
 			values, ok := want[key]
 			if !ok {

@@ -1,0 +1,187 @@
+/* A3C and APPO: learners around a store of parameters. A virtual run has one result for any number of threads
+ * and continues from a checkpoint; a race is repeated from the file of its order; environments may be built in,
+ * of a table, or stepped by the caller. */
+#include "counter.h"
+
+enum { STEPS = 1200 };
+
+/* A trainer of four environments and two learners with further settings; table: of counters, else CartPole. */
+static paceline_trainer *make(const char *method, family *table, const char *const *more) {
+  static const char *const common[] = {"num_envs",    "4",  "learners",    "2", "n_steps", "8", "net_arch_pi", "16",
+                                       "net_arch_vf", "16", "num_threads", "2", "seed",    "3", NULL};
+  paceline_config *cfg;
+  paceline_trainer *t;
+  OK(paceline_config_new(&cfg, method));
+  for (const char *const *s = common; *s != NULL; s += 2) OK(paceline_config_set(cfg, s[0], s[1]));
+  if (strcmp(method, "appo") == 0) {
+    OK(paceline_config_set(cfg, "batch_size", "8"));
+    OK(paceline_config_set(cfg, "n_epochs", "2"));
+    OK(paceline_config_set(cfg, "pull_period", "3"));
+  }
+  for (; *more != NULL; more += 2) OK(paceline_config_set(cfg, more[0], more[1]));
+  if (table != NULL) {
+    paceline_env_table functions = counter_table(1);
+    OK(paceline_trainer_new_table(&t, cfg, &functions, table, counter_release));
+  } else {
+    OK(paceline_config_set(cfg, "env", "CartPole-v1"));
+    OK(paceline_trainer_new(&t, cfg));
+  }
+  paceline_config_free(cfg);
+  return t;
+}
+
+#define WITH(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define AS_IT_IS ((const char *const[]){NULL})
+
+typedef struct digest {
+  char text[72];
+} digest;
+
+static digest digest_of(paceline_trainer *t) {
+  digest d;
+  hash_of(d.text, t, "policy");
+  return d;
+}
+
+/* Runs to the end and frees the trainer. */
+static digest whole(paceline_trainer *t) {
+  OK(paceline_trainer_begin(t, STEPS, 0));
+  OK(paceline_trainer_run(NULL, t, 0, 0));
+  digest d = digest_of(t);
+  CHECK(stats_of(t).num_timesteps == STEPS && stats_of(t).updates > 0 && metric_of(t, "async/pushes") > 0);
+  paceline_trainer_free(t);
+  return d;
+}
+
+static void virtual(const char *method) {
+  const char *path = tmp("learners.paceline");
+  digest want = whole(make(method, NULL, AS_IT_IS));
+  for (int threads = 1; threads < 4; threads += 2) {
+    char n[2] = {(char)('0' + threads), 0};
+    digest got = whole(make(method, NULL, WITH("num_threads", n)));
+    CHECK(strcmp(got.text, want.text) == 0);
+  }
+  paceline_trainer *t = make(method, NULL, AS_IT_IS);
+  OK(paceline_trainer_begin(t, STEPS, 0));
+  OK(paceline_trainer_run(NULL, t, 500, 0));
+  OK(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE));
+  FAILS(paceline_trainer_save_order(t, tmp("virtual.order")), PACELINE_EINVAL,
+        "order: not recorded with schedule virtual, must be schedule race or recorded");
+  paceline_trainer_free(t);
+  paceline_config *cfg;
+  OK(paceline_config_load(&cfg, path));
+  OK(paceline_trainer_new(&t, cfg));
+  paceline_config_free(cfg);
+  OK(paceline_trainer_load(t, path));
+  OK(paceline_trainer_run(NULL, t, 0, 0));
+  digest got = digest_of(t);
+  CHECK(strcmp(got.text, want.text) == 0);
+  paceline_trainer_free(t);
+}
+
+static void race(const char *method) {
+  const char *path = tmp("race.order");
+  for (int table = 0; table < 2; table++) {
+    family f[2] = {counters(SOUND, 0), counters(SOUND, 0)};
+    paceline_trainer *t = make(method, table ? &f[0] : NULL, WITH("schedule", "race"));
+    OK(paceline_trainer_begin(t, STEPS, 0));
+    OK(paceline_trainer_run(NULL, t, 0, 0));
+    digest want = digest_of(t);
+    OK(paceline_trainer_save_order(t, path));
+    FAILS(paceline_trainer_save_order(t, "/nowhere/race.order"), PACELINE_EIO, "no such file or directory");
+    int64_t steps = stats_of(t).num_timesteps;
+    paceline_trainer_free(t);
+    t = make(method, table ? &f[1] : NULL, WITH("schedule", "recorded", "order", path, "num_threads", "1"));
+    OK(paceline_trainer_begin(t, STEPS, 0));
+    OK(paceline_trainer_run(NULL, t, 0, 0));
+    digest got = digest_of(t);
+    CHECK(strcmp(got.text, want.text) == 0 && stats_of(t).num_timesteps == steps);
+    paceline_trainer_free(t);
+  }
+}
+
+/* One act and one observe are a round of every learner. */
+static void pushed(const char *method) {
+  paceline_config *cfg;
+  paceline_trainer *t;
+  digest of[2];
+  paceline_spec obs = {
+      .struct_size = sizeof obs, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {2}};
+  paceline_spec action = {.struct_size = sizeof action, .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = 2};
+  OK(paceline_config_new(&cfg, method));
+  OK(paceline_config_set(cfg, "num_envs", "4"));
+  OK(paceline_config_set(cfg, "learners", "2"));
+  OK(paceline_config_set(cfg, "n_steps", "8"));
+  if (strcmp(method, "appo") == 0) OK(paceline_config_set(cfg, "batch_size", "8"));
+  for (int run = 0; run < 2; run++) {
+    float rows_obs[8] = {0}, last[8] = {0};
+    double rewards[4] = {0};
+    uint8_t terminated[4] = {0}, truncated[4] = {0};
+    int32_t actions[4];
+    paceline_rows rows = {.struct_size = sizeof rows,
+                          .num_rows = 4,
+                          .obs = rows_obs,
+                          .final_obs = last,
+                          .rewards = rewards,
+                          .terminated = terminated,
+                          .truncated = truncated};
+    OK(paceline_config_set(cfg, "num_threads", run ? "1" : "2"));
+    OK(paceline_trainer_new_push(&t, cfg, &obs, &action));
+    OK(paceline_trainer_begin(t, 400, PACELINE_RESET_ENVS));
+    for (int round = 0; round < 100; round++) {
+      OK(paceline_trainer_act(t, &rows, actions, 0));
+      for (int i = 0; i < 4; i++) {
+        rewards[i] = (actions[i] == (round + i) % 2);
+        terminated[i] = round % 10 == 9;
+        for (int k = 0; k < 2; k++) rows_obs[2 * i + k] = last[2 * i + k] = sinf((float)(round + i + k));
+      }
+      OK(paceline_trainer_observe(t, &rows, 0));
+    }
+    CHECK(stats_of(t).num_timesteps == 400 && stats_of(t).updates > 0);
+    of[run] = digest_of(t);
+    paceline_trainer_free(t);
+  }
+  CHECK(strcmp(of[0].text, of[1].text) == 0);
+  paceline_config_free(cfg);
+}
+
+static void refused(const char *method) {
+  paceline_config *cfg;
+  paceline_trainer *t;
+  OK(paceline_config_new(&cfg, method));
+  OK(paceline_config_set(cfg, "env", "CartPole-v1"));
+  OK(paceline_config_set(cfg, "learners", "3"));
+  OK(paceline_config_set(cfg, "num_envs", "4"));
+  FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "num_envs: 4, must be a multiple of learners (3)");
+  FAILS(paceline_config_set(cfg, "schedule", "hogwild"), PACELINE_EINVAL,
+        "schedule: \"hogwild\", must be virtual, race, recorded");
+  OK(paceline_config_set(cfg, "num_envs", "3"));
+  OK(paceline_config_set(cfg, "schedule", "recorded"));
+  FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "order: empty, must name a file with schedule recorded");
+  OK(paceline_config_set(cfg, "order", tmp("no such file")));
+  FAILS(paceline_trainer_new(&t, cfg), PACELINE_EIO, "no such file or directory");
+  paceline_config_free(cfg);
+  OK(paceline_config_new(&cfg, method));
+  OK(paceline_config_preset(cfg, "tuned", "CartPole-v1"));
+  OK(paceline_config_preset(cfg, "stooke_abbeel", "CartPole-v1"));
+  paceline_config_free(cfg);
+}
+
+int main(void) {
+  for (int appo = 0; appo < 2; appo++) {
+    const char *method = appo ? "appo" : "a3c";
+    virtual(method);
+    race(method);
+    pushed(method);
+    refused(method);
+  }
+  paceline_config *cfg;
+  paceline_trainer *t;
+  OK(paceline_config_new(&cfg, "a2c"));
+  OK(paceline_config_set(cfg, "env", "CartPole-v1"));
+  OK(paceline_trainer_new(&t, cfg));
+  FAILS(paceline_trainer_save_order(t, tmp("a2c.order")), PACELINE_EINVAL, "order: a2c has one learner and no order");
+  paceline_trainer_free(t);
+  paceline_config_free(cfg);
+  return 0;
+}
