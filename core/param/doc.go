@@ -44,7 +44,7 @@
 //	multi_step_adam  The learner takes n steps of Adam with its own copy (Local). A push moves the
 //	                 central parameters by the sum of these steps and blends the moments.
 //	                 Stooke & Abbeel, appendix A.
-//	mean             All learners contribute to each step, and each waits for the slowest (Mean).
+//	mean             All learners contribute to each step, which waits for the slowest (Mean).
 //	                 Stooke & Abbeel, 4.2.
 //
 // One learner with gradient, overwrite or mean has the bits of an nn.Optimizer. One learner with
@@ -60,7 +60,7 @@
 //
 // # Goroutines
 //
-// Push and Pull may be called by any goroutines at any time, and so may the methods of Mean. A Local
-// belongs to one goroutine at a time. Params and the checkpoint parts may be used only while no
+// Push and Pull may be called by any goroutines at any time. A Local and a Mean belong to one
+// goroutine at a time. Params and the checkpoint parts may be used only while no
 // visit is in progress.
 package param

@@ -183,10 +183,9 @@ func TestPartsRefused(t *testing.T) {
 // The parts of a store are a file that loads as a whole.
 func TestPartsAreAFile(t *testing.T) {
 	s := newStore(t, 40, Rule{Name: RuleMean, Optimizer: nn.OptimizerConfig{Name: "adam"}}, 2)
-	m, r := nntest.Must(NewMean(s, 1, 0))(t), rng.New(1, "test", 0)
+	m, r := nntest.Must(NewMean(s, 0))(t), rng.New(1, "test", 0)
 	for range 3 {
-		nntest.Must(m.Add(0, Contribution{Grad: floats(r, 40), Rows: 1, Rate: 1e-2}))(t)
-		nntest.Must(m.Wait(0))(t)
+		nntest.Must(m.Combine([]Contribution{{Grad: floats(r, 40), Rows: 1, Rate: 1e-2}}))(t)
 	}
 	file := nntest.Must(checkpoint.SaveBytes("run", nil, s.Parts("policy")))(t)
 	to := newStore(t, 40, s.rule, 2)

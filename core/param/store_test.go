@@ -37,7 +37,7 @@ func TestOneLearnerIsTheOptimizer(t *testing.T) {
 					theta, seen, r := s.params.Clone(), make([]uint64, shards), rng.New(9, "test", 0)
 					var mean *Mean
 					if rule.Name == RuleMean {
-						mean = nntest.Must(NewMean(s, 1, 3))(t)
+						mean = nntest.Must(NewMean(s, 3))(t)
 					}
 					for step := int64(1); step <= 12; step++ {
 						grad, rate := floats(r, size), r.Uniform(1e-3, 1e-2)
@@ -46,10 +46,9 @@ func TestOneLearnerIsTheOptimizer(t *testing.T) {
 						if mean == nil {
 							whole(t, s, Push{Grad: grad, Factor: factor, Rate: rate, Step: step, To: theta}, theta, seen)
 						} else {
-							last := nntest.Must(mean.Add(0, Contribution{Grad: grad, Rows: 7, Rate: rate}))(t)
-							c := nntest.Must(mean.Wait(0))(t)
-							if !last || c.Norm != norm || c.Rows != 7 {
-								t.Fatalf("last %v, %+v, want norm %v", last, c, norm)
+							c := nntest.Must(mean.Combine([]Contribution{{Grad: grad, Rows: 7, Rate: rate}}))(t)
+							if c.Norm != norm || c.Rows != 7 {
+								t.Fatalf("%+v, want norm %v", c, norm)
 							}
 							for i := range shards {
 								s.Pull(i, theta)
@@ -343,7 +342,7 @@ func TestMemoryCountsEveryArray(t *testing.T) {
 			}
 			want += count * 8 * int64(len(l.steps))
 		case RuleMean:
-			want += 4 * int64(len(nntest.Must(NewMean(s, count, 0))(t).grad))
+			want += 4 * int64(len(nntest.Must(NewMean(s, 0))(t).grad))
 		}
 		got := int64(0)
 		for _, part := range nntest.Must(rule.Memory(size, shards, count))(t) {

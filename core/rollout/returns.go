@@ -142,46 +142,9 @@ func (r *Rollout) trace(i int, gamma, lambda float64) {
 	}
 }
 
-// Normalize shifts and scales the advantages of weight 1 to mean 0 and standard deviation 1, as
-// Stable-Baselines3's A2C does: (a - mean) / (std + 1e-8), with the unbiased standard deviation
-// (PyTorch's std). It ignores rows of weight 0 and does nothing if fewer than two rows have weight
-// 1. Sums are float64, in the order of the rows. Both slices have the same length.
-func Normalize(advantages, weights []float32) {
-	n, mean, squares := spread(advantages, weights)
-	if n < 2 {
-		return
-	}
-	scale := math.Sqrt(squares/(n-1)) + 1e-8
-	for k, a := range advantages {
-		if weights[k] != 0 {
-			advantages[k] = float32((float64(a) - mean) / scale)
-		}
-	}
-}
-
-// spread returns the number of rows of weight 1, their mean and the sum of their squared distances
-// from the mean.
-func spread(values, weights []float32) (n, mean, squares float64) {
-	sum := 0.0
-	for k, v := range values {
-		if weights[k] != 0 {
-			n++
-			sum += float64(v)
-		}
-	}
-	mean = sum / n
-	for k, v := range values {
-		if weights[k] != 0 {
-			d := float64(v) - mean
-			squares += float64(d * d)
-		}
-	}
-	return n, mean, squares
-}
-
 // ExplainedVariance returns the part of the returns' variance that the values explain, at most 1: 1
 // - Var(return - value) / Var(return) over the rows of weight 1. It returns NaN if all returns are
-// equal. It must be called before Normalize.
+// equal. It must be called before Moments.Normalize.
 func ExplainedVariance(b *Batch) float64 {
 	return explained(b.Returns, b.Advantages, b.Weights)
 }
@@ -196,10 +159,9 @@ func ExplainedVarianceOf(returns, values, weights []float32) float64 {
 }
 
 func explained(returns, errors, weights []float32) float64 {
-	_, _, total := spread(returns, weights)
-	_, _, unexplained := spread(errors, weights)
+	total := MomentsOf(returns, weights).Squares
 	if total == 0 {
 		return math.NaN()
 	}
-	return 1 - unexplained/total
+	return 1 - MomentsOf(errors, weights).Squares/total
 }

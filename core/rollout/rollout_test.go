@@ -258,27 +258,6 @@ func TestExplainedVariance(t *testing.T) {
 	}
 }
 
-func TestNormalize(t *testing.T) {
-	a := []float32{1, 100, 2, 3, 100, 6}
-	w := []float32{1, 0, 1, 1, 0, 1}
-	Normalize(a, w)
-	// mean 3, deviations -2 -1 0 3, their squares 14: std = sqrt(14/3).
-	std := math.Sqrt(14./3) + 1e-8
-	for k, want := range []float64{-2 / std, 100, -1 / std, 0, 100, 3 / std} {
-		if math.Abs(float64(a[k])-want) > 1e-7*math.Abs(want) {
-			t.Errorf("row %d: %g, want %g", k, a[k], want)
-		}
-	}
-	one := []float32{5, 7}
-	if Normalize(one, []float32{0, 1}); one[0] != 5 || one[1] != 7 {
-		t.Errorf("a single row became %v", one)
-	}
-	same := []float32{5, 5}
-	if Normalize(same, []float32{1, 1}); same[0] != 0 || same[1] != 0 {
-		t.Errorf("equal rows became %v", same)
-	}
-}
-
 func TestRefusals(t *testing.T) {
 	obs := env.ObsSpec{DType: env.Uint8, Shape: []int{4}}
 	good := Config{Obs: obs, Action: env.ActionSpec{N: 2}, Horizon: 3, Envs: 2, Columns: []string{"value"}}

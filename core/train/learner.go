@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -23,8 +24,14 @@ type Learner interface {
 	// BeforeUpdates makes f come before every gradient, on the goroutine that computes it. An error of f
 	// ends the call; the next one that updates calls f again.
 	BeforeUpdates(f func() error)
+	// ShareMoments makes f come before advantages are normalised, with their moments. f returns the
+	// moments by which they are normalised. After train.ErrInterrupted the learner calls f again, with
+	// the same moments.
+	ShareMoments(f func(own rollout.Moments) (rollout.Moments, error))
 	// Round takes a round of its environments. No update is due.
 	Round() error
+	// Discard discards the rounds that no update has learned from.
+	Discard() error
 	// CheckRows returns the error with which Observe refuses the rows.
 	CheckRows(rows *vec.Rows) error
 	// Lacks returns how many rounds the learner takes before its next update; 0: that update is due.

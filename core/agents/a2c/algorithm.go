@@ -29,7 +29,9 @@ func (a *A2C) Update(int) (done bool, err error) {
 	rows := a.Rollout.Batch()
 	a.explained = rollout.ExplainedVariance(rows)
 	if a.cfg.NormalizeAdvantage {
-		rollout.Normalize(rows.Advantages, rows.Weights)
+		if err := a.NormalizeAdvantages(rows.Advantages, rows.Weights); err != nil {
+			return false, err
+		}
 	}
 	// Accumulate gradients d theta: grad log pi(a_i | s_i; theta) (R - V(s_i; theta_v))
 	//   + beta grad H

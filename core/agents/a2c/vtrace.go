@@ -50,7 +50,9 @@ func (a *A2C) updateGroup() error {
 	}
 	a.explained = rollout.ExplainedVarianceOf(returns, w.values, weights)
 	if a.cfg.NormalizeAdvantage {
-		rollout.Normalize(advantages, weights)
+		if err := a.NormalizeAdvantages(advantages, weights); err != nil {
+			return err
+		}
 	}
 	return a.Step(*b)
 }

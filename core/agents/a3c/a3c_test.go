@@ -71,7 +71,7 @@ func TestOneLearnerIsA2C(t *testing.T) {
 	} {
 		edits = append([]string{"env", "CartPole-v1", "num_envs", "4", "seed", "3"}, edits...)
 		want := run(t, "a2c", "", []int64{2000}, edits...)
-		for _, rule := range []string{"gradient", "overwrite"} {
+		for _, rule := range []string{"gradient", "overwrite", "mean"} {
 			for _, schedule := range []string{"virtual", "race"} {
 				got := run(t, "a3c", "", []int64{2000}, append(edits, "rule", rule, "schedule", schedule)...)
 				if got != want {
@@ -84,7 +84,7 @@ func TestOneLearnerIsA2C(t *testing.T) {
 
 // The virtual schedule has one result for any number of threads and any slices.
 func TestVirtualRepeats(t *testing.T) {
-	for _, rule := range []string{"gradient", "overwrite"} {
+	for _, rule := range []string{"gradient", "overwrite", "mean"} {
 		edits := []string{"env", "CartPole-v1", "num_envs", "8", "learners", "4", "seed", "3", "rule", rule}
 		want := run(t, "a3c", "", []int64{4000}, append(edits, "num_threads", "1")...)
 		for _, steps := range [][]int64{{2, 4, 2, 1992, 2000}, {4000}, {1000, 3000}}[:traintest.Times(3, 1)] {
@@ -99,7 +99,7 @@ func TestVirtualRepeats(t *testing.T) {
 
 // A race that was recorded can be repeated, bit for bit.
 func TestRaceRepeats(t *testing.T) {
-	for _, rule := range []string{"gradient", "overwrite"} {
+	for _, rule := range []string{"gradient", "overwrite", "mean"} {
 		for round := range traintest.Times(3, 1) {
 			edits := []string{"env", "CartPole-v1", "num_envs", "8", "learners", "4", "seed", "3", "rule", rule, "learning_rate_final", "0"}
 			path := filepath.Join(t.TempDir(), "race")

@@ -25,6 +25,8 @@ func TestSuite(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
 		"one learner":         {},
 		"learners":            {"learners": "2"},
+		"one learner, mean":   {"rule": "mean", "normalize_advantage": "true"},
+		"learners, mean":      {"learners": "2", "rule": "mean", "normalize_advantage": "true"},
 		"learners, overwrite": {"learners": "2", "rule": "overwrite", "shards": "1", "learning_rate_final": "0"},
 	} {
 		if testing.Short() && name != "learners" {

@@ -29,6 +29,8 @@ func TestSuite(t *testing.T) {
 		"learners, gradient":    {"learners": "2", "rule": "gradient", "pull_period": "0"},
 		"learners, overwrite":   {"learners": "2", "rule": "overwrite"},
 		"learners":              {"learners": "2"},
+		"one learner, mean":     {"rule": "mean", "pull_period": "0"},
+		"learners, mean":        {"learners": "2", "rule": "mean", "pull_period": "0", "n_steps": "9"},
 		"learners, two steps":   {"learners": "2", "sync_period": "2"},
 	} {
 		if testing.Short() && name != "learners" {

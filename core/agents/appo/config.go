@@ -45,5 +45,5 @@ func (c *Config) Resolve() (notices []string, err error) {
 
 // async is the run of learners that the settings ask for.
 func (c *Config) async() *async.Config {
-	return &async.Config{Settings: c.Settings, Worker: "ppo", Values: Settings.Over(c).Map(), Optimizer: c.Optimizer()}
+	return &async.Config{Settings: c.Settings, Worker: "ppo", Values: Settings.Over(c).Map(), Optimizer: c.Optimizer(), MaxGradNorm: c.MaxGradNorm}
 }

@@ -42,7 +42,12 @@ func (p *PPO) Update(k int) (done bool, err error) {
 	}
 	batch := p.minibatches.Batch
 	if p.cfg.NormalizeAdvantage {
-		rollout.Normalize(batch.Columns[columnAdvantage], batch.Columns[columnWeight])
+		if err := p.NormalizeAdvantages(batch.Columns[columnAdvantage], batch.Columns[columnWeight]); err != nil {
+			if k == 0 {
+				p.minibatches.Rewind()
+			}
+			return false, err
+		}
 	}
 	// Optimize surrogate L wrt theta
 	if ended, err := p.optimize(batch); ended || err != nil {

@@ -32,7 +32,7 @@ func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
 		settings.Text("schedule", string(order.Virtual), "who visits the store when: virtual (as a model of latencies says, so that a seed has one result), race (as it comes, recorded), or recorded (as the file in order says)", []string{string(order.Virtual), string(order.Race), string(order.Recorded)}, func(c *s) *string { return &c.Schedule }),
 		settings.Text("order", "", "file of the order that schedule recorded repeats", nil, func(c *s) *string { return &c.Order }),
 		settings.Int("shards", d.Shards, 1, 64, "parts of the parameters in the store, each with a lock of its own", func(c *s) *int { return &c.Shards }),
-		settings.Text("rule", d.Rule, "what a push does: gradient (the store's optimiser takes a step along it; A3C), overwrite (the learner steps the store's parameters under the lock of each shard and takes them; Stooke & Abbeel 2018, section 4.3), or multi_step_adam (their appendix A)", []string{param.RuleGradient, param.RuleOverwrite, param.RuleMultiStepAdam}, func(c *s) *string { return &c.Rule }),
+		settings.Text("rule", d.Rule, "what a push does: gradient (the store's optimiser takes a step along it; A3C), overwrite (the learner steps the store's parameters under the lock of each shard and takes them; Stooke & Abbeel 2018, section 4.3), multi_step_adam (their appendix A), or mean (all learners wait for the slowest, and one step follows the mean of their gradients; their section 4.2)", []string{param.RuleGradient, param.RuleOverwrite, param.RuleMultiStepAdam, param.RuleMean}, func(c *s) *string { return &c.Rule }),
 		settings.Int("sync_period", d.SyncPeriod, 1, 1024, "steps of a learner between two pushes, with rule multi_step_adam", func(c *s) *int { return &c.SyncPeriod }),
 		settings.Int("pull_period", d.PullPeriod, 0, 1<<20, "rounds between two pulls of parameters inside a rollout; 0: parameters change only at updates", func(c *s) *int { return &c.PullPeriod }),
 		settings.Text("adam_time", "global", "t of Adam's bias correction: global (pushes of all learners) or local (the learner's own)", []string{"global", "local"}, func(c *s) *string { return &c.AdamTime }),
@@ -51,8 +51,10 @@ type Config struct {
 	// Worker is the method of a learner, with Values as its settings.
 	Worker string
 	Values map[string]string
-	// Optimizer is the store's.
-	Optimizer nn.OptimizerConfig
+	// Optimizer is the store's. MaxGradNorm clips what it steps along with rule mean; other rules leave
+	// that to the learners.
+	Optimizer   nn.OptimizerConfig
+	MaxGradNorm float64
 }
 
 // Check refuses settings of a run with which learners cannot work.
@@ -68,6 +70,12 @@ func (c *Config) Check(common *train.Common) error {
 		return fmt.Errorf("rule: %s, must be another where use_rms_prop is true: it takes steps of Adam", c.Rule)
 	case c.Rule != param.RuleMultiStepAdam && c.SyncPeriod > 1:
 		return fmt.Errorf("sync_period: %d, must be 1 with rule %s, which pushes every gradient", c.SyncPeriod, c.Rule)
+	case c.Rule == param.RuleMean && c.PullPeriod > 0:
+		return fmt.Errorf("pull_period: %d, must be 0 with rule mean, where parameters change only when all learners have pushed", c.PullPeriod)
+	case c.Rule == param.RuleMean && c.AdamTime != "global":
+		return fmt.Errorf("adam_time: %s, must be global with rule mean, which takes one step for all learners", c.AdamTime)
+	case c.Rule == param.RuleMean && c.Learners > 1 && c.Values["target_kl"] != "":
+		return fmt.Errorf("target_kl: %s, must be empty with rule mean and several learners, which would end their updates at different minibatches", c.Values["target_kl"])
 	case c.Schedule == string(order.Recorded) && c.Order == "":
 		return errors.New("order: empty, must name a file with schedule recorded")
 	case c.Schedule != string(order.Recorded) && c.Order != "":

@@ -10,7 +10,8 @@
 //	  the gradient, and a step that only says what to push (link.Apply)
 //	visits            link.visit: push every shard, pull every shard
 //
-// With pull_period the rounds are interrupted by pulls.
+// With pull_period the rounds are interrupted by pulls. With rule mean the visits push to no shard, and
+// the pulls wait for all learners (mean.go).
 //
 // # What holds for a Method
 //

@@ -67,6 +67,9 @@ func newLearner(m *Method, s *train.Setup, c *Config, k int) (l *learner, err er
 	}
 	l.theta = l.Sets()[0].Params
 	l.BeforeUpdates(l.link.begin)
+	if c.shares() {
+		l.ShareMoments(l.link.shareMoments)
+	}
 	return l, nil
 }
 
@@ -113,6 +116,9 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 // visits does what comes before the next round: the visits to the store that are due, and the update.
 func (l *learner) visits(interrupt *train.Interrupt) error {
 	for {
+		if l.link.joint != nil && l.Lacks() > 0 { // a rollout may have been discarded
+			l.link.absent()
+		}
 		if err := l.link.visit(); err != nil {
 			return err
 		}

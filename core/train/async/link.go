@@ -15,7 +15,11 @@ type device struct {
 
 func (d *device) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
 	c.Steps = d.link
-	return d.Device.Stepper(c)
+	s, err := d.Device.Stepper(c)
+	if err != nil || d.link.l.m.cfg.Rule != param.RuleMean {
+		return s, err
+	}
+	return d.stepper(c, s)
 }
 
 // link is the nn.Optimizer of a learner. A step only says what to push: the gradient, which stays
@@ -26,8 +30,10 @@ type link struct {
 	l            *learner
 	local        *param.Local // with rule multi_step_adam
 	period       int64        // local steps between two pushes
+	joint        *joint       // with rule mean
 
 	grad   []float32
+	rows   float64  // of the latest minibatch, with rule mean
 	seen   []uint64 // the version of every shard of the learner's parameters
 	lag    uint64   // of the latest push, the most of all shards
 	flight flight
@@ -42,6 +48,7 @@ type flight struct {
 	Rate   float64 `json:"rate"`
 	Steps  int64   `json:"steps"` // T at the pull of shard 0
 	Lag    uint64  `json:"lag"`
+	given
 }
 
 func (k *link) Step() int64        { return k.flight.Step }
@@ -57,11 +64,19 @@ func (k *link) Apply(p *nn.Params, grad []float32, factor float32, lr float64) e
 	}
 	k.grad, f.Factor, f.Rate = grad, factor, lr
 	f.Due, f.Alone = true, false
+	if k.joint != nil {
+		f.Rows, f.Agreed = k.rows, false
+		k.give()
+	}
 	return nil
 }
 
 // rest plans a push of the steps that are left at the end of an update.
 func (k *link) rest() error {
+	if k.joint != nil {
+		k.absent()
+		return nil
+	}
 	if k.local == nil || k.local.Pending() == 0 || k.flight.Due {
 		return nil
 	}
@@ -76,6 +91,9 @@ func (k *link) begin() error {
 	if err == nil && k.l.m.before != nil {
 		k.l.m.before()
 	}
+	if k.joint != nil && err == nil {
+		return k.beginRound()
+	}
 	if err == nil && (k.local == nil || k.local.Pending()+1 >= k.period) {
 		err = k.l.m.turns.Plan(k.l.k, 0, order.PushAndPull)
 	}
@@ -86,29 +104,36 @@ func (k *link) begin() error {
 // are made.
 func (k *link) visit() error {
 	f, p := &k.flight, k.l.theta
-	if !f.Due {
-		return nil
-	}
-	ok, err := k.l.m.turns.Visits(k.l.k, func(v order.Visit) error {
-		if v.Push {
-			return k.push(v.Shard, p)
+	for f.Due {
+		ok, err := k.l.m.turns.Visits(k.l.k, func(v order.Visit) error {
+			if v.Push {
+				return k.push(v.Shard, p)
+			}
+			return k.pull(v, p)
+		})
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return train.ErrInterrupted
 		}
-		return k.pull(v, p)
-	})
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		return train.ErrInterrupted
+		f.Due = false
+		k.lag = f.Lag
+		k.l.know(f.Steps)
+		if k.joint != nil {
+			if err := k.overRound(); err != nil {
+				return err
+			}
+		}
 	}
-	f.Due = false
-	k.lag = f.Lag
-	k.l.know(f.Steps)
 	return nil
 }
 
 func (k *link) push(shard int, p *nn.Params) error {
 	f := &k.flight
+	if k.joint != nil {
+		return nil
+	}
 	if shard == 0 {
 		f.Lag = 0
 	}
@@ -128,7 +153,12 @@ func (k *link) pull(v order.Visit, p *nn.Params) error {
 	if v.Shard == 0 {
 		k.flight.Steps = v.Steps
 	}
-	if k.flight.Alone || k.l.m.store.Rule().Name == param.RuleGradient {
+	if k.joint != nil {
+		if err := k.joint.combine(k.l.k); err != nil {
+			return err
+		}
+	}
+	if k.flight.Alone || k.joint != nil || k.l.m.store.Rule().Name == param.RuleGradient {
 		k.seen[v.Shard] = k.l.m.store.Pull(v.Shard, p)
 	}
 	return nil

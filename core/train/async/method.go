@@ -24,6 +24,7 @@ type Method struct {
 	learners []*learner
 	store    *param.Store
 	turns    *order.Turns
+	joint    *joint // with rule mean
 	center   *nn.Params
 	host     *train.Host
 	cores    *threads.Budget
@@ -41,7 +42,12 @@ type Method struct {
 func (m *Method) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
 		m.turns.SetSteps(0)
-		m.err = nil
+		if err := m.forgive(); err != nil {
+			return err
+		}
+	}
+	if flags&train.ResetEnvs != 0 && m.joint != nil {
+		m.forget() // learners do not drop legs by themselves
 	}
 	for _, l := range m.learners {
 		if flags&train.ResetTimesteps != 0 {
@@ -121,13 +127,24 @@ func (m *Method) publish() {
 // due is the number of updates that the latest call should have made. Those that the order puts after
 // the next round are not due.
 func (m *Method) due() int64 {
-	due := int64(m.store.Counts().Updates)
+	done, due := int64(m.store.Counts().Updates), int64(0)
 	for _, l := range m.learners {
 		if m.cut && (l.link.flight.Due || l.Lacks() == 0) {
 			due++
 		}
 	}
-	return due
+	if m.joint != nil {
+		due = min(due, 1)
+	}
+	return done + due
+}
+
+// forget discards what learners have not pushed.
+func (m *Method) forget() {
+	m.turns.Forget()
+	for _, l := range m.learners {
+		l.link.flight.Due, l.link.flight.given = false, given{}
+	}
 }
 
 // guarded turns a panic into an error.
@@ -152,7 +169,24 @@ func (m *Method) Wrote(string) {
 		l.theta.CopyFrom(m.center)
 		l.Learner.Wrote(set)
 	}
+	m.err = m.forgive()
+}
+
+// forgive lets training continue after a loss that is not finite. With rule mean all learners had the
+// parameters of that loss, so all rollouts are discarded.
+func (m *Method) forgive() error {
+	failed := m.err
 	m.err = nil
+	if m.joint == nil || !errors.Is(failed, fault.ErrNotFinite) {
+		return nil
+	}
+	m.forget()
+	for _, l := range m.learners {
+		if err := l.Discard(); err != nil {
+			return l.own(err)
+		}
+	}
+	return nil
 }
 
 // Policy is the store's parameters, which act as a learner's do.

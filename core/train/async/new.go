@@ -45,8 +45,15 @@ func (m *Method) Init(s *train.Setup, c Config) (err error) {
 	if m.turns, err = c.turns(s, m.store.Shards()); err != nil {
 		return err
 	}
+	if c.Rule == param.RuleMean {
+		mean, err := param.NewMean(m.store, c.MaxGradNorm)
+		if err != nil {
+			return err
+		}
+		m.joint = &joint{Mean: mean, learners: m.learners, shares: c.shares()}
+	}
 	for _, l := range m.learners {
-		l.link.seen, l.link.period = make([]uint64, m.store.Shards()), int64(c.SyncPeriod)
+		l.link.seen, l.link.period, l.link.joint = make([]uint64, m.store.Shards()), int64(c.SyncPeriod), m.joint
 		if c.Rule == param.RuleMultiStepAdam {
 			if l.link.local, err = m.store.NewLocal(); err != nil {
 				return err
@@ -61,11 +68,16 @@ func (c *Config) rule() param.Rule {
 	return param.Rule{Name: c.Rule, Optimizer: c.Optimizer, LocalSteps: c.AdamTime == "local"}
 }
 
+// shares says that learners normalise advantages together.
+func (c *Config) shares() bool {
+	return c.Rule == param.RuleMean && c.Learners > 1 && c.Values["normalize_advantage"] == "true"
+}
+
 // turns are the turns of the learners at the shards of a store.
 func (c *Config) turns(s *train.Setup, shards int) (*order.Turns, error) {
 	t := order.Config{
 		Schedule: order.Schedule(c.Schedule), Learners: c.Learners, Shards: shards, Steps: s.Common.NumEnvs / c.Learners,
-		Together: s.Source == nil, Varies: s.Disabled, Seed: uint64(s.Common.Seed), Cores: s.Cores, Waits: s.Spec.Waits,
+		Barrier: c.Rule == param.RuleMean, Together: s.Source == nil, Varies: s.Disabled, Seed: uint64(s.Common.Seed), Cores: s.Cores, Waits: s.Spec.Waits,
 	}
 	switch t.Schedule {
 	case order.Virtual:

@@ -1,10 +1,12 @@
 package async
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
@@ -24,7 +26,15 @@ func (m *Method) Parts(saving bool) []checkpoint.Part {
 	for _, p := range m.turns.Parts() {
 		parts = append(parts, m.experience(p))
 	}
-	return append(parts, last...)
+	parts = append(parts, last...)
+	if saving && m.joint != nil && errors.Is(m.err, fault.ErrNotFinite) {
+		for i := range parts { // see forgive
+			if parts[i].Optional {
+				parts[i].Write = nil
+			}
+		}
+	}
+	return parts
 }
 
 // experience makes a part of the order Optional: in a file without experience the learners have no
@@ -38,11 +48,10 @@ func (m *Method) experience(p checkpoint.Part) checkpoint.Part {
 			return func() { adopt(); m.publish() }, err
 		}
 		return func() {
-			m.turns.Forget()
+			m.forget() // gradients were left out, too
 			sum := int64(0)
 			for _, l := range m.learners {
 				sum += l.steps
-				l.link.flight.Due = false // the gradient was left out, too
 			}
 			m.turns.SetSteps(sum)
 			m.publish()
@@ -76,7 +85,7 @@ func (l *learner) parts(saving bool) []checkpoint.Part {
 	}, func(s savedLearner) (func(), error) {
 		f := &s.Flight
 		const most = int64(1) << 51
-		if s.Steps < 0 || s.Steps > most || s.Others < -most || s.Others > most || s.Taken < 0 || s.Taken > most || len(s.Seen) != shards || f.Step < 0 || f.Step > most || f.Steps < 0 || f.Steps > most {
+		if s.Steps < 0 || s.Steps > most || s.Others < -most || s.Others > most || s.Taken < 0 || s.Taken > most || len(s.Seen) != shards || f.Step < 0 || f.Step > most || f.Steps < 0 || f.Steps > most || !f.valid(k.joint) {
 			return nil, fmt.Errorf("learner: counts that no learner has: %+v", s)
 		}
 		return func() {
@@ -99,7 +108,8 @@ func (k *link) gradient(saving bool) checkpoint.Part {
 	}
 	p := nn.TensorsPart("gradient.safetensors", tensor(k.grad))
 	p.Optional = true
-	if saving && (!k.flight.Due || k.flight.Alone || k.local != nil) {
+	f := &k.flight
+	if saving && (!f.Due || f.Alone || k.local != nil || f.Round == moments || f.Absent) {
 		p.Write = nil
 	}
 	p.Read = func(r io.Reader, n int64) (func(), error) {

@@ -42,11 +42,15 @@ func (r *Run) Failed() error { return r.err }
 // forgive lets training continue after a loss that is not finite, because the parameters or the run
 // are others now. The rollout of that loss is discarded.
 func (r *Run) forgive() {
-	if errors.Is(r.err, fault.ErrNotFinite) {
-		if r.minibatch, r.uploaded = 0, (upload{}); r.Window.Next() == nil {
-			r.err = nil
-		}
+	if errors.Is(r.err, fault.ErrNotFinite) && r.Discard() == nil {
+		r.err = nil
 	}
+}
+
+// Discard is train.Learner's.
+func (r *Run) Discard() error {
+	r.minibatch, r.uploaded = 0, upload{}
+	return r.Window.Next()
 }
 
 // Sets is Theta.

@@ -61,6 +61,9 @@ func PerEpoch(rolloutRows, size int) int { return (rolloutRows + size - 1) / siz
 // Begin begins the next epoch.
 func (m *Minibatches) Begin() { m.run.Clock.Epochs++ }
 
+// Rewind takes a Begin back, which comes again.
+func (m *Minibatches) Rewind() { m.run.Clock.Epochs-- }
+
 // Gather fills in Batch with minibatch k of the epoch, and reports whether it has a step. columns
 // writes the columns of a row of the rollout, except its weight.
 func (m *Minibatches) Gather(k int, columns func(row int, to []float32)) bool {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/vec"
 )
@@ -22,7 +23,8 @@ type Run struct {
 	reported  bool // Report is of a minibatch
 	backup    backup
 	before    func() error // comes before every gradient; nil: nothing does
-	err       error        // what ended training
+	share     func(own rollout.Moments) (rollout.Moments, error)
+	err       error // what ended training
 }
 
 // Clock holds every count and schedule. A checkpoint holds it.
@@ -51,6 +53,9 @@ func (r *Run) SetOthers(steps int64) { r.Clock.Others = steps }
 
 // BeforeUpdates is train.Learner's.
 func (r *Run) BeforeUpdates(f func() error) { r.before = f }
+
+// ShareMoments is train.Learner's.
+func (r *Run) ShareMoments(f func(own rollout.Moments) (rollout.Moments, error)) { r.share = f }
 
 // Lacks is train.Learner's.
 func (r *Run) Lacks() int {
@@ -199,7 +204,10 @@ func (r *Run) Settle(interrupt *train.Interrupt) (err error) {
 				return err
 			}
 		}
-		done, r.err = r.method.Update(r.minibatch)
+		if done, err = r.method.Update(r.minibatch); errors.Is(err, train.ErrInterrupted) {
+			return err
+		}
+		r.err = err
 		r.minibatch++
 		done = done || r.minibatch == r.cfg.Minibatches
 		now := r.Host.Lap(train.Learning)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
@@ -23,6 +24,23 @@ func (r *Run) Learn(b nn.Batch) error { return r.learned(b, r.Gradient(b)) }
 // Apply takes a step of the optimiser along the gradient of the latest Learn. If the loss or the
 // norm is not finite it takes none, and the error wraps fault.ErrNotFinite.
 func (r *Run) Apply() error { return r.applied(r.Stepper.Step(r.Theta, r.rate(), &r.Report)) }
+
+// NormalizeAdvantages shifts and scales the advantages of a minibatch to mean 0 and standard
+// deviation 1, where several learners share an update those of all learners (train.Learner). After
+// train.ErrInterrupted the minibatch begins again.
+func (r *Run) NormalizeAdvantages(advantages, weights []float32) error {
+	moments := rollout.MomentsOf(advantages, weights)
+	if r.share != nil {
+		var err error
+		if moments, err = r.share(moments); errors.Is(err, fault.ErrNotFinite) {
+			return train.AtUpdate(err, r.Clock.Steps, r.Clock.Updates+1)
+		} else if err != nil {
+			return err
+		}
+	}
+	moments.Normalize(advantages, weights)
+	return nil
+}
 
 // rate is the learning rate now.
 func (r *Run) rate() float64 { return r.Clock.Rate.At(r.Clock.Now()) }

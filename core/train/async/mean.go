@@ -1,0 +1,184 @@
+package async
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/param"
+	"github.com/paceline-rl/paceline/core/rollout"
+	"github.com/paceline-rl/paceline/core/train/order"
+)
+
+// This file is rule mean (Stooke & Abbeel 2018, 4.2). A learner gives a contribution to every round,
+// and learners pull when all of them have pushed (order.Config.Barrier). Nothing moves at a push: the
+// contribution stays in the learner's flight and gradient. The first pull of a round combines them.
+//
+// Where advantages are normalised, a round of moments comes before each round of gradients, so that
+// all learners use the same mean and deviation.
+
+// contribution is what a learner gives to the round in progress.
+type contribution string
+
+const (
+	noContribution contribution = ""
+	moments        contribution = "moments"
+	gradient       contribution = "gradient"
+)
+
+// given is the part of a flight with rule mean.
+type given struct {
+	// Round is what the learner has planned to give; it has given it if visits are due.
+	Round contribution `json:"round,omitempty"`
+	// Absent says that it gives nothing to this minibatch: it had no step for it.
+	Absent bool `json:"absent,omitempty"`
+	// Agreed says that Moments are those of all learners.
+	Agreed   bool            `json:"agreed,omitempty"`
+	Moments  rollout.Moments `json:"moments"`
+	Rows     float64         `json:"rows"`
+	Combined bool            `json:"combined,omitempty"`
+}
+
+// valid reports whether a learner can have given this.
+func (g *given) valid(j *joint) bool {
+	if j == nil {
+		return *g == given{}
+	}
+	return g.Rows >= 0 && g.Rows <= nn.MaxRows && (g.Round == noContribution || g.Round == gradient || g.Round == moments && j.shares)
+}
+
+// joint combines the contributions of all learners.
+type joint struct {
+	*param.Mean
+	learners []*learner
+	shares   bool // moments
+	summed   bool // the loss is a sum over rows
+
+	mu  sync.Mutex // of a combination: pulls of different shards may be made at the same time
+	all []param.Contribution
+}
+
+// combine combines the contributions of the round in which learner k pulls, unless an earlier pull of
+// the round has done it.
+func (j *joint) combine(k int) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	own := &j.learners[k].link.flight
+	if own.Combined {
+		return nil
+	}
+	if own.Round == moments {
+		var sum rollout.Moments
+		for _, l := range j.learners {
+			sum = sum.Plus(l.link.flight.Moments)
+		}
+		for _, l := range j.learners {
+			l.link.flight.Moments, l.link.flight.Combined = sum, true
+		}
+		return nil
+	}
+	j.all = j.all[:0]
+	for _, l := range j.learners {
+		f := &l.link.flight
+		j.all = append(j.all, param.Contribution{Grad: l.link.grad, Rows: f.Rows, Summed: j.summed, Rate: f.Rate})
+	}
+	if _, err := j.Combine(j.all); err != nil {
+		return err
+	}
+	for _, l := range j.learners {
+		l.link.flight.Combined = true
+	}
+	return nil
+}
+
+// give makes the visits of a contribution due.
+func (k *link) give() { k.flight.Due, k.flight.Alone, k.flight.Combined = true, false, false }
+
+// beginRound plans the contribution to the next minibatch. If the minibatch before had no step, the
+// learner gives nothing to that one first.
+func (k *link) beginRound() error {
+	if k.flight.Agreed && !k.flight.Absent {
+		return nil // the minibatch begins again
+	}
+	k.absent()
+	if err := k.visit(); err != nil {
+		return err
+	}
+	f := &k.flight
+	f.Round = gradient
+	if k.joint.shares {
+		f.Round = moments
+	}
+	return k.l.m.turns.Plan(k.l.k, 0, order.PushAndPull)
+}
+
+// absent gives nothing to the round that was planned, if nothing was given.
+func (k *link) absent() {
+	if f := &k.flight; f.Round != noContribution && !f.Due && !(f.Agreed && !f.Absent) {
+		f.Absent, f.Moments, f.Rows = true, rollout.Moments{}, 0
+		k.give()
+	}
+}
+
+// overRound goes on after the visits of a round.
+func (k *link) overRound() error {
+	f := &k.flight
+	if f.Round != moments {
+		f.given = given{}
+		return nil
+	}
+	f.Round, f.Agreed = gradient, true
+	if f.Absent {
+		k.give()
+	}
+	return k.l.m.turns.Plan(k.l.k, 0, order.PushAndPull)
+}
+
+// shareMoments returns the moments of all learners' advantages.
+func (k *link) shareMoments(own rollout.Moments) (rollout.Moments, error) {
+	f := &k.flight
+	if !f.Agreed {
+		if !own.Finite() {
+			return own, &nn.NotFinite{What: "mean of the advantages", Value: own.Mean + own.Squares}
+		}
+		f.Moments = own
+		k.give()
+		if err := k.visit(); err != nil {
+			return own, err
+		}
+	}
+	return f.Moments, nil
+}
+
+// stepper counts the rows of minibatches.
+type stepper struct {
+	nn.Stepper
+	link   *link
+	weight int // the column of weights
+}
+
+func (d *device) stepper(c nn.StepperConfig, s nn.Stepper) (nn.Stepper, error) {
+	for i, column := range c.Loss.Columns() {
+		if column.Name == "weight" {
+			return &stepper{s, d.link, i}, nil
+		}
+	}
+	return nil, fmt.Errorf("loss: %T has no column of weights", c.Loss)
+}
+
+func (s *stepper) count(b *nn.Batch) {
+	s.link.rows = 0
+	for _, w := range b.Columns[s.weight] {
+		s.link.rows += float64(w)
+	}
+}
+
+func (s *stepper) Learn(p *nn.Params, b nn.Batch, r *nn.Report) error {
+	s.count(&b)
+	return s.Stepper.Learn(p, b, r)
+}
+
+func (s *stepper) Update(p *nn.Params, b nn.Batch, lr float64, r *nn.Report) error {
+	s.count(&b)
+	return s.Stepper.Update(p, b, lr, r)
+}
