@@ -6,7 +6,6 @@ import (
 
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
-	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
@@ -16,9 +15,7 @@ type A2C struct {
 	onpolicy.Run
 	cfg    Config // resolved
 	batch  nn.Batch
-	vtrace *vtrace // nil: without V-trace
-	// distribution is the distribution of the policy's actions.
-	distribution *policy.Distribution
+	vtrace *onpolicy.VTrace // nil: without V-trace
 	// explained is the rollout.ExplainedVariance of the latest update.
 	explained float64
 }
@@ -53,7 +50,7 @@ func memoryOf(s *train.Setup) ([]limits.Part, error) {
 	}
 	list, err := run.Memory(s)
 	if c.VTrace {
-		own := onpolicy.MinibatchesBytes(s.Spec, run.Batch, columns+2, 0)
+		own := onpolicy.VTraceBytes(s.Spec, run.Batch, columns)
 		list = append(list, limits.Part{Setting: fmt.Sprintf("vtrace_groups: %d", c.VTraceGroups), Bytes: own})
 	}
 	return list, err
@@ -66,11 +63,13 @@ func newA2C(s *train.Setup) (train.Method, error) {
 		return nil, err
 	}
 	a := &A2C{cfg: *cfg, batch: nn.Batch{Columns: make([][]float32, columns)}}
-	if cfg.VTrace {
-		a.distribution = run.Chooser.(*policy.Sampler).Distribution
-		a.vtrace, a.batch = cfg.newVTrace(), onpolicy.NewBatch(s.Spec, run.Batch, columns)
+	if err := a.Init(s, run, a); err != nil {
+		return nil, err
 	}
-	return a, a.Init(s, run, a)
+	if cfg.VTrace {
+		a.vtrace = onpolicy.NewVTrace(&a.Worker, s.Spec, &cfg.VTraceSettings, cfg.Gamma, cfg.GAELambda, cfg.NumEnvs/cfg.VTraceGroups, columns)
+	}
+	return a, nil
 }
 
 // Metrics reports the current numbers and those of the latest update.

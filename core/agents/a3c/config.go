@@ -1,6 +1,8 @@
 package a3c
 
 import (
+	"slices"
+
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/async"
@@ -12,6 +14,7 @@ import (
 type Config struct {
 	train.Common
 	onpolicy.ActorCritic
+	onpolicy.Groups
 	async.Settings
 }
 
@@ -19,10 +22,12 @@ type Config struct {
 var defaults = onpolicy.ActorCritic{LearningRate: 7e-4, NSteps: 5, GAELambda: 1, UseRMSProp: true}
 
 // Settings is the table of all settings, in the order in which they are worth reading.
-var Settings = settings.New[Config]("a3c", append(
+var Settings = settings.New[Config]("a3c", slices.Concat(
 	train.CommonSettings(func(c *Config) *train.Common { return &c.Common }),
-	append(onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
-		async.SettingsOf(async.Settings{Learners: 1, Shards: 4, Rule: "gradient", SyncPeriod: 1}, func(c *Config) *async.Settings { return &c.Settings })...)...), presets)
+	onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
+	onpolicy.GroupSettings(func(c *Config) *onpolicy.Groups { return &c.Groups }),
+	async.SettingsOf(async.Settings{Learners: 1, Shards: 4, Rule: "gradient", SyncPeriod: 1}, func(c *Config) *async.Settings { return &c.Settings }),
+), presets)
 
 // Resolve checks every setting and how they go together.
 func (c *Config) Resolve() (notices []string, err error) {
@@ -32,7 +37,11 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := c.async().Check(&c.Common); err != nil {
 		return nil, err
 	}
-	return nil, onpolicy.CheckRows(c.NSteps, c.NumEnvs/c.Learners)
+	envs := c.NumEnvs / c.Learners
+	if err := onpolicy.CheckRows(c.NSteps, envs); err != nil {
+		return nil, err
+	}
+	return nil, c.Groups.Check(c.NSteps, envs, "num_envs / learners")
 }
 
 // async is the run of learners that the settings ask for.

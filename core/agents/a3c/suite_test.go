@@ -27,6 +27,7 @@ func TestSuite(t *testing.T) {
 		"learners":            {"learners": "2"},
 		"one learner, mean":   {"rule": "mean", "normalize_advantage": "true"},
 		"learners, mean":      {"learners": "2", "rule": "mean", "normalize_advantage": "true"},
+		"learners, V-trace":   {"learners": "2", "vtrace": "true", "n_steps": "8", "vtrace_steps": "2"},
 		"learners, overwrite": {"learners": "2", "rule": "overwrite", "shards": "1", "learning_rate_final": "0"},
 	} {
 		if testing.Short() && name != "learners" {

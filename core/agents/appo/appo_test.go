@@ -31,6 +31,7 @@ func TestSuite(t *testing.T) {
 		"learners":              {"learners": "2"},
 		"one learner, mean":     {"rule": "mean", "pull_period": "0"},
 		"learners, mean":        {"learners": "2", "rule": "mean", "pull_period": "0", "n_steps": "9"},
+		"learners, V-trace":     {"learners": "2", "vtrace": "true"},
 		"learners, two steps":   {"learners": "2", "sync_period": "2"},
 	} {
 		if testing.Short() && name != "learners" {

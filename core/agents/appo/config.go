@@ -15,6 +15,7 @@ type Config struct {
 	train.Common
 	onpolicy.ActorCritic
 	onpolicy.Clipping
+	onpolicy.VTraceSettings
 	async.Settings
 }
 
@@ -29,6 +30,7 @@ var Settings = settings.New[Config]("appo", slices.Concat(
 	train.CommonSettings(func(c *Config) *train.Common { return &c.Common }),
 	onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
 	onpolicy.ClippingSettings(0.2, func(c *Config) *onpolicy.Clipping { return &c.Clipping }),
+	onpolicy.VTraceSettingsOf(onpolicy.VTraceOfRollouts, func(c *Config) *onpolicy.VTraceSettings { return &c.VTraceSettings }),
 	async.SettingsOf(learners, func(c *Config) *async.Settings { return &c.Settings }),
 ), presets)
 

@@ -27,10 +27,11 @@ import (
 func (p *PPO) Update(k int) (done bool, err error) {
 	if k == 0 {
 		// Compute advantage estimates A_1, ..., A_T
-		if err := p.Finish(p.cfg.Gamma, p.cfg.GAELambda); err != nil {
+		explained, err := p.advantages()
+		if err != nil {
 			return false, err
 		}
-		p.latest.begin(rollout.ExplainedVariance(p.Rollout.Batch()))
+		p.latest.begin(explained)
 	}
 	k %= p.perEpoch
 	if k == 0 {
@@ -55,6 +56,26 @@ func (p *PPO) Update(k int) (done bool, err error) {
 	}
 	p.latest.norm = p.Report.Norm
 	return endsEpoch && p.exceedsKL(onpolicy.AtEpoch), nil
+}
+
+// advantages computes the advantages and returns of the rollout, and what part of the returns the
+// values explain.
+func (p *PPO) advantages() (explained float64, err error) {
+	to := p.Rollout.Batch()
+	if p.vtrace == nil {
+		err = p.Finish(p.cfg.Gamma, p.cfg.GAELambda)
+		return rollout.ExplainedVariance(to), err
+	}
+	b := &p.vtrace.Batch
+	advantages, returns, weights := b.Columns[columnAdvantage], b.Columns[columnReturn], b.Columns[columnWeight]
+	p.vtrace.Gather(0, weights)
+	if err := p.vtrace.Target(0, weights, advantages, returns); err != nil {
+		return 0, err
+	}
+	for i, row := range b.Rows {
+		to.Advantages[row], to.Returns[row] = advantages[i], returns[i]
+	}
+	return rollout.ExplainedVarianceOf(returns, p.vtrace.Values, weights), nil
 }
 
 // optimize takes a step along the gradient of a minibatch. If target_kl is checked between the two,

@@ -15,6 +15,7 @@ type Config struct {
 	train.Common
 	onpolicy.ActorCritic
 	onpolicy.Clipping
+	onpolicy.VTraceSettings
 }
 
 // defaults are Stable-Baselines3's.
@@ -25,6 +26,7 @@ var Settings = settings.New[Config]("ppo", slices.Concat(
 	train.CommonSettings(func(c *Config) *train.Common { return &c.Common }),
 	onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
 	onpolicy.ClippingSettings(0.2, func(c *Config) *onpolicy.Clipping { return &c.Clipping }),
+	onpolicy.VTraceSettingsOf(onpolicy.VTraceOfRollouts, func(c *Config) *onpolicy.VTraceSettings { return &c.VTraceSettings }),
 ), presets)
 
 // Resolve checks every setting and how they go together.

@@ -14,7 +14,8 @@ type PPO struct {
 	onpolicy.Run
 	cfg         Config // resolved
 	minibatches *onpolicy.Minibatches
-	perEpoch    int // minibatches of an epoch
+	perEpoch    int              // minibatches of an epoch
+	vtrace      *onpolicy.VTrace // nil: without V-trace
 	latest      means
 }
 
@@ -29,6 +30,9 @@ const (
 	columnClipVf
 	columns
 )
+
+// vtraceColumns are the columns of V-trace's rows: advantage, return, weight.
+const vtraceColumns = columnWeight + 1
 
 func init() {
 	train.Register(&train.Definition{
@@ -52,7 +56,11 @@ func memoryOf(s *train.Setup) ([]limits.Part, error) {
 	}
 	list, err := run.Memory(s)
 	own := onpolicy.MinibatchesBytes(s.Spec, c.BatchSize, columns, c.NSteps*c.NumEnvs)
-	return append(list, limits.Part{Setting: fmt.Sprintf("batch_size: %d", c.BatchSize), Bytes: own}), err
+	list = append(list, limits.Part{Setting: fmt.Sprintf("batch_size: %d", c.BatchSize), Bytes: own})
+	if c.VTrace {
+		list = append(list, limits.Part{Setting: "vtrace: true", Bytes: onpolicy.VTraceBytes(s.Spec, c.NSteps*c.NumEnvs, vtraceColumns)})
+	}
+	return list, err
 }
 
 func newPPO(s *train.Setup) (train.Method, error) {
@@ -66,6 +74,9 @@ func newPPO(s *train.Setup) (train.Method, error) {
 		return nil, err
 	}
 	p.minibatches = onpolicy.NewMinibatches(&p.Run, s.Spec, cfg.BatchSize, columns, columnWeight)
+	if cfg.VTrace {
+		p.vtrace = onpolicy.NewVTrace(&p.Worker, s.Spec, &cfg.VTraceSettings, cfg.Gamma, cfg.GAELambda, cfg.NumEnvs, vtraceColumns)
+	}
 	return p, nil
 }
 

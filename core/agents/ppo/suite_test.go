@@ -34,6 +34,7 @@ func TestSuite(t *testing.T) {
 		"defaults":                 {},
 		"one minibatch":            {"batch_size": "28", "n_epochs": "1", "normalize_advantage": "false"},
 		"values clipped, schedule": {"clip_range_vf": "0.1", "clip_range_vf_largest": "true", "clip_range_schedule": "0:0.3,1:0", "learning_rate_final": "0"},
+		"V-trace":                  {"vtrace": "true", "mid_batch_reset": "false"},
 		"normalised":               {"normalize_obs": "true", "normalize_reward": "true"},
 		"target_kl, rmsprop":       {"target_kl": "0.01", "target_kl_check": "epoch", "use_rms_prop": "true", "trunk": "shared"},
 	} {
