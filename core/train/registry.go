@@ -70,10 +70,14 @@ func (d *Definition) checkAction(a env.ActionSpec) error {
 			others = append(others, name)
 		}
 	}
-	if len(others) == 0 {
+	n := len(others)
+	switch n {
+	case 0:
 		return fmt.Errorf("actions: %v, must be discrete for %s", a, d.Name)
+	case 1:
+		return fmt.Errorf("actions: %v, must be discrete for %s; %s takes them", a, d.Name, others[0])
 	}
-	return fmt.Errorf("actions: %v, must be discrete for %s; %s takes them", a, d.Name, strings.Join(others, " or "))
+	return fmt.Errorf("actions: %v, must be discrete for %s; %s and %s take them", a, d.Name, strings.Join(others[:n-1], ", "), others[n-1])
 }
 
 // Methods returns the names of the methods that are known, sorted.

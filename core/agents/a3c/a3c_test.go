@@ -115,6 +115,41 @@ func TestRaceRepeats(t *testing.T) {
 	}
 }
 
+// A race that continues from a checkpoint without experience is repeated from the same file. An order
+// that begins at another step is not repeated from there, and the parameters can be read.
+func TestOrdersBeginWhereTheRunDoes(t *testing.T) {
+	edits := []string{"env", "CartPole-v1", "num_envs", "6", "learners", "3", "seed", "5"}
+	dir := t.TempDir()
+	weights, first, second := filepath.Join(dir, "weights"), filepath.Join(dir, "first.order"), filepath.Join(dir, "second.order")
+	race := trainer(t, "a3c", append(edits, "schedule", "race")...)
+	traintest.Check(t, race.Run(600, 0))
+	traintest.Check(t, race.Save(weights, false))
+	traintest.Check(t, race.SaveOrder(first))
+	continued := func(more ...string) (*train.Trainer, error) {
+		tr := trainer(t, "a3c", append(edits, more...)...)
+		traintest.Check(t, tr.Load(weights))
+		if steps := tr.Stats().Steps; steps < 600 {
+			t.Fatalf("%d steps", steps)
+		}
+		if got, want := traintest.Must(tr.Hash("policy"))(t), traintest.Must(race.Hash("policy"))(t); got != want {
+			t.Errorf("%v: loaded as %s, saved as %s", more, got, want)
+		}
+		return tr, tr.Run(900, 0)
+	}
+	tr, err := continued("schedule", "race")
+	traintest.Check(t, err)
+	want := traintest.Must(tr.Hash("policy"))(t)
+	traintest.Check(t, tr.SaveOrder(second))
+	tr, err = continued("schedule", "recorded", "order", second)
+	traintest.Check(t, err)
+	if got := traintest.Must(tr.Hash("policy"))(t); got != want {
+		t.Errorf("repeated: %s, the race %s", got, want)
+	}
+	if _, err := continued("schedule", "recorded", "order", first); err == nil || !strings.HasPrefix(err.Error(), "order: begins at step 0, the run is at step 6") {
+		t.Error(err)
+	}
+}
+
 // The order of a race, in a file of its own, repeats the race. The file of the repetition has the same
 // bytes.
 func TestOrderFileRepeatsTheRace(t *testing.T) {

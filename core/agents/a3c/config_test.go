@@ -37,9 +37,9 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		// A2C's: see presets.go.
 		"tuned CartPole-v1": {"num_envs": "64", "learners": "8", "n_steps": "32", "gamma": "0.98", "gae_lambda": "0.95", "normalize_advantage": "true",
 			"learning_rate": "0.003", "learning_rate_final": "0"},
-		"tuned Catch-v0":   catch,
-		"tuned Bricks-v0":  catch,
-		"tuned atari/pong": traintest.With(traintest.With(stookeAbbeel, frames), map[string]string{"rule": "gradient"}),
+		"tuned Catch-v0":  catch,
+		"tuned Bricks-v0": catch,
+		"tuned Pong":      traintest.With(traintest.With(stookeAbbeel, frames), map[string]string{"rule": "gradient"}),
 	})
 }
 

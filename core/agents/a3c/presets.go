@@ -56,12 +56,12 @@ var tuned = map[string]func(string) ([]settings.Row, error){
 	"Bricks-v0": func(string) ([]settings.Row, error) {
 		return async.PresetOf("a3c", "a2c", "tuned", learners("8", "64", "gradient")...)("Catch-v0")
 	},
-	"atari/pong": async.PresetOf("a3c", "a2c", "stooke_abbeel", learners("8", "128", "gradient")...),
+	"Pong": async.PresetOf("a3c", "a2c", "stooke_abbeel", learners("8", "128", "gradient")...),
 }
 
 // presets are documented tables of settings.
 var presets = []settings.Preset{
-	{Name: "tuned", Doc: "A2C's values for a built-in environment, with eight learners", Envs: []string{"CartPole-v1", "Catch-v0", "Bricks-v0", "atari/pong"},
+	{Name: "tuned", Doc: "A2C's values for a built-in environment, with eight learners", Envs: []string{"CartPole-v1", "Catch-v0", "Bricks-v0", "Pong"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID](envID) }},
 	{Name: "mnih2016", Doc: "the settings of Mnih et al. 2016, with 16 learners", Rows: ofMnih},
 	// Section 5.3: A2C of 16 environments is a learner, and no setting changes. Table 2 has a learner on

@@ -31,7 +31,7 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 			"ent_coef": "0.01", "learning_rate": "0.0005"},
 		"tuned Bricks-v0": {"num_envs": "32", "learners": "4", "policy": "CnnPolicy", "n_steps": "32", "batch_size": "64", "n_epochs": "3", "ent_coef": "0.01",
 			"learning_rate": "0.001", "learning_rate_final": "0"},
-		"tuned atari/pong": {"num_envs": "64", "learners": "4", "n_steps": "128", "precision": "bf16", "policy": "CnnPolicy", "learning_rate": "0.0005",
+		"tuned Pong": {"num_envs": "64", "learners": "4", "n_steps": "128", "precision": "bf16", "policy": "CnnPolicy", "learning_rate": "0.0005",
 			"learning_rate_final": "0.00015", "batch_size": "256", "n_epochs": "3", "clip_range_schedule": "0:0.2,1:0.05", "ent_coef": "0.01"},
 	})
 }

@@ -37,12 +37,12 @@ var tuned = map[string]func(string) ([]settings.Row, error){
 	"CartPole-v1": async.PresetOf("appo", "ppo", "tuned", learnersOf("4", "32", "global")...),
 	"Catch-v0":    async.PresetOf("appo", "ppo", "tuned", learnersOf("4", "32", "global")...),
 	"Bricks-v0":   async.PresetOf("appo", "ppo", "tuned", learnersOf("4", "32", "global")...),
-	"atari/pong":  async.PresetOf("appo", "ppo", "fast", learnersOf("4", "64", "global")...),
+	"Pong":        async.PresetOf("appo", "ppo", "fast", learnersOf("4", "64", "global")...),
 }
 
 // presets are documented tables of settings.
 var presets = []settings.Preset{
-	{Name: "tuned", Doc: "PPO's values for a built-in environment, with four learners", Envs: []string{"CartPole-v1", "Catch-v0", "Bricks-v0", "atari/pong"},
+	{Name: "tuned", Doc: "PPO's values for a built-in environment, with four learners", Envs: []string{"CartPole-v1", "Catch-v0", "Bricks-v0", "Pong"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID](envID) }},
 	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018: eight learners of eight environments",
 		Rows: async.PresetOf("appo", "ppo", "stooke_abbeel", stookeAbbeel...)},

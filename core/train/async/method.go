@@ -65,6 +65,9 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 
 // Advance is train.Method's: a slice of the run.
 func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
+	if err := m.turns.Follows(); err != nil {
+		return err
+	}
 	for _, l := range m.learners {
 		l.stepped = false
 	}
@@ -73,6 +76,9 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 
 // Settle is train.Method's: what comes before the next round in order.
 func (m *Method) Settle(interrupt *train.Interrupt) error {
+	if m.turns.Follows() != nil {
+		return m.err // nothing is due
+	}
 	return m.slice(m.turns.Steps(), interrupt, func(l *learner) error {
 		if m.pushed {
 			return l.visits(interrupt)
@@ -200,6 +206,9 @@ func (m *Method) Halt() {}
 
 // Act is train.Pushed's. Updates that are due come first, in order.
 func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, error) {
+	if err := m.turns.Follows(); err != nil {
+		return vec.Actions{}, err
+	}
 	if err := m.Settle(interrupt); err != nil {
 		return vec.Actions{}, err
 	}

@@ -3,6 +3,7 @@ package order
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"sort"
 )
 
@@ -174,6 +175,33 @@ func (r *replay) agrees(k int) error {
 func (r *replay) stepsAt(k int) int64 {
 	s, _, _ := r.sequence(k, r.learners[k].index)
 	return s.steps
+}
+
+// Follows returns an error if the recorded order has not begun and begins at another T than the run: a
+// checkpoint of another step was loaded, without experience.
+func (t *Turns) Follows() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.cfg.Order
+	if o == nil || t.visits > 0 {
+		return nil
+	}
+	for k := range t.learners {
+		if l := &t.learners[k]; l.since > 0 || l.index > 0 {
+			return nil
+		}
+	}
+	first, steps := int64(0), t.steps()
+	for _, s := range o.stops {
+		if s.at > 0 || steps == first || slices.ContainsFunc(s.rounds, func(n int64) bool { return n > 0 }) {
+			break
+		}
+		first = s.steps // T was set before the first round
+	}
+	if steps == 0 || steps == first {
+		return nil
+	}
+	return fmt.Errorf("order: begins at step %d, the run is at step %d: must be a checkpoint with the experience of the run, or another schedule", first, steps)
 }
 
 // exhausted returns an error if the next event of learner k is after the end of the record.
