@@ -6,7 +6,7 @@
         model.learn(50_000, progress_bar=True)
         model.save("cartpole.paceline")
 
-DQN, A2C and PPO have stable-baselines3's keywords. Importing this package registers its
+DQN, A2C and PPO have stable-baselines3's keywords, A3C and APPO those of A2C and PPO. Importing this package registers its
 environments with Gymnasium ("paceline/Pong-v0"), in either order of the two imports.
 The import loads neither NumPy nor Gymnasium nor libpaceline. The library is loaded at its
 first use, so a program may fork its workers before that.
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         videos as videos,
     )  # fmt: skip
     from .a2c import A2C
+    from .a3c import A3C
+    from .appo import APPO
     from .dqn import DQN
     from .envs import single as single, workers as workers
     from .envs.single import make
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "A2C": "a2c",
+    "A3C": "a3c",
+    "APPO": "appo",
     "DQN": "dqn",
     "PPO": "ppo",
     "PQN": "pqn",
@@ -67,6 +71,8 @@ _MODULES = {
 
 __all__ = [
     "A2C",
+    "A3C",
+    "APPO",
     "DQN",
     "PPO",
     "PQN",

@@ -171,6 +171,11 @@ class Native:
         self.finish()
         _lib.lib().paceline_trainer_save(self.value, _lib.encode(path), _ffi.SAVE_EXPERIENCE if experience else 0)
 
+    def save_order(self, path: str) -> None:
+        """Writes the order of the learners' visits to the store."""
+        self.finish()
+        _lib.lib().paceline_trainer_save_order(self.value, _lib.encode(path))
+
     def load(self, path: str) -> None:
         _lib.lib().paceline_trainer_load(self.value, _lib.encode(path))
 

@@ -26,7 +26,7 @@ DEFAULT = -1  # log_interval: the method's LOG_INTERVAL
 
 
 class Trainer(Model):
-    """A model that learns in an environment; see the classes of the methods, DQN, A2C and PPO."""
+    """A model that learns in an environment; see the classes of the methods, such as DQN, A2C and PPO."""
 
     LOG_INTERVAL: ClassVar[int]  # the default of learn's log_interval
 
@@ -69,7 +69,7 @@ class Trainer(Model):
         callback: a stable-baselines3 callback object, a function (locals, globals) -> bool, or a
             list of them, called after every round. A falsy result other than None ends learning.
         log_interval: episodes (DQN) or rollouts (other methods) between two log records; None: no
-            records. The default is 4 for DQN, 100 for A2C, 1 for PPO and PQN.
+            records. The default is 4 for DQN, 100 for A2C and A3C, 1 for PPO, APPO and PQN.
         tb_log_name: the name of the run's folder in tensorboard_log; None: the class name.
         reset_num_timesteps: True counts steps from 0 and repeats the warm-up. False continues the
             count. In a loop of learn(n, reset_num_timesteps=False) the schedules rise again at each

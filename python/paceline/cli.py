@@ -82,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", type=int, default=None)
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the method's class")
     sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end or after Ctrl-C")
+    sub.add_argument("--schedule", metavar="NAME", help="when the learners of a3c or appo visit the store: virtual, race or recorded")
+    sub.add_argument(
+        "--order", metavar="PATH", help="repeat the order of a race, of a3c or appo, from a file of --save-order or a checkpoint"
+    )
+    sub.add_argument("--save-order", metavar="PATH", help="write the order of a race, of a3c or appo, at the end or after Ctrl-C")
     sub.add_argument("--no-plot", action="store_true", help="draw no learning curve")
     sub.add_argument("--no-video", action="store_true", help="record no video")
 
@@ -155,11 +160,13 @@ def _info(args: argparse.Namespace) -> None:
 def _classes() -> dict[str, type[Trainer]]:
     """The class of each method by its name in the library."""
     from .a2c import A2C
+    from .a3c import A3C
+    from .appo import APPO
     from .dqn import DQN
     from .ppo import PPO
     from .pqn import PQN
 
-    return {cls.METHOD: cls for cls in (A2C, DQN, PPO, PQN)}
+    return {cls.METHOD: cls for cls in (A2C, A3C, APPO, DQN, PPO, PQN)}
 
 
 def _methods(args: argparse.Namespace) -> None:
@@ -206,7 +213,7 @@ def _method_of(preset: str, argument: str) -> str:
         known = sorted({name for names in presets.values() for name in names})
         raise PacelineError(f"{argument} {preset}: must be {' or '.join(', '.join(known).rsplit(', ', 1))}")
     if len(having) > 1 and "dqn" not in having:
-        raise PacelineError(f"{argument} {preset}: a preset of {' and '.join(having)}, --method must name one of them")
+        raise PacelineError(f"{argument} {preset}: a preset of {' and '.join(', '.join(having).rsplit(', ', 1))}, --method must name one of them")
     return "dqn" if "dqn" in having else having[0]
 
 
@@ -245,9 +252,15 @@ def _train(args: argparse.Namespace) -> int:
     _known(keywords, model_class.keywords(), f"paceline.{model_class.__name__}")
     if args.num_envs is not None:
         keywords["num_envs"] = args.num_envs
+    _add_order(args, method, model_class, keywords)
     path = os.path.splitext(args.save)[0] if args.save else f"{args.env.replace('/', '_')}_{method}"
     curve, video = f"{path}_curve.png", f"{path}_agent.gif"
-    for option, file in (("--save", args.save), ("curve", None if args.no_plot else curve), ("video", None if args.no_video else video)):
+    for option, file in (
+        ("--save", args.save),
+        ("--save-order", args.save_order),
+        ("curve", None if args.no_plot else curve),
+        ("video", None if args.no_video else video),
+    ):
         if file:
             check_writing(file, option)
     new: Any = model_class  # the keywords differ by method
@@ -265,6 +278,8 @@ def _train(args: argparse.Namespace) -> int:
         print("curve and video: need matplotlib and Pillow at the end of training (pip install 'paceline[plot]')", file=sys.stderr)
     interrupted = False
     with made as model:
+        if args.save_order and model.schedule == "virtual":
+            raise PacelineError(f"--save-order {args.save_order}: schedule virtual records no order, --schedule must be race")
         try:
             model.learn(steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq, reset_num_timesteps=not args.load)
         except KeyboardInterrupt:
@@ -272,6 +287,8 @@ def _train(args: argparse.Namespace) -> int:
         finally:
             if args.save:
                 model.save(args.save)
+            if args.save_order:
+                model.save_order(args.save_order)
         for step, result in model.evaluations:
             print(f"{step:>10,} steps: mean return {result.mean_return:.2f} (min {result.min_return:.2f}, max {result.max_return:.2f})")
         if not args.no_plot:
@@ -279,6 +296,16 @@ def _train(args: argparse.Namespace) -> int:
         if not args.no_video:
             _show("video", video, lambda: _record(model, video))
     return 130 if interrupted else 0
+
+
+def _add_order(args: argparse.Namespace, method: str, model_class: type[Trainer], keywords: dict[str, Any]) -> None:
+    """Adds the keywords of --schedule and --order; refuses these options for a method with one learner."""
+    for option, value in (("--schedule", args.schedule), ("--order", args.order), ("--save-order", args.save_order)):
+        if value is not None and "learners" not in model_class.keywords():
+            raise PacelineError(f"{option} {value}: {method} has one learner, --method must be a3c or appo")
+    for name, value in (("schedule", args.schedule), ("order", args.order)):
+        if value is not None:
+            keywords[name] = value
 
 
 def _method_to_train(args: argparse.Namespace) -> str:

@@ -150,8 +150,13 @@ _ELSEWHERE = {
         ("buffer_size", "learning_starts", "train_freq", "gradient_steps", "tau", "target_update_interval"),
         "only DQN has a replay memory and a target network",
     ),
-    "clip_range": "only PPO has a clipped objective",
-    "n_epochs": "only PPO and PQN make several passes over a rollout",
+    "clip_range": "only PPO and APPO have a clipped objective",
+    "n_epochs": "only PPO, APPO and PQN make several passes over a rollout",
+    **dict.fromkeys(("vtrace", "vtrace_groups", "vtrace_steps", "vtrace_rho", "vtrace_c"), "only A2C has V-trace"),
+    **dict.fromkeys(
+        ("learners", "schedule", "order", "shards", "rule", "sync_period", "pull_period", "adam_time"),
+        "only A3C and APPO have several learners",
+    ),
 }
 
 

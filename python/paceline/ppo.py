@@ -17,12 +17,13 @@ def _range(name: str) -> Rule:
     return lambda value: {name: None, f"{name}_schedule": None} if value is None else scheduled(name, value)
 
 
-_RULES: Rules = {name: _range(name) for name in ("clip_range", "clip_range_vf")}
+RULES: Rules = {name: _range(name) for name in ("clip_range", "clip_range_vf")}
+"""The rules of PPO's keywords; APPO has them, too."""
 
 
 def settings(keywords: Mapping[str, Any]) -> Values:
     """The settings that PPO's keywords stand for; raises ConfigError for an unsupported value."""
-    return _actor_critic.settings(keywords, _RULES, use_rms_prop=False)
+    return _actor_critic.settings(keywords, RULES, use_rms_prop=False)
 
 
 class PPO(ActorCritic):

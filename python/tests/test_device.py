@@ -5,14 +5,14 @@ import os
 
 import pytest
 
-from paceline import A2C, DQN, PPO, PQN, _lib
+from paceline import A2C, A3C, APPO, DQN, PPO, PQN, _lib
 from paceline.errors import ConfigError
 
 SOFTWARE = os.environ.get("PACELINE_SOFTWARE")
 """A folder with core/cuda/software's libcuda.so.1; the library in use has CUDA in it then."""
 
 DEVICES = _lib.take_json(_lib.lib().paceline_devices)
-METHODS = pytest.mark.parametrize("cls", [DQN, A2C, PPO, PQN])
+METHODS = pytest.mark.parametrize("cls", [DQN, A2C, PPO, PQN])  # those that a GPU computes
 needs_software = pytest.mark.skipif(not SOFTWARE, reason="left out: needs the software device (make test-gpu)")
 
 
@@ -27,6 +27,16 @@ def test_unknown_and_missing_devices_are_refused(cls):
             cls("CnnPolicy", "Catch-v0", device="auto", precision="tf32")
         with pytest.raises(ConfigError, match=r"^device: cuda:1: (no NVIDIA driver|the NVIDIA driver|this build of Paceline has no CUDA)"):
             cls("MlpPolicy", "CartPole-v1", device="cuda:1")
+
+
+@pytest.mark.parametrize("cls", [A3C, APPO])
+def test_learners_compute_on_the_cpu(cls):
+    for device in ("cuda", "cuda:1"):
+        with pytest.raises(ConfigError, match=f"^device: {device}, must be auto or cpu for {cls.METHOD}$"):
+            cls("MlpPolicy", "CartPole-v1", device=device)
+    for device in ("auto", "cpu"):
+        with cls("MlpPolicy", "CartPole-v1", device=device) as model:
+            assert str(model.device) == "cpu"
 
 
 def test_replay_on_a_gpu_needs_a_gpu():

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from envs import MODES, SMALL, Counter, vector
-from paceline import A2C, DQN, PPO, Policy
+from paceline import A2C, A3C, APPO, DQN, PPO, Policy
 from paceline.envs.vector import adapt
 from paceline.errors import ConfigError, SpaceError
 
@@ -240,7 +240,12 @@ def test_acting_without_masks_after_learning_with_them_warns_once(method, tmp_pa
             model.evaluate(Gated(), 20, epsilon=1.0)
 
 
-@pytest.mark.parametrize("method, keywords", [(A2C, {}), (PPO, {"n_steps": 8, "batch_size": 8})])
+METHODS = [
+    (A2C, {}), (A3C, {"learners": 3}), (APPO, {"learners": 3, "n_steps": 8, "batch_size": 8}), (PPO, {"n_steps": 8, "batch_size": 8}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method, keywords", METHODS)
 def test_forbidden_actions_have_probability_0(method, keywords):
     """A Gated environment refuses forbidden actions. With one allowed action the entropy is 0."""
 

@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from envs import MODES, SMALL, vector
-from paceline import A2C, DQN, PPO, PQN
+from paceline import A2C, A3C, APPO, DQN, PPO, PQN
 from paceline.errors import BusyError, ConfigError, SpaceError
 
 PAIR = (spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
@@ -14,6 +14,8 @@ OBS, ZEROS, NO, ENDED = np.zeros((2, 3), np.float32), np.zeros(2), np.zeros(2, b
 KEYWORDS = {
     DQN: SMALL,
     A2C: {"seed": 1},
+    A3C: {"seed": 1},
+    APPO: {"seed": 1, "n_steps": 16, "batch_size": 8, "n_epochs": 3, "pull_period": 5},
     PPO: {"seed": 1, "n_steps": 16, "batch_size": 8, "n_epochs": 3},
     PQN: {"seed": 1, "n_steps": 16, "batch_size": 8, "n_epochs": 3},
 }
@@ -109,20 +111,21 @@ def test_callbacks_of_learn_cannot_step(cls):
         model.learn(100)  # the run can continue
 
 
-@pytest.mark.parametrize("cls", [PPO, PQN])
+@pytest.mark.parametrize("cls", [A3C, APPO, PPO, PQN])
 @pytest.mark.parametrize("mode", MODES)
 def test_an_own_loop_equals_learn(cls, mode):
     """A loop of begin, act and observe gives the bits of learn; test_swap.py tests DQN and A2C."""
+    keywords = KEYWORDS[cls] | ({"learners": 3} if cls in (A3C, APPO) else {})
 
     def made():
         return vector(mode, 3, lambda i: gymnasium.make("CartPole-v1"))
 
-    with cls("MlpPolicy", made(), **KEYWORDS[cls]) as model:
+    with cls("MlpPolicy", made(), **keywords) as model:
         expected = model.learn(480).hashes()
         steps, updates = model.num_timesteps, model.stats["updates"]
     envs = made()
-    with cls("MlpPolicy", envs, **KEYWORDS[cls]) as model:
-        obs, _ = envs.reset(seed=KEYWORDS[cls]["seed"])
+    with cls("MlpPolicy", envs, **keywords) as model:
+        obs, _ = envs.reset(seed=keywords["seed"])
         model.begin(480, obs)
         while model.num_timesteps < steps:
             obs, rewards, terminated, truncated, infos = envs.step(model.act())

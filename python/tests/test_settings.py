@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from envs import SMALL
-from paceline import A2C, DQN, PPO, PQN, Policy, make
+from paceline import A2C, A3C, APPO, DQN, PPO, PQN, Policy, make
 from paceline.errors import ConfigError, PacelineError, PacelineWarning
 
 
@@ -131,6 +131,9 @@ def test_very_long_names_are_refused(tmp_path):
         (DQN, "mnih2015", {"recipe": "mnih2015"}, {"decorrelation_steps": 10}),
         (A2C, "cule", {"decorrelation_steps": 400}, {"episodic_life": True}),
         (A2C, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}),
+        (A3C, "mnih2016", {"recipe": "mnih2015"}, {"episodic_life": False}),
+        (A3C, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}),
+        (APPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}),
         (PPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"recipe": "ale"}),
         (PPO, "cleanrl", {"episodic_life": True}, {"decorrelation_steps": 10}),
         (PQN, "pqn", {"episodic_life": True}, {"episodic_life": False}),
@@ -146,7 +149,7 @@ def test_env_kwargs_override_single_options_of_a_preset(tmp_path, model_class, p
         make("Pong").close()
     except PacelineError as err:
         pytest.skip(f"no ROM: {err}")
-    keywords = {"num_envs": 20 if preset == "cule" else 2, "seed": 1} | ({"buffer_size": 500} if model_class is DQN else {})
+    keywords = {"num_envs": {"cule": 20, "mnih2016": 16}.get(preset, 8), "seed": 1} | ({"buffer_size": 500} if model_class is DQN else {})
     with model_class.from_preset(preset, "Pong", env_kwargs=given, **keywords) as model:
         options = json.loads(model.setting("env_options"))
         assert options == of_preset | given

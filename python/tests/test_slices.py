@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from paceline import A2C, DQN, PPO, PQN
+from paceline import A2C, A3C, APPO, DQN, PPO, PQN
 from paceline.callbacks import BaseCallback
 from paceline.errors import PacelineWarning
 
@@ -14,6 +14,8 @@ SMALL = {"policy_kwargs": {"net_arch": [8]}, "seed": 1}
 KEYWORDS = {
     DQN: {**SMALL, "buffer_size": 500, "learning_starts": 32, "train_freq": 8, "batch_size": 8},
     A2C: {**SMALL, "n_steps": 8},
+    A3C: {**SMALL, "n_steps": 8},
+    APPO: {**SMALL, "n_steps": 32, "batch_size": 16, "n_epochs": 1},
     PPO: {**SMALL, "n_steps": 32, "batch_size": 16, "n_epochs": 1},
     PQN: {**SMALL, "num_envs": 2, "n_steps": 16, "batch_size": 16},
 }
@@ -53,7 +55,7 @@ def expected(steps, end, cls):
     total_timesteps plus num_timesteps at the start of the call.
     """
     left = 1 - steps / end
-    if cls is PPO:
+    if cls in (APPO, PPO):
         return steps, left, 1e-3 * left, 0.2 * left
     if cls is PQN:
         return steps, left, 1e-3 * left, 1 - 0.9 * min(1, steps / (0.5 * end))
@@ -66,7 +68,8 @@ def expected(steps, end, cls):
 @methods
 def test_rates_follow_the_remaining_progress_over_slices(cls):
     exploring = {"exploration_fraction": 0.5, "exploration_initial_eps": 1.0, "exploration_final_eps": 0.1}
-    more = {PPO: {"clip_range": lambda left: 0.2 * left}, A2C: {}}.get(cls, exploring)
+    clipped: dict = {"clip_range": lambda left: 0.2 * left}
+    more = {APPO: clipped, PPO: clipped, A2C: {}, A3C: {}}.get(cls, exploring)
     with cls("MlpPolicy", "CartPole-v1", learning_rate="lin_0.001", **KEYWORDS[cls], **more) as model:
         steps, every = 0, 1 if cls is DQN else model._periods().rollout
         for total, reset in SLICES:

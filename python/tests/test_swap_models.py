@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from envs import SMALL
-from paceline import A2C, DQN, PPO, PQN, Policy
+from paceline import A2C, A3C, APPO, DQN, PPO, PQN, Policy
 from paceline._checkpoints import stored_keywords
 from paceline.errors import BusyError, ConfigError, SpaceError
 
@@ -34,7 +34,7 @@ def test_bad_net_arch_is_refused(cls):
 
 
 LINEAR = {DQN: [[]], PQN: [[]], A2C: [[], {}, {"pi": [6]}, [{"vf": [5]}], [{"pi": [6], "vf": [5, 4]}]]}
-LINEAR[PPO] = LINEAR[A2C]
+LINEAR |= {A3C: [{}], APPO: [{}], PPO: LINEAR[A2C]}
 
 
 @pytest.mark.parametrize("cls, net_arch", [(cls, net_arch) for cls, every in LINEAR.items() for net_arch in every])
@@ -43,7 +43,12 @@ def test_a_model_has_the_layers_of_net_arch(cls, net_arch, tmp_path):
 
     Its outputs follow from its weights.
     """
-    more = {DQN: SMALL, PQN: {"n_steps": 64, "num_envs": 2}, PPO: {"n_steps": 32, "batch_size": 32}}.get(cls, {})
+    more = {
+        DQN: SMALL,
+        PQN: {"n_steps": 64, "num_envs": 2},
+        PPO: {"n_steps": 32, "batch_size": 32},
+        APPO: {"n_steps": 32, "batch_size": 32},
+    }.get(cls, {})
     keywords = {**more, "policy_kwargs": {"net_arch": net_arch}, "seed": 1}
     widths = (net_arch[0] if net_arch and isinstance(net_arch, list) else net_arch) or {}
     with cls("MlpPolicy", "CartPole-v1", **keywords) as model, cls("MlpPolicy", "CartPole-v1", **keywords) as other:

@@ -1,0 +1,63 @@
+"""Keywords and files that A3C and APPO share: several learners around a store of parameters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from . import _actor_critic, _lib
+from ._actor_critic import ActorCritic
+from ._files import File, writing
+from .config import Rule, Rules, Values
+
+_SUFFIX = "order"
+
+
+def _file(name: str, suffix: str = "") -> Rule:
+    """The rule of a path; None for no file. If there is no such file, the suffix is tried."""
+
+    def rule(value: Any) -> Values:
+        if not value:
+            return {name: None}
+        path = os.fsdecode(_lib.encode(value))
+        other = f"{path}.{suffix}"
+        return {name: other if suffix and not os.path.exists(path) and os.path.exists(other) else path}
+
+    return rule
+
+
+_RULES: Rules = {"order": _file("order", _SUFFIX), "latency_file": _file("latency_file")}
+
+
+def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> Values:
+    """The settings that keywords stand for; raises ConfigError for an unsupported value.
+
+    An order without a schedule selects the schedule "recorded". use_rms_prop: the default of the
+    keyword of that name.
+    """
+    out = _actor_critic.settings(keywords, _RULES | rules, use_rms_prop)
+    if out.get("order"):
+        out.setdefault("schedule", "recorded")
+    return out
+
+
+class Asynchronous(ActorCritic):
+    """A model with several learners around a store of parameters; see A3C and APPO."""
+
+    def save_order(self, path: File) -> None:
+        """Writes the order in which the learners visited the store, of a model with schedule "race" or "recorded".
+
+            with A3C("MlpPolicy", "CartPole-v1", num_envs=8, learners=8, schedule="race", seed=1) as race:
+                race.learn(50_000)
+                race.save_order("race.order")
+            with A3C("MlpPolicy", "CartPole-v1", num_envs=8, learners=8, order="race.order", seed=1) as again:
+                again.learn(50_000)  # the same weights, bit for bit
+
+        path: "x" becomes "x.order". The order covers the run from its first step, also if the run was
+            saved, loaded and continued. The second model needs the same settings, seed and calls of
+            learn. After the last recorded step learn raises ConfigError.
+        """
+        self._check_open()
+        with writing(path, _SUFFIX) as name:
+            self._native.save_order(name)
