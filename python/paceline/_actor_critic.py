@@ -1,4 +1,4 @@
-"""Keywords and rollout periods that A2C and PPO share."""
+"""Keywords and rollout periods that the methods with a policy and a value share."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Hashes(NamedTuple):
 
 
 class ActorCritic(Trainer):
-    """A model that learns a policy and a value from its own rollouts; see A2C and PPO."""
+    """A model that learns a policy and a value from its own rollouts; see A2C, A3C, PPO and APPO."""
 
     CLIPS = True
 
@@ -96,7 +96,9 @@ class ActorCritic(Trainer):
             """Every setting of the method is an attribute."""
 
     def _periods(self) -> Periods:
-        return Periods(rollout=int(self.setting("n_steps")) * int(self.setting("num_envs")), counted=True)
+        # with groups of V-trace an update of a group counts as a rollout
+        rounds = getattr(self, "vtrace_steps", self.n_steps) if self.vtrace else self.n_steps
+        return Periods(rollout=rounds * self.n_envs, counted=True)
 
     def _exploration_keywords(self) -> dict[str, Any]:
         return {"sample": True}

@@ -9,7 +9,6 @@ from . import _actor_critic
 from ._actor_critic import ActorCritic, Hashes as Hashes
 from ._trainer import constructor
 from .config import Values
-from .learning import Periods
 from .schedules import Schedule
 
 
@@ -105,8 +104,3 @@ class A2C(ActorCritic):
         env_kwargs: dict[str, Any] | None = None,
         action_masks: bool = False,
     ) -> None: ...
-
-    def _periods(self) -> Periods:
-        if self.setting("vtrace") == "false":
-            return super()._periods()
-        return Periods(rollout=int(self.setting("vtrace_steps")) * int(self.setting("num_envs")), counted=True)

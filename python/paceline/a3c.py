@@ -35,7 +35,8 @@ class A3C(Asynchronous):
     shards: parts of the store, each with a lock of its own, 1 to 64.
     rule: "gradient": the store's optimizer steps along a pushed gradient. "overwrite": the learner
         steps the store's parameters under the lock of each shard (Stooke & Abbeel 2018).
-        "multi_step_adam": see APPO; it needs use_rms_prop=False.
+        "multi_step_adam": see APPO; it needs use_rms_prop=False. "mean": all learners wait for the
+        slowest, and one step follows the mean of their gradients.
     sync_period: steps of a learner between two pushes, 1 to 1024; above 1 only with
         "multi_step_adam".
     pull_period: rounds between two pulls inside a rollout; 0 for none.
@@ -46,7 +47,8 @@ class A3C(Asynchronous):
         forward pass, of a gradient, and of a pull of and a push to all shards: a number, or
         "median:sigma" of a lognormal distribution (sigma 0 to 2).
     latency_file: the path of a JSON file of measured durations; it replaces those above.
-    All other keywords: as in A2C. An update has num_envs / learners * n_steps rows.
+    All other keywords: as in A2C. An update has num_envs / learners * n_steps rows; vtrace_groups
+        divides num_envs / learners.
 
     num_timesteps counts the steps of all learners, and stats["updates"] the pushes. stats["lag"] is the
     mean number of updates of other learners between a learner's pull and its push. Callbacks are
@@ -104,6 +106,11 @@ class A3C(Asynchronous):
         num_threads: int | None = None,
         groups: int = 1,
         mid_batch_reset: bool = True,
+        vtrace: bool = False,
+        vtrace_groups: int = 1,
+        vtrace_steps: int = 1,
+        vtrace_rho: float = 1.0,
+        vtrace_c: float = 1.0,
         squashed: bool = False,
         scaled: bool = False,
         normalize_obs: bool = False,

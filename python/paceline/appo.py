@@ -30,10 +30,11 @@ class APPO(Asynchronous):
     learners, schedule, order, shards, latency_step, latency_forward, latency_gradient, latency_pull,
         latency_push, latency_file: as in A3C.
     rule: "multi_step_adam": the store's parameters and averages move by the learner's steps (appendix
-        A of the paper). "gradient" and "overwrite": as in A3C.
+        A of the paper). "gradient", "overwrite" and "mean": as in A3C.
     sync_period: steps of a learner between two pushes, 1 to 1024. The steps that are left at the end of
         an update are pushed, too.
-    pull_period: rounds between two pulls of parameters while a learner samples; 0 for none.
+    pull_period: rounds between two pulls of parameters while a learner samples; 0 for none. vtrace=True
+        corrects advantages for parameters that changed inside a rollout.
     adam_time: t of Adam's bias correction: "global" counts the pushes of all learners, "local" the
         learner's own.
     All other keywords: as in PPO. A rollout has num_envs / learners * n_steps rows.
@@ -98,6 +99,9 @@ class APPO(Asynchronous):
         mid_batch_reset: bool = True,
         clip_range_vf_largest: bool = False,
         target_kl_check: str = "minibatch",
+        vtrace: bool = False,
+        vtrace_rho: float = 1.0,
+        vtrace_c: float = 1.0,
         squashed: bool = False,
         scaled: bool = False,
         normalize_obs: bool = False,

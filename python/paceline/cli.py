@@ -213,7 +213,9 @@ def _method_of(preset: str, argument: str) -> str:
         known = sorted({name for names in presets.values() for name in names})
         raise PacelineError(f"{argument} {preset}: must be {' or '.join(', '.join(known).rsplit(', ', 1))}")
     if len(having) > 1 and "dqn" not in having:
-        raise PacelineError(f"{argument} {preset}: a preset of {' and '.join(', '.join(having).rsplit(', ', 1))}, --method must name one of them")
+        raise PacelineError(
+            f"{argument} {preset}: a preset of {' and '.join(', '.join(having).rsplit(', ', 1))}, --method must name one of them"
+        )
     return "dqn" if "dqn" in having else having[0]
 
 

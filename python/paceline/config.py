@@ -152,7 +152,8 @@ _ELSEWHERE = {
     ),
     "clip_range": "only PPO and APPO have a clipped objective",
     "n_epochs": "only PPO, APPO and PQN make several passes over a rollout",
-    **dict.fromkeys(("vtrace", "vtrace_groups", "vtrace_steps", "vtrace_rho", "vtrace_c"), "only A2C has V-trace"),
+    **dict.fromkeys(("vtrace_groups", "vtrace_steps"), "only A2C and A3C have groups of V-trace"),
+    **dict.fromkeys(("vtrace", "vtrace_rho", "vtrace_c"), "only A2C, A3C, APPO and PPO have V-trace"),
     **dict.fromkeys(
         ("learners", "schedule", "order", "shards", "rule", "sync_period", "pull_period", "adam_time"),
         "only A3C and APPO have several learners",

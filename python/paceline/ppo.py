@@ -46,6 +46,9 @@ class PPO(ActorCritic):
     target_kl: the KL divergence at which an update ends early; None for no limit. target_kl_check:
         "minibatch" checks 1.5 * target_kl before each gradient step, as stable-baselines3 does;
         "epoch" checks target_kl after each epoch, as CleanRL does.
+    vtrace: True computes advantages and returns by V-trace (Espeholt et al. 2018) with the parameters
+        that learn; False by generalised advantage estimation with those that acted. vtrace_rho and
+        vtrace_c limit the ratios, 0 to 1e6.
     policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...],
         "vf": [...]}; activation_fn ("tanh", "relu" or the class); ortho_init; log_std_init;
         share_features_extractor; normalize_images; optimizer_class (Adam, RMSprop or
@@ -105,6 +108,9 @@ class PPO(ActorCritic):
         mid_batch_reset: bool = True,
         clip_range_vf_largest: bool = False,
         target_kl_check: str = "minibatch",
+        vtrace: bool = False,
+        vtrace_rho: float = 1.0,
+        vtrace_c: float = 1.0,
         squashed: bool = False,
         scaled: bool = False,
         normalize_obs: bool = False,

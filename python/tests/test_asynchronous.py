@@ -14,7 +14,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from envs import vector
-from paceline import A2C, A3C, APPO, DQN, PPO, Policy, a3c, appo, linear
+from paceline import A2C, A3C, APPO, DQN, PPO, PQN, Policy, a3c, appo, linear
 from paceline.callbacks import BaseCallback
 from paceline.config import Config, describe
 from paceline.errors import CheckpointError, ConfigError, MissingFileError, PacelineError
@@ -42,7 +42,7 @@ def test_positional_keywords_and_defaults_equal_those_of_the_synchronous_method(
         {name: p.default for name, p in inspect.signature(each).parameters.items() if p.kind is not p.KEYWORD_ONLY} for each in (cls, of)
     )
     assert list(ours) == list(theirs) and ours == theirs
-    assert set(of.keywords()) - set(cls.keywords()) <= {"vtrace", "vtrace_groups", "vtrace_steps", "vtrace_rho", "vtrace_c"}
+    assert set(of.keywords()) <= set(cls.keywords())
 
 
 @both
@@ -91,8 +91,10 @@ def test_an_order_selects_its_schedule(tmp_path, monkeypatch):
         ({"order": "no such file"}, "^order: .*no such file: no such file or directory$"),
         ({"order": "a\0b"}, "must not contain NUL"),
         ({"shards": 0}, "^shards: 0, must be 1 to 64$"),
-        ({"rule": "sum"}, '^rule: "sum", must be gradient, overwrite, multi_step_adam$'),
+        ({"rule": "sum"}, '^rule: "sum", must be gradient, overwrite, multi_step_adam, mean$'),
         ({"rule": "overwrite", "sync_period": 2}, "^sync_period: 2, must be 1 with rule overwrite, which pushes every gradient$"),
+        ({"rule": "mean", "pull_period": 4}, "^pull_period: 4, must be 0 with rule mean, where parameters change only when"),
+        ({"rule": "mean", "pull_period": 0, "adam_time": "local"}, "^adam_time: local, must be global with rule mean"),
         ({"sync_period": 0}, "^sync_period: 0, must be 1 to 1024$"),
         ({"pull_period": -1}, "^pull_period: -1, must be 0 to 1048576$"),
         ({"adam_time": "now"}, '^adam_time: "now", must be global, local$'),
@@ -120,8 +122,10 @@ def test_rules_and_optimizers_that_do_not_fit_are_refused():
 
 
 def test_keywords_of_other_methods_name_the_method():
-    with pytest.raises(TypeError, match="'vtrace': only A2C has V-trace"):
-        small(A3C, vtrace=True)
+    with pytest.raises(TypeError, match="'vtrace_groups': only A2C and A3C have groups of V-trace"):
+        small(APPO, vtrace_groups=2)
+    with pytest.raises(TypeError, match="'vtrace': only A2C, A3C, APPO and PPO have V-trace"):
+        PQN("MlpPolicy", "CartPole-v1", vtrace=True)
     with pytest.raises(TypeError, match="'clip_range': only PPO and APPO have a clipped objective"):
         small(A3C, clip_range=0.1)
     for cls in (A2C, DQN):
@@ -165,12 +169,19 @@ def test_every_keyword_changes_the_weights(cls):
         for keywords in (
             {}, {"learners": 2}, {"rule": "overwrite"}, {"pull_period": 2}, {"latency_gradient": 0.01}, {"latency_step": "0.01:2"},
             {"seed": 8}, {"n_steps": 16}, {"gamma": 0.9}, {"gae_lambda": 0.8}, {"ent_coef": 0.1}, {"vf_coef": 0.1}, {"max_grad_norm": 0.01},
-            {"learning_rate": (1e-2, 0.0)}, {"precision": "bf16"},
+            {"learning_rate": (1e-2, 0.0)}, {"precision": "bf16"}, {"vtrace": True}, {"rule": "mean", "pull_period": 0},
             *({"n_epochs": 3}, {"batch_size": 4}, {"clip_range": 0.01}, {"adam_time": "local"}, {"sync_period": 2}) * (cls is APPO),
         )
     ]  # fmt: skip
     assert len(set(results)) == len(results)
     assert {weights(cls, num_threads=n) for n in (1, 2, 3)} == {results[0]}
+
+
+def test_groups_of_vtrace_are_groups_of_a_learner():
+    with small(A3C, vtrace=True, vtrace_groups=2, vtrace_steps=2) as model:
+        assert model._periods().rollout == 2 * 8 and model.learn(640).stats["updates"] > 20
+    with pytest.raises(ConfigError, match=r"^vtrace_groups: 4, must divide num_envs / learners \(2\)$"):
+        small(A3C, vtrace=True, vtrace_groups=4)
 
 
 @both
@@ -286,7 +297,11 @@ def race(cls, path, steps=2000, **keywords):
 
 
 @both
-@pytest.mark.parametrize("more", [{}, {"rule": "overwrite", "learning_rate": linear(0.01)}], ids=["default", "overwrite"])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"rule": "overwrite", "learning_rate": linear(0.01)}, {"rule": "mean", "pull_period": 0}],
+    ids=["default", "overwrite", "mean"],
+)
 def test_a_race_is_repeated_from_its_order(cls, tmp_path, more):
     want = race(cls, tmp_path / "folder" / "race", **more)
     file = tmp_path / "folder" / "race.order"
