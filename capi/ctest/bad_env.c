@@ -136,11 +136,11 @@ static void kinds_of_actions(const char *method) {
 }
 
 int main(void) {
+  static const char *const methods[] = {"a2c", "a3c", "appo", "ppo"};
   at_creation(FAIL_SPEC, "no spec today", 0);
   at_creation(FAIL_CREATE, "environment 2: no third one", 2);
   specs();
-  kinds_of_actions("a2c");
-  kinds_of_actions("ppo");
+  for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) kinds_of_actions(methods[m]);
 
   for (int at = 3; at < 200; at += 90) { /* in the warm-up, then after it */
     at_a_step(FAIL_STEP, at, PACELINE_ECALLBACK, "the motor is hot: 90 degrees");

@@ -166,6 +166,22 @@ int main() {
     fault = none;
     together.run(100);
   }
+  // A race is repeated from the file of its order.
+  {
+    const std::string order =
+        std::string(std::getenv("TMPDIR") == nullptr ? "/tmp" : std::getenv("TMPDIR")) + "/hpp.order";
+    paceline::Config a3c("a3c");
+    a3c.set("num_envs", 4).set("learners", 4).set("schedule", "race");
+    paceline::Trainer race(a3c, paceline::environments<Counter>());
+    race.run(1000);
+    race.save_order(order);
+    a3c.set("schedule", "recorded").set("order", order);
+    paceline::Trainer again(a3c, paceline::environments<Counter>());
+    again.run(1000);
+    CHECK(again.hash("policy") == race.hash("policy"));
+    throws(PACELINE_EINVAL, "order: dqn has one learner",
+           [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).save_order(order); });
+  }
   // A family is made and saved, and all its environments are freed.
   const std::string folder = std::getenv("TMPDIR") == nullptr ? "/tmp" : std::getenv("TMPDIR");
   {

@@ -1,4 +1,4 @@
-/* A2C and PPO with actions of every kind. Argument: the folder in which run.sh built the variants of acting.c, whose
+/* A2C, A3C, APPO and PPO with actions of every kind. Argument: the folder in which run.sh built the variants of acting.c, whose
  * observations are the number of steps and the latest action. */
 #include "rows.h"
 
@@ -16,13 +16,15 @@ static const struct kind {
      9},
 };
 
+static const char *const methods[] = {"a2c", "a3c", "appo", "ppo"};
+
 static paceline_config *settings_of(const char *method, const char *env) {
   paceline_config *cfg;
   OK(paceline_config_new(&cfg, method));
   OK(paceline_config_set(cfg, "env", env));
   OK(paceline_config_set(cfg, "num_envs", "4"));
   OK(paceline_config_set(cfg, "n_steps", "8"));
-  if (strcmp(method, "ppo") == 0) OK(paceline_config_set(cfg, "batch_size", "16"));
+  if (strstr(method, "ppo") != NULL) OK(paceline_config_set(cfg, "batch_size", "16"));
   OK(paceline_config_set(cfg, "seed", "5"));
   return cfg;
 }
@@ -332,13 +334,12 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "%s/%s.so", argv[1], kinds[i].file);
     OK(paceline_env_load(&name, path));
     paceline_string_free(name);
-    rounds(&kinds[i], "a2c");
-    rounds(&kinds[i], "ppo");
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) rounds(&kinds[i], methods[m]);
     pushed(&kinds[i]);
     policies(&kinds[i]);
     if (kinds[i].box > 0) other_bounds(&kinds[i]);
   }
-  for (int a2c = 0; a2c < 2; a2c++) refused(a2c ? "a2c" : "ppo"), refused_pushed(a2c ? "a2c" : "ppo");
+  for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) refused(methods[m]), refused_pushed(methods[m]);
   squashed();
   return 0;
 }

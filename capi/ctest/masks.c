@@ -264,10 +264,12 @@ static void failing(void) {
   OK(paceline_config_set(cfg, "env", "CartPole-v1"));
   FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "action_masks: true, must be false: CartPole-v1 gives none");
   paceline_config_free(cfg);
-  /* A2C and PPO obey masks: gate_step checks every action. */
-  for (int method = 0; method < 2; method++) {
-    OK(paceline_config_new(&cfg, method ? "ppo" : "a2c"));
+  /* The other methods obey masks: gate_step checks every action. */
+  static const char *const methods[] = {"a2c", "a3c", "appo", "ppo"};
+  for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+    OK(paceline_config_new(&cfg, methods[m]));
     OK(paceline_config_set(cfg, "num_envs", "3"));
+    if (m == 1 || m == 2) OK(paceline_config_set(cfg, "learners", "3"));
     OK(paceline_trainer_new_table(&t, cfg, &table, NULL, NULL));
     OK(paceline_trainer_begin(t, 3 * 2100, 0));
     OK(paceline_trainer_run(NULL, t, 0, 0));
