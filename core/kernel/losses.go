@@ -178,6 +178,9 @@ type ActorCriticGradients struct {
 	softmax   []float32 // scratch: softmaxNumbers for each branch
 	inverse   []float32 // scratch: 1 / standard deviation
 	logStdSum []float64 // scratch
+
+	numbers  []float32  // scratch of Regulariser
+	gaussian [1]float32 // scratch of Regulariser
 }
 
 // softmaxNumbers are the numbers of a branch that both passes over a row use: the largest logit,

@@ -19,7 +19,19 @@ import (
 type ActorCritic struct {
 	EntropyCoef float64 // 0 or above
 	ValueCoef   float64 // 0 or above
+	// Regulariser keeps the logarithms of the branches finite: RegulariserPlus, with which log pi(a|s)
+	// is log(pi + LogEps) and H is -sum of (pi + LogEps) log(pi + LogEps), or RegulariserMax, with
+	// which they are log(max(pi, LogEps)) and -sum of pi log(max(pi, LogEps)), both of each branch.
+	// "": the logarithms are exact. A GPU refuses the others.
+	Regulariser string
+	LogEps      float64 // above 0, at most 1, with a Regulariser
 }
+
+// Regularisers of ActorCritic.
+const (
+	RegulariserPlus = "plus"
+	RegulariserMax  = "max"
+)
 
 // Columns returns "advantage", "return" and "weight".
 func (l ActorCritic) Columns() []Column {
@@ -34,7 +46,18 @@ func (l ActorCritic) Columns() []Column {
 // squared error without its coefficient, and of H.
 func (l ActorCritic) Parts() []string { return []string{"policy", "value", "entropy"} }
 
-func (l ActorCritic) Check(s *Spec) error { return checkActorCritic(s, l.EntropyCoef, l.ValueCoef) }
+func (l ActorCritic) Check(s *Spec) error {
+	switch l.Regulariser {
+	case "":
+	case RegulariserPlus, RegulariserMax:
+		if !(float32(l.LogEps) > 0 && l.LogEps <= 1) {
+			return fmt.Errorf("loss.log_eps: %v, must be above 0 and at most 1", l.LogEps)
+		}
+	default:
+		return fmt.Errorf("loss.regulariser: %q, must be \"\", %q or %q", l.Regulariser, RegulariserPlus, RegulariserMax)
+	}
+	return checkActorCritic(s, l.EntropyCoef, l.ValueCoef)
+}
 
 // PPO is the clipped loss of Schulman et al. 2017, on the heads of ActorCritic. It is that loss
 // with

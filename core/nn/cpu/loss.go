@@ -123,6 +123,9 @@ func (o *actorCriticRun) Do(values ...G.Value) (G.Value, error) {
 	}
 	entropyCoef, valueCoef := o.Loss.EntropyCoef, o.Loss.ValueCoef
 	p := kernel.ActorCritic(d, b, float32(entropyCoef), float32(valueCoef))
+	if form := o.Loss.Regulariser; form != "" && o.Width > 0 {
+		kernel.Regulariser{Max: form == nn.RegulariserMax, Eps: float32(o.Loss.LogEps)}.Apply(d, b, float32(entropyCoef), &p)
+	}
 	copy(o.on.parts, []float64{p.Policy, p.Value, p.Entropy, p.Divergence, p.Outside}) // as many as the loss has
 	*o.out = G.F32(p.Policy - float64(entropyCoef*p.Entropy) + float64(valueCoef*p.Value))
 	return o.out, nil

@@ -344,6 +344,9 @@ func (r *recorder) actorCritic(o *graph.ActorCriticOp, in []G.Value) (err error)
 		}
 		return at
 	}
+	if o.Loss.Regulariser != "" {
+		return fmt.Errorf("loss.regulariser: %q, must be \"\" on a GPU", o.Loss.Regulariser)
+	}
 	rows, loss, of := r.graph.Rows, o.Loss, o.Inputs(in)
 	args := cuda.ActorCriticArgs{Rows: int32(rows), Width: int32(o.Width), EntropyCoef: float32(loss.EntropyCoef), ValueCoef: float32(loss.ValueCoef),
 		Logits: address(of.Logits), Values: address(of.Values), Actions: address(of.Actions), Masks: r.masks,
