@@ -21,6 +21,8 @@
 //     each half.
 //   - With a Normalizer the network and the sink get normalised observations and rewards
 //     (normalize.go).
+//   - With Agents the rows move one by one (agents.go): there is no round, and each step has the
+//     parameters that its own choice names.
 //   - A failed environment is marked, and the next Repair resets it. A step that ended an episode
 //     is recorded even if the reset after it failed.
 package actor
@@ -70,6 +72,9 @@ type Config struct {
 	// Normalizer (nil: none) normalises what the network and the sink get. It needs Groups of 1 and
 	// steps in lockstep. The caller owns it.
 	Normalizer *normalize.Normalizer
+	// Agents says that the rows move one by one, by ChooseRow and StepRow. Joint, Alone and Acting are
+	// nil then.
+	Agents bool
 	// Acting holds the parameters whose outputs choose. No goroutine writes them while a method of
 	// the Group runs.
 	Acting *nn.Params

@@ -43,7 +43,10 @@ type Episode struct {
 // the next segment.
 func (g *Group) record(i int, at int64, begins bool) error {
 	s := &g.steps[i]
-	s.Reward, s.End, s.Updates = g.reward(i), g.rows.Ends[i], g.Acting.Updates
+	s.Reward, s.End = g.reward(i), g.rows.Ends[i]
+	if !g.Agents {
+		s.Updates = g.Acting.Updates
+	}
 	next, masks := g.row(g.inputs(), i), g.rows.Masks
 	inObs := g.NextStep || g.Disabled // the last observation of an episode is in Obs
 	if s.End != 0 && !inObs {

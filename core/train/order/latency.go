@@ -67,6 +67,9 @@ func (d *Duration) least() int64 {
 	return max(1, d.median/lowest)
 }
 
+// Draw draws a duration in nanoseconds. A constant takes no random number.
+func (d *Duration) Draw(r *rng.Stream) int64 { return d.draw(r) }
+
 // draw draws a duration in nanoseconds. A constant takes no random number.
 func (d *Duration) draw(r *rng.Stream) int64 {
 	switch {
@@ -115,6 +118,11 @@ var LatencySettings = []settings.Setting{
 }
 
 func latency(name, def, doc string, field func(*Latency) *Duration) settings.Setting {
+	return DurationSetting(name, def, doc, field)
+}
+
+// DurationSetting is the setting latency_NAME of a Duration of a virtual order. doc says of what.
+func DurationSetting[C any](name, def, doc string, field func(*C) *Duration) settings.Setting {
 	name = "latency_" + name
 	doc = fmt.Sprintf("with schedule virtual, the duration of %s: median:sigma of a lognormal distribution, or a constant; seconds, 1e-9 to %g, sigma 0 to %d", doc, maxMedian.Seconds(), maxSigma)
 	return settings.Other(name, "string", def, doc, Duration.String, func(text string) (Duration, error) {

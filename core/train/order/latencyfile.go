@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/paceline-rl/paceline/core/limits"
 )
@@ -21,63 +23,79 @@ const (
 )
 
 // Open reads File, if there is one. The durations of the file take the place of the model's.
-func (l *Latency) Open() error {
-	if l.File == "" {
+func (l *Latency) Open() error { return OpenDurations(l.File, l.named()) }
+
+// NamedDuration is a duration with its name in a file.
+type NamedDuration struct {
+	Name string
+	To   *Duration
+}
+
+func (l *Latency) named() []NamedDuration {
+	return []NamedDuration{{"step", &l.Step}, {"forward", &l.Forward}, {"gradient", &l.Gradient}, {"pull", &l.Pull}, {"push", &l.Push}}
+}
+
+// OpenDurations reads a file of durations, if path is not empty. Durations of the file take the place
+// of those in list. After an error list is unchanged.
+func OpenDurations(path string, list []NamedDuration) error {
+	if path == "" {
 		return nil
 	}
-	text, err := readFile(l.File, maxLatencyBytes)
+	text, err := readFile(path, maxLatencyBytes)
 	if err != nil {
 		return fmt.Errorf("latency_file: %w", err)
 	}
-	if err := l.read(text); err != nil {
-		return fmt.Errorf("latency_file: %s: %w", l.File, err)
+	if err := readDurations(text, list); err != nil {
+		return fmt.Errorf("latency_file: %s: %w", path, err)
 	}
 	return nil
 }
 
-// read reads the JSON text of a file: an object that has, under the names step, forward, gradient,
-// pull and push, lists of seconds. Each draw is one of the list, with equal probability. Names that
-// are missing leave the model's durations as they are.
-func (l *Latency) read(text []byte) error {
-	if n := bytes.Count(text, []byte(",")); n > 5*maxDurations {
-		return fmt.Errorf("%d values, must be at most %d", n+1, 5*maxDurations)
+// read reads the JSON text of a file.
+func (l *Latency) read(text []byte) error { return readDurations(text, l.named()) }
+
+// readDurations reads the JSON text of a file: an object that has lists of seconds under the names of
+// list. Each draw is one of the list, with equal probability. Names that are missing leave their
+// durations as they are.
+func readDurations(text []byte, list []NamedDuration) error {
+	if n, most := bytes.Count(text, []byte(",")), len(list)*maxDurations; n > most {
+		return fmt.Errorf("%d values, must be at most %d", n+1, most)
 	}
-	var file struct {
-		Step     []float64 `json:"step"`
-		Forward  []float64 `json:"forward"`
-		Gradient []float64 `json:"gradient"`
-		Pull     []float64 `json:"pull"`
-		Push     []float64 `json:"push"`
-	}
+	var file map[string][]float64
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	if err := d.Decode(&file); err != nil {
 		return fmt.Errorf("must be an object with lists of seconds: %.200s", err.Error())
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("must be one JSON object, has more after it")
 	}
-	to := *l
+	to, names := make([]*Duration, len(list)), make([]string, len(list))
 	read := 0
-	for _, list := range []struct {
-		name    string
-		seconds []float64
-		to      *Duration
-	}{{"step", file.Step, &to.Step}, {"forward", file.Forward, &to.Forward}, {"gradient", file.Gradient, &to.Gradient}, {"pull", file.Pull, &to.Pull}, {"push", file.Push, &to.Push}} {
-		if list.seconds == nil {
+	for k, one := range list {
+		names[k] = one.Name
+		seconds := file[one.Name]
+		delete(file, one.Name)
+		if seconds == nil {
 			continue
 		}
 		read++
-		measured, err := Measured(list.seconds)
+		measured, err := Measured(seconds)
 		if err != nil {
-			return fmt.Errorf("%s: %w", list.name, err)
+			return fmt.Errorf("%s: %w", one.Name, err)
 		}
-		*list.to = measured
+		to[k] = &measured
+	}
+	if unknown := slices.Sorted(maps.Keys(file)); len(unknown) > 0 {
+		return fmt.Errorf("must be an object with lists of seconds: unknown field %.80q", unknown[0])
 	}
 	if read == 0 {
-		return errors.New("has none of step, forward, gradient, pull, push")
+		return fmt.Errorf("has none of %s", strings.Join(names, ", "))
 	}
-	*l = to
+	for k, measured := range to {
+		if measured != nil {
+			*list[k].To = *measured
+		}
+	}
 	return nil
 }
 
