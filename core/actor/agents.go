@@ -29,7 +29,7 @@ func (g *Group) ChooseRow(i int, t int64, c policy.Chooser, outputs policy.Row, 
 	}
 	g.shareAction(i)
 	for k, x := range g.boxes[i] {
-		if x-x != 0 {
+		if g.Source == nil && x-x != 0 { // of other environments, vec.Vec returns it
 			return &env.Error{Index: i, Err: fmt.Errorf("action[%d]: %v, %w", k, x, fault.ErrNotFinite)}
 		}
 	}

@@ -110,7 +110,7 @@ func (r Regulariser) branch(numbers, to, x []float32, mask []byte, action int, a
 			slope++
 		}
 		h -= float64(float64(of) * float64(logs[a]))
-		slopes[a] = entropyCoef * slope
+		slopes[a] = float32(entropyCoef * slope)
 		if a == action && (!r.Max || p[a] >= r.Eps) {
 			slopes[a] -= advantage / of
 		}

@@ -1,0 +1,53 @@
+package ga3c
+
+import (
+	"slices"
+
+	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train/onpolicy"
+)
+
+// paper has the settings of the paper and of the authors' code: the small network of Mnih et al. 2016,
+// 32 agents, two predictors and two trainers (section 4.2's rule of thumb), and no gradient clipping
+// (section 4.4). The learning rate is the larger of the two of Figure 6.
+var paper = []settings.Row{
+	{"num_envs", "32"},
+	{"policy", "auto"},
+	{"cnn", "small"},
+	{"trunk", onpolicy.TrunkAuto},
+	{"learning_rate", "0.0003"},
+	{"learning_rate_final", ""},
+	{"learning_rate_schedule", ""},
+	{"n_steps", "5"},
+	{"gamma", "0.99"},
+	{"gae_lambda", "1"},
+	{"ent_coef", "0.01"},
+	{"vf_coef", "0.5"},
+	{"max_grad_norm", "0"},
+	{"normalize_advantage", "false"},
+	{"use_rms_prop", "true"},
+	{"rms_prop", rmsPropTF1},
+	{"rms_prop_alpha", "0.99"},
+	{"rms_prop_eps", "0.1"},
+	{"predictors", "2"},
+	{"trainers", "2"},
+	{"prediction_batch_max", "128"},
+	{"prediction_queue", "0"},
+	{"training_queue", "100"},
+	{"min_training_batch", "1"},
+	{"wait_for_update", "false"},
+	{"regulariser", regulariserPaper},
+	{"log_eps", "1e-06"},
+	{"loss_reduction", reductionSum},
+}
+
+// large is paper with one of the networks of section 5.1's footnote: 32 filters in the first layer and
+// a third convolution of 64 4x4 filters with stride 2. stride is that of the first layer, "4" to "1".
+func large(stride string) []settings.Row {
+	return append(slices.Clone(paper), settings.Row{"cnn", "ga3c_" + stride})
+}
+
+// presets are documented tables of settings.
+var presets = []settings.Preset{
+	{Name: "paper", Doc: "Babaeizadeh et al. 2017, with the small network", Rows: settings.Fixed(paper...)},
+}
