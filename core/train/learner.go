@@ -69,7 +69,7 @@ func (s *Setup) Replica(method string, values map[string]string, k, learners int
 	if err != nil {
 		return nil, nil, err
 	}
-	to.Common, to.Device, to.Pool, to.FirstEnv = to.Config.common(), d, pool, k*n
+	to.Common, to.Device, to.Pool, to.Learners, to.FirstEnv = to.Config.common(), d, pool, learners, k*n
 	to.Host = s.Host.learner(d, ended)
 	to.Host.notices = notices
 	if s.Source != nil {

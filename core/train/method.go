@@ -56,8 +56,9 @@ type Setup struct {
 	// or Disabled. nil: the host steps them.
 	Spec   env.Spec
 	Source actor.Source
-	// FirstEnv is the number of the first environment, where several learners share a run's.
-	FirstEnv int
+	// Learners is the number of learners that share the run, of which the method is one (Replica), and
+	// FirstEnv the number of its first environment. 0: the method is alone.
+	Learners, FirstEnv int
 	// Disabled says that Source does not reset environments whose episode has ended: see
 	// LateResets.
 	Disabled bool

@@ -44,7 +44,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		want  string
 	}{
 		{[]string{"num_envs", "6", "learners", "4"}, "num_envs: 6, must be a multiple of learners (4)"},
-		{[]string{"use_rms_prop", "true"}, "rule: multi_step_adam, must be another where use_rms_prop is true"},
+		{[]string{"use_rms_prop", "true"}, "rule: multi_step_adam, must be another where the optimiser is rmsprop"},
 		{[]string{"rule", "overwrite", "sync_period", "4"}, "sync_period: 4, must be 1 with rule overwrite"},
 		{[]string{"device", "cuda:1"}, "device: cuda:1, must be auto or cpu for appo"},
 	} {

@@ -24,22 +24,35 @@ func (d *DQN) Advance(until int64, interrupt *train.Interrupt) error {
 		if err := d.betweenRounds(interrupt); err != nil {
 			return err
 		}
-		var err error
-		switch {
-		case !d.Clock.Warm: // Prepopulate replay memory D with N experiences collected randomly
-			err = d.RandomRound(d.uniform)
-		case d.cfg.Synchronized: // for t = 1, 2, ...
-			// In one minibatch, compute Q-values Q(s(j), .) for each sampler thread
-			// Asynchronously dispatch i-th sampler thread for one step, for every i
-			err = d.JointRound(d.explore, until, interrupt, failed == nil)
-		default:
-			err = d.StepAlone(d.explore, until, interrupt)
-		}
-		if failed == nil {
+		if err := d.steps(until, interrupt, failed == nil); failed == nil {
 			failed = err
 		}
 	}
 	return failed
+}
+
+// steps takes a round, or, where samplers are not synchronised, the steps up to the next meeting.
+func (d *DQN) steps(until int64, interrupt *train.Interrupt, goOn bool) error {
+	switch {
+	case !d.Clock.Warm: // Prepopulate replay memory D with N experiences collected randomly
+		return d.RandomRound(d.uniform)
+	case d.cfg.Synchronized: // for t = 1, 2, ...
+		// In one minibatch, compute Q-values Q(s(j), .) for each sampler thread
+		// Asynchronously dispatch i-th sampler thread for one step, for every i
+		return d.JointRound(d.explore, until, interrupt, goOn)
+	}
+	return d.StepAlone(d.explore, until, interrupt)
+}
+
+// Round is train.Learner's: a round of one of several learners, whose updates are done.
+func (d *DQN) Round() error {
+	if err := d.Samplers.Repair(); err != nil {
+		return err
+	}
+	if err := d.betweenRounds(nil); err != nil {
+		return err
+	}
+	return d.steps(0, nil, false)
 }
 
 // betweenRounds runs before every round. It ends the warm-up, and begins the next window if the
@@ -87,7 +100,7 @@ func (d *DQN) boundary(interrupt *train.Interrupt) error {
 // updateTarget updates theta-minus if t has reached a multiple of C since the last time, by as many
 // steps of tau as there were multiples. At t = 0 it is a copy.
 func (d *DQN) updateTarget() {
-	passed := d.Clock.T / d.cfg.targetInterval()
+	passed := d.Clock.All() / d.cfg.targetInterval()
 	steps := passed - d.Clock.Copies
 	switch {
 	case steps <= 0:

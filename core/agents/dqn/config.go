@@ -3,9 +3,12 @@ package dqn
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/paceline-rl/paceline/core/param"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/async"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
 
@@ -43,6 +46,8 @@ type Config struct {
 	OptimizerEps         float64 // NaN: the optimiser's own
 	Loss                 string
 	LossReduction        string
+
+	async.Settings
 }
 
 // Actors: the parameters that the samplers act with.
@@ -56,7 +61,7 @@ const (
 const mostGradientSteps = 1 << 20
 
 // Settings is the table of all settings, in the order in which they are worth reading.
-var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
+var Settings = settings.New[Config]("dqn", slices.Concat(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
 	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers; none: a linear network", func(c *Config) *[]int { return &c.NetArch }),
 	train.Activation("relu", func(c *Config) *string { return &c.ActivationFn }),
 	settings.AutoBool("concurrent", "Concurrent Training (section 3 of the paper): updates run concurrently with the samplers, on experience up to the last window; auto: true, unless tau is below 1, or gradient_steps, if above 1, times learning_rate is above 0.1", func(c *Config) *settings.Switch { return &c.Concurrent }),
@@ -85,7 +90,7 @@ var Settings = settings.New[Config]("dqn", append(train.CommonSettings(func(c *C
 	settings.OptionalFloat("optimizer_eps", 1e-20, 1e3, "the optimiser's small constant; empty: its own default", func(c *Config) *float64 { return &c.OptimizerEps }),
 	settings.Text("loss", "huber", "loss of a temporal-difference error: huber (quadratic up to 1) or squared", []string{"huber", "squared"}, func(c *Config) *string { return &c.Loss }),
 	settings.Text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),
-}...), presets)
+}, async.SettingsOf(async.Settings{Shards: 4, Rule: param.RuleGradient, SyncPeriod: 1}, func(c *Config) *async.Settings { return &c.Settings })), presets)
 
 // Resolve checks every setting and how they go together, and replaces "auto" and 0 by what they
 // stand for. It returns sentences that the user is told once.
@@ -148,7 +153,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 		notices = append(notices, fmt.Sprintf("target_update_interval: %d is below the window and %s, because theta-minus does not change inside a window",
 			c.TargetUpdateInterval, acts))
 	}
-	return notices, nil
+	return notices, c.checkLearners()
 }
 
 // concurrent reports whether updates run concurrently with the samplers. It is false before Resolve

@@ -10,6 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/async"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
 
@@ -26,7 +27,7 @@ func init() {
 		Name:      "dqn",
 		Doc:       "Deep Q-learning with Concurrent Training and Synchronized Execution",
 		Settings:  Settings,
-		Shape:     []string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"},
+		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"}, async.Shape...),
 		Placement: []string{"replay_device"},
 		Masks:     true,
 		Memory:    memoryOf,
@@ -36,6 +37,9 @@ func init() {
 
 // memoryOf lists what newMethod will allocate.
 func memoryOf(s *train.Setup) ([]limits.Part, error) {
+	if c := s.Config.(*Config); c.Learners > 0 {
+		return c.async().Memory(s)
+	}
 	run, err := s.Config.(*Config).run(s)
 	if err != nil {
 		return nil, err
@@ -45,12 +49,16 @@ func memoryOf(s *train.Setup) ([]limits.Part, error) {
 
 func newMethod(s *train.Setup) (train.Method, error) {
 	cfg := s.Config.(*Config)
+	if cfg.Learners > 0 {
+		m := new(async.Method)
+		return m, m.Init(s, *cfg.async())
+	}
 	run, err := cfg.run(s)
 	if err != nil {
 		return nil, err
 	}
 	d := &DQN{cfg: *cfg, uniform: policy.Uniform{Actions: s.Spec.Action.N}}
-	d.explore = &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Epsilon: func(t int64) float64 { return d.Schedule.Epsilon.At(t) }}
+	d.explore = &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Epsilon: func(t int64) float64 { return d.Schedule.Epsilon.At(t + d.Clock.OthersT) }}
 	if err := d.Init(s, run); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -27,8 +27,12 @@ type Settings struct {
 // SettingsOf describes Settings for a method whose struct is C, with defaults d.
 func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
 	type s = Settings
+	learners := "K: learners, each with num_envs / K environments and a copy of the parameters"
+	if d.Learners == 0 {
+		learners += "; 0: one learner that owns them"
+	}
 	return settings.Within(part, append([]settings.Setting{
-		settings.Int("learners", d.Learners, 1, maxLearners, "K: learners, each with num_envs / K environments and a copy of the parameters", func(c *s) *int { return &c.Learners }),
+		settings.Int("learners", d.Learners, min(1, d.Learners), maxLearners, learners, func(c *s) *int { return &c.Learners }),
 		settings.Text("schedule", string(order.Virtual), "who visits the store when: virtual (as a model of latencies says, so that a seed has one result), race (as it comes, recorded), or recorded (as the file in order says)", []string{string(order.Virtual), string(order.Race), string(order.Recorded)}, func(c *s) *string { return &c.Schedule }),
 		settings.Text("order", "", "file of the order that schedule recorded repeats", nil, func(c *s) *string { return &c.Order }),
 		settings.Int("shards", d.Shards, 1, 64, "parts of the parameters in the store, each with a lock of its own", func(c *s) *int { return &c.Shards }),
@@ -55,6 +59,8 @@ type Config struct {
 	// that to the learners.
 	Optimizer   nn.OptimizerConfig
 	MaxGradNorm float64
+	// Summed says that the loss is a sum over the rows of a minibatch, not their mean.
+	Summed bool
 }
 
 // Check refuses settings of a run with which learners cannot work.
@@ -67,7 +73,7 @@ func (c *Config) Check(common *train.Common) error {
 	case c.Learners > 1 && (c.Values["normalize_obs"] == "true" || c.Values["normalize_reward"] == "true"):
 		return fmt.Errorf("learners: %d, must be 1 with normalize_obs or normalize_reward, whose statistics learners do not share", c.Learners)
 	case c.Rule == param.RuleMultiStepAdam && c.Optimizer.Name != "adam":
-		return fmt.Errorf("rule: %s, must be another where use_rms_prop is true: it takes steps of Adam", c.Rule)
+		return fmt.Errorf("rule: %s, must be another where the optimiser is %s: it takes steps of Adam", c.Rule, c.Optimizer.Name)
 	case c.Rule != param.RuleMultiStepAdam && c.SyncPeriod > 1:
 		return fmt.Errorf("sync_period: %d, must be 1 with rule %s, which pushes every gradient", c.SyncPeriod, c.Rule)
 	case c.Rule == param.RuleMean && c.PullPeriod > 0:

@@ -116,7 +116,8 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 // visits does what comes before the next round: the visits to the store that are due, and the update.
 func (l *learner) visits(interrupt *train.Interrupt) error {
 	for {
-		if l.link.joint != nil && l.Lacks() > 0 { // a rollout may have been discarded
+		if l.link.joint != nil && l.Lacks() > 0 {
+			l.link.short()
 			l.link.absent()
 		}
 		if err := l.link.visit(); err != nil {
@@ -145,6 +146,9 @@ func (l *learner) visits(interrupt *train.Interrupt) error {
 
 // leg returns how many rounds the learner takes before it visits the store, and why it does.
 func (l *learner) leg() (rounds int, then order.Sequence) {
+	if left, visits := l.m.turns.Leg(l.k); l.link.joint != nil && visits { // see link.short
+		return left, order.PushAndPull
+	}
 	lacks := l.Lacks()
 	if period := l.m.cfg.PullPeriod; period > 0 && period-int(l.taken) < lacks {
 		return period - int(l.taken), order.PullAll

@@ -3,6 +3,7 @@ package async
 import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/param"
+	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/order"
 )
@@ -20,6 +21,16 @@ func (d *device) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
 		return s, err
 	}
 	return d.stepper(c, s)
+}
+
+func (d *device) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) {
+	c.Steps, d.link.rows = d.link, float64(c.Rows)
+	return d.Device.QStepper(c, double)
+}
+
+func (d *device) Another(n int, budget *threads.Budget) (nn.Device, error) {
+	other, err := d.Device.Another(n, budget)
+	return &device{other, d.link}, err
 }
 
 // link is the nn.Optimizer of a learner. A step only says what to push: the gradient, which stays

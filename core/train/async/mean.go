@@ -104,12 +104,24 @@ func (k *link) beginRound() error {
 	if err := k.visit(); err != nil {
 		return err
 	}
-	f := &k.flight
-	f.Round = gradient
-	if k.joint.shares {
-		f.Round = moments
-	}
+	k.flight.Round = k.joint.first()
 	return k.l.m.turns.Plan(k.l.k, 0, order.PushAndPull)
+}
+
+// first is the first contribution to a minibatch.
+func (j *joint) first() contribution {
+	if j.shares {
+		return moments
+	}
+	return gradient
+}
+
+// short plans the contribution of a learner whose leg is over but that has no update yet, because its
+// rounds had fewer steps than it expected. The other learners wait for the contribution.
+func (k *link) short() {
+	if left, visits := k.l.m.turns.Leg(k.l.k); visits && left == 0 && k.flight.Round == noContribution {
+		k.flight.Round = k.joint.first()
+	}
 }
 
 // absent gives nothing to the round that was planned, if nothing was given.

@@ -15,9 +15,6 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// set is the name of the store's parameters.
-const set = "policy"
-
 // Method is a train.Method of several learners around a store. Methods embed it.
 type Method struct {
 	cfg      Config
@@ -26,6 +23,7 @@ type Method struct {
 	turns    *order.Turns
 	joint    *joint // with rule mean
 	center   *nn.Params
+	set      string // its name
 	host     *train.Host
 	cores    *threads.Budget
 	episodes episodes
@@ -167,13 +165,13 @@ func guarded(do func() error) (err error) {
 func (m *Method) Failed() error { return m.err }
 
 // Sets is the store's parameters.
-func (m *Method) Sets() []nn.Set { return []nn.Set{{Name: set, Params: m.center, Writable: true}} }
+func (m *Method) Sets() []nn.Set { return []nn.Set{{Name: m.set, Params: m.center, Writable: true}} }
 
 // Wrote is train.Method's: all learners go on with what was written.
 func (m *Method) Wrote(string) {
 	for _, l := range m.learners {
 		l.theta.CopyFrom(m.center)
-		l.Learner.Wrote(set)
+		l.Learner.Wrote(m.set)
 	}
 	m.err = m.forgive()
 }

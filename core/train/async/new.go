@@ -38,7 +38,7 @@ func (m *Method) Init(s *train.Setup, c Config) (err error) {
 		}
 		m.learners = append(m.learners, l)
 	}
-	m.center = m.learners[0].theta.Clone()
+	m.center, m.set = m.learners[0].theta.Clone(), m.learners[0].Sets()[0].Name
 	if m.store, err = param.New(s.Device, m.center, c.rule(), min(c.Shards, m.center.Layout.Size)); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (m *Method) Init(s *train.Setup, c Config) (err error) {
 		if err != nil {
 			return err
 		}
-		m.joint = &joint{Mean: mean, learners: m.learners, shares: c.shares()}
+		m.joint = &joint{Mean: mean, learners: m.learners, shares: c.shares(), summed: c.Summed}
 	}
 	for _, l := range m.learners {
 		l.link.seen, l.link.period, l.link.joint = make([]uint64, m.store.Shards()), int64(c.SyncPeriod), m.joint

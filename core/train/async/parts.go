@@ -13,7 +13,7 @@ import (
 // Parts lists a checkpoint's parts: the store's, the order's, and those of every learner, whose names
 // begin with its number. The environments of all learners come last.
 func (m *Method) Parts(saving bool) []checkpoint.Part {
-	parts := m.store.Parts(set)
+	parts := m.store.Parts(m.set)
 	var last []checkpoint.Part
 	for _, l := range m.learners {
 		own := l.Learner.Parts(saving)

@@ -15,10 +15,17 @@ type Clock struct {
 	End     int64 `json:"end"`     // the step, warm-up included, at which the run and the schedules end
 	// Refill is the part of WarmAt that a load added, because the file had no experience.
 	Refill int64 `json:"refill"`
+	// Others are the steps of other learners, as known at the latest pull (train.Learner), and
+	// OthersT those after their warm-up.
+	Others  int64 `json:"others,omitempty"`
+	OthersT int64 `json:"others_t,omitempty"`
 }
 
-// Steps is num_timesteps.
+// Steps is num_timesteps, of this learner.
 func (c *Clock) Steps() int64 { return c.Warmup + c.T }
+
+// All is t of all learners, which epsilon and the target network follow.
+func (c *Clock) All() int64 { return c.T + c.OthersT }
 
 // refill begins another warm-up of a number of steps.
 func (c *Clock) refill(steps int64) {

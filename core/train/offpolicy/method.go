@@ -30,7 +30,7 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 		r.Memory.Flush()
 		r.Clock = Clock{Windows: r.Clock.Windows, Begun: r.Updates.Done(), WarmAt: int64(r.cfg.LearningStarts), Copies: -1}
 	}
-	r.Clock.End = r.Clock.Steps() + total
+	r.Clock.End = r.Clock.Steps() + r.Clock.Others + total
 	r.Schedule = r.cfg.schedule(r.Clock.End)
 	r.firstUpdate = r.Updates.Done() + 1
 	r.Host.Steps.Store(r.Clock.Steps())
@@ -107,7 +107,7 @@ func (r *Run) Latest() (*vec.Rows, vec.Actions) { return r.Samplers.Latest() }
 // Metrics is train.Method's.
 func (r *Run) Metrics(m *train.Metrics) {
 	c := &r.Clock
-	scheduled := r.Schedule.Epsilon.At(c.T)
+	scheduled := r.Schedule.Epsilon.At(c.All())
 	epsilon, outside := 1.0, 0.0
 	if c.Warm {
 		epsilon = scheduled
@@ -117,7 +117,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 	}
 	m.Due(r.due(c.T))
 	m.Add("rollout/exploration_rate", "", "probability of a random action", epsilon)
-	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Schedule.Rate.At(c.Steps()))
+	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Schedule.Rate.At(c.Steps()+c.Others))
 	m.Add("train/loss", "", "mean of the latest 100 updates", r.Updates.meanLoss())
 	r.Updates.minibatch.units.Metrics(m, r.Host)
 	m.Add("windows", "", "flushes into the replay memory after the warm-up", float64(c.Windows))

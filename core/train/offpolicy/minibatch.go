@@ -29,15 +29,16 @@ type minibatch struct {
 	report  nn.Report
 	loss    [1]float32
 	units   *train.Units
+	learner bool // one of several: the store counts updates of theta
 }
 
-func (m *minibatch) init(r *Run, seed uint64, device nn.Device, pool *threads.Pool) (err error) {
+func (m *minibatch) init(r *Run, draws *rng.Stream, device nn.Device, pool *threads.Pool) (err error) {
 	c := &r.cfg
 	*m = minibatch{
 		cfg: c, clock: &r.Clock, schedule: &r.Schedule, theta: r.Theta, thetaMinus: r.ThetaMinus,
-		memory: r.Memory, draws: rng.New(seed, "replay", 0), sampler: replay.Uniform{Memory: r.Memory},
+		memory: r.Memory, draws: draws, sampler: replay.Uniform{Memory: r.Memory},
 		picks: make([]int, c.BatchSize), batch: *r.Memory.Minibatch(c.BatchSize),
-		pool: pool, units: train.NewUnits(c.Net),
+		pool: pool, units: train.NewUnits(c.Net), learner: r.learners > 0,
 	}
 	m.stepper, err = device.QStepper(nn.StepperConfig{
 		Net: c.Net, Rows: c.BatchSize, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm, Window: c.windowUpdates(r.envs),
@@ -63,15 +64,17 @@ func (m *minibatch) update(u int64) (losses []float32, err error) {
 	if err != nil {
 		return nil, train.AtUpdate(err, at, u)
 	}
-	m.theta.Updates = uint64(u)
+	if !m.learner {
+		m.theta.Updates = uint64(u)
+	}
 	m.units.Look(m.stepper, at, m.batch.Obs)
 	m.loss[0] = float32(m.report.Loss)
 	return m.loss[:], nil
 }
 
-// stepOf is the step, warm-up included, of the burst that update u belongs to.
+// stepOf is the step, of all learners and warm-up included, of the burst that update u belongs to.
 func (m *minibatch) stepOf(u int64) int64 {
-	return m.clock.Warmup + m.cfg.Periods.burstAt(u-m.clock.Begun)
+	return m.clock.Warmup + m.cfg.Periods.burstAt(u-m.clock.Begun) + m.clock.Others
 }
 
 // lastInWindow is the number of the latest update that draws from the replay memory as it is now,

@@ -14,6 +14,7 @@
 //	gpu         gpu.go         many updates at once on a GPU that has the frames of the replay memory
 //	prefetch    prefetch.go    minibatches of coming updates, drawn and uploaded
 //	backup      backup.go      copies of what is lost with a GPU
+//	            learner.go     a Run as one of several learners
 //
 // # What holds for a Run
 //
@@ -98,12 +99,14 @@ type Run struct {
 	Clock    Clock
 	Schedule Schedule
 
-	cfg    Config
-	spec   env.Spec
-	envs   int
-	room   room
-	turn   int // the environment that steps next, where samplers step alone; 0 between rounds
-	backup backup
+	cfg  Config
+	spec env.Spec
+	envs int
+	// learners share the run. Each does its updates on the main thread. 0: the Run is alone.
+	learners int
+	room     room
+	turn     int // the environment that steps next, where samplers step alone; 0 between rounds
+	backup   backup
 
 	// refillNotice says that Notify owes a sentence about random steps that fill the memory again.
 	refillNotice bool
@@ -161,7 +164,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 
 // Init makes everything of a run. After an error Close frees what was made.
 func (r *Run) Init(s *train.Setup, c Config) (err error) {
-	*r = Run{Host: s.Host, Device: s.Device, cfg: c, spec: s.Spec, envs: s.Common.NumEnvs}
+	*r = Run{Host: s.Host, Device: s.Device, cfg: c, spec: s.Spec, envs: s.Common.NumEnvs, learners: s.Learners}
 	if r.Theta, err = s.InitialParams(c.Net); err != nil {
 		return err
 	}
@@ -188,7 +191,10 @@ func (r *Run) Init(s *train.Setup, c Config) (err error) {
 	if err := r.backup.init(r); err != nil {
 		return err
 	}
-	if c.Concurrent {
+	switch {
+	case s.Learners > 0:
+		r.order = UpdatesLast
+	case c.Concurrent:
 		r.Updates.start()
 	}
 	if s.Source == nil && !c.Synchronized {

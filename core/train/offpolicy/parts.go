@@ -21,6 +21,9 @@ type savedClock struct {
 	Draws         []byte            `json:"replay_stream"`
 	Seen          map[string]uint64 `json:"updates_seen"` // by each parameter set
 	UpdatesDue    int64             `json:"updates_due"`
+	// Learner says that the Run is one of several learners. Updates are its own, those that the
+	// parameters have seen are those of all learners.
+	Learner bool `json:"learner,omitempty"`
 }
 
 // Parts lists a checkpoint's parts. Experience comes last, and the environments at the very end
@@ -60,7 +63,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 	save := func() (s savedClock, err error) {
 		draws, err := r.Updates.minibatch.draws.MarshalBinary()
 		s = savedClock{r.Clock, r.Schedule, r.cfg.Periods, r.Updates.Done(), r.Updates.minibatch.stepper.Optimizer().Step(), draws,
-			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, r.due(r.Clock.T)}
+			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, r.due(r.Clock.T), r.learners > 0}
 		if r.Snapshot != nil {
 			s.Seen[setSnapshot] = r.Snapshot.Updates
 		}
@@ -68,7 +71,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 	}
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		draws := new(rng.Stream)
-		err := s.check(max(r.envs, r.Host.Loading))
+		err := s.check(max(r.envs, r.Host.Loading), r.learners > 0)
 		if err == nil {
 			err = draws.UnmarshalBinary(s.Draws)
 		}
@@ -95,7 +98,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 
 // check refuses counts that no run has, so that a damaged file never asks for endless updates. envs
 // is the largest number of environments that may have counted.
-func (s *savedClock) check(envs int) error {
+func (s *savedClock) check(envs int, learner bool) error {
 	const most = int64(1) << 51
 	c, p := &s.Clock, s.Periods
 	for name, v := range map[string]int64{"warmup": c.Warmup, "warm_at": c.WarmAt, "t": c.T, "windows": c.Windows, "due": c.Due,
@@ -122,7 +125,11 @@ func (s *savedClock) check(envs int) error {
 	if c.Warm && (c.T >= c.Due+w || c.Due > (c.T/p.Window+1)*p.Window) {
 		return fmt.Errorf("clock: the next window at %d, at t %d", c.Due, c.T)
 	}
-	if passed := c.T / p.TargetInterval; c.Copies > passed || c.Copies < 0 && c.T > 0 || c.Copies < passed-2-(p.Window+w)/p.TargetInterval {
+	// Others, of whose steps a learner hears at a pull, move on by any number of steps in a window.
+	if c.Others < 0 || c.Others > most || c.OthersT < 0 || c.OthersT > c.Others {
+		return fmt.Errorf("clock: %d steps of other learners, %d after their warm-up", c.Others, c.OthersT)
+	}
+	if passed := c.All() / p.TargetInterval; c.Copies > passed || c.Copies < 0 && c.T > 0 || c.Others == 0 && c.Copies < passed-2-(p.Window+w)/p.TargetInterval {
 		return fmt.Errorf("clock: %d copies of the target, where %d are due", c.Copies, passed)
 	}
 	// The updates done differ from those due by at most the updates of a window, or a burst.
@@ -131,7 +138,8 @@ func (s *savedClock) check(envs int) error {
 	if d := due - c.Begun; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.Due))) || s.Updates > due+slack || due-s.Updates > slack {
 		return fmt.Errorf("clock: %d updates where %d are due at t %d", s.Updates, due, c.T)
 	}
-	if seen := s.Seen[setTheta]; s.OptimizerStep != s.Updates || seen != uint64(s.Updates) || s.Seen[setThetaMinus] > seen || s.Seen[setSnapshot] > seen {
+	seen := s.Seen[setTheta]
+	if s.OptimizerStep != s.Updates || s.Learner != learner || !learner && seen != uint64(s.Updates) || seen > uint64(most) || s.Seen[setThetaMinus] > seen || s.Seen[setSnapshot] > seen {
 		return fmt.Errorf("clock: %d updates, %d steps of the optimiser, seen by the parameters %v", s.Updates, s.OptimizerStep, s.Seen)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/train"
 )
@@ -12,8 +13,8 @@ import (
 // Updates does the updates: the paper's trainer thread. While an update is in progress it writes
 // Theta and reads the replay memory and ThetaMinus.
 //
-// Without concurrent training, and under Emulate, there is no trainer thread, and wait does the
-// updates on the main thread.
+// Without concurrent training, for one of several learners, and under Emulate, there is no trainer
+// thread, and wait does the updates on the main thread.
 //
 // The trainer thread holds a core during an update and acquires one again for the next update. The
 // main thread has no core while it waits for updates. So it gets one between two updates.
@@ -26,7 +27,8 @@ type Updates struct {
 	Pool   *threads.Pool // shares the copying of a minibatch
 	device nn.Device     // shares the rest of an update
 
-	threaded bool // there is a trainer thread
+	threaded bool         // there is a trainer thread
+	before   func() error // comes before every update of a learner; nil: nothing does
 	exited   chan struct{}
 }
 
@@ -38,14 +40,14 @@ func newUpdates(r *Run, s *train.Setup) (up *Updates, err error) {
 			up.close()
 		}
 	}()
-	n := s.Cores.Cores()
+	n := s.Pool.Threads()
 	if up.Pool, err = threads.NewPool(n, s.Cores); err != nil {
 		return up, err
 	}
 	if up.device, err = r.Device.Another(n, s.Cores); err != nil {
 		return up, err
 	}
-	if err := up.minibatch.init(r, uint64(s.Common.Seed), up.device, up.Pool); err != nil {
+	if err := up.minibatch.init(r, rng.New(uint64(s.Common.Seed), "replay", s.FirstEnv/s.Common.NumEnvs), up.device, up.Pool); err != nil {
 		return up, err
 	}
 	return up, up.gpu.init(&up.minibatch, up.device, s.Cores)
@@ -141,6 +143,9 @@ func (up *Updates) wait(u int64, interrupt *train.Interrupt) error {
 		up.lockedWait(over)
 	} else {
 		for !over() {
+			if err := up.lockedBefore(); err != nil {
+				return err
+			}
 			up.lockedNext()
 		}
 	}
@@ -148,6 +153,16 @@ func (up *Updates) wait(u int64, interrupt *train.Interrupt) error {
 		return interrupt.Err(time.Now())
 	}
 	return up.err
+}
+
+// lockedBefore calls before with mu unlocked.
+func (up *Updates) lockedBefore() error {
+	if up.before == nil {
+		return nil
+	}
+	up.mu.Unlock()
+	defer up.mu.Lock()
+	return up.before()
 }
 
 // Halt takes back the updates that have not begun, and returns when none is in progress.

@@ -51,6 +51,12 @@ func (t *Turns) Plan(k, n int, s Sequence) error {
 	return nil
 }
 
+// Leg returns how many rounds of learner k's leg are left, and whether visits end it.
+func (t *Turns) Leg(k int) (rounds int, visits bool) {
+	l := &t.learners[k]
+	return l.left(), l.done < len(l.visits)
+}
+
 // Replan is Plan for a learner that may have no use for the visits of its leg, of which none is done:
 // it had nothing to push, or its rollout was discarded. The visits are then dropped, and in a virtual
 // order their time passes. The rounds of the leg that are left become the first ones of the next leg.

@@ -185,7 +185,7 @@ func (t *Turns) checkLearner(e *savedLearner) error {
 		return fmt.Errorf("a random stream of %d bytes", len(e.Stream))
 	case e.Taken < 0 || e.Taken > len(e.Ends) || e.Since < 0 || e.Since > maxCount || e.Index < 0 || e.Index > maxVisits || e.Rest < 0 || e.Rest > maxCount:
 		return fmt.Errorf("%d of %d rounds taken, %d left, %d since the latest visit, %d legs", e.Taken, len(e.Ends), e.Rest, e.Since, e.Index)
-	case race && (len(e.Ends) > 0 || len(e.Visits) > 0 || e.End != 0) || !race && e.Rest > 0:
+	case race && (len(e.Ends) > 0 || len(e.Visits) > 0 || e.End < 0 || e.End > maxVisits*visitUnit) || !race && e.Rest > 0:
 		return fmt.Errorf("%d rounds, %d visits and %d rounds left with schedule %q", len(e.Ends), len(e.Visits), e.Rest, t.cfg.Schedule)
 	case !race && len(e.Visits) != visits || e.Done < 0 || e.Done > 0 && (e.Done >= visits || e.Taken < len(e.Ends) || e.Rest > 0):
 		return fmt.Errorf("%d visits of %d are done, %d rounds of %d are taken", e.Done, visits, e.Taken, len(e.Ends))

@@ -223,7 +223,7 @@ func (r *race) visitShard(l *learner, v Visit, do func(Visit) error) (ok bool, e
 	if !r.cfg.Unrecorded {
 		l.log.add(number, l, v)
 	}
-	l.since = 0
+	l.since, l.end = 0, visitAt(number)
 	return true, nil
 }
 

@@ -172,7 +172,8 @@ type learner struct {
 	done     int
 	pulls    []int64 // durations, while the times of the pulls depend on other learners (joined)
 	joined   bool
-	// end is the time of the leg's last event. Everything up to it is known.
+	// end is the time of the leg's last event. Everything up to it is known. In a race it is the time
+	// that the latest visit has in the record.
 	end int64
 	// since counts rounds since the latest visit, and index the record's sequences before the leg.
 	since int64
@@ -334,7 +335,7 @@ func (t *Turns) Visited(k int) int { return t.learners[k].done }
 // Forget discards the visits of every learner's leg that are not done, between two slices: what they
 // were to push is lost. A method calls it when it discards the rollouts, because a checkpoint
 // without experience was loaded, the environments were reset or a loss was not finite. The rounds of
-// a leg that are left become the first ones of the next leg.
+// a leg that are left are discarded, too. In a virtual order the time of both passes.
 func (t *Turns) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -345,6 +346,7 @@ func (t *Turns) Forget() {
 			t.joined--
 		}
 		begun := l.done > 0
+		l.ends = l.ends[:l.taken]
 		t.drop(k)
 		if begun {
 			if t.race != nil && !t.cfg.Unrecorded {
@@ -390,7 +392,9 @@ func (t *Turns) Together(steps int64) error {
 	}
 	for k := range t.learners {
 		l := &t.learners[k]
-		l.end = max(l.end, latest)
+		if t.race == nil {
+			l.end = max(l.end, latest)
+		}
 		l.since++
 	}
 	if t.race != nil {
@@ -419,15 +423,20 @@ func (t *Turns) Stats() Stats {
 	return s
 }
 
-// At returns the time of the round that learner k takes or has taken last. In a race it is T then, and
-// with Config.Together the time of the learner's latest visit.
+// At returns the time of the round that learner k takes or has taken last. In a race and in a recorded
+// order it is that of the learner's latest visit and the number of rounds since. With Config.Together
+// it is that of the learner's latest visit in any schedule.
 func (t *Turns) At(k int) int64 {
+	l := &t.learners[k]
 	if t.race != nil {
-		return t.race.steps.Load()
+		return l.end + min(l.since, visitUnit-1)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := &t.learners[k]
+	if r, ok := t.pace.(*replay); ok {
+		_, from, _ := r.sequence(k, l.index)
+		return from + min(l.since, visitUnit-1)
+	}
 	if l.taken == 0 {
 		return l.end
 	}

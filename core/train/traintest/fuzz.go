@@ -45,7 +45,7 @@ const (
 // parameters, experience, states of streams and environments, schedules and some counts. A file
 // with another value in such a field is a valid file of another run.
 var independent = regexp.MustCompile(`^(paceline\.json:content.*|.*\.safetensors|replay\.bin.*|rollout\.bin.*|exploration\.json:streams\[\]|` +
-	`normalizer\.json:(obs|returns)\.(mean\[\]|var\[\]|count)|environments\.json:(obs|normal|discounted\[\]|returns\[\]|lengths\[\]|states\[\])|run\.json:recent\[\]\.return|` +
+	`normalizer\.json:(obs|returns)\.(mean\[\]|var\[\]|count)|environments\.json:(obs|normal|discounted\[\]|returns\[\]|lengths\[\]|states\[\])|run\.json:(recent\[\]\.return|end)|` +
 	`clock\.json:(replay_stream|schedule.*|clock\.learning_rate.*|clock\.(schedules\..*|seed|t|warmup|warm|copies|steps|epochs|rollouts))|entries, .*)$`)
 
 // forgedCounts sets every count of a checkpoint to a value that is not possible. Every load must

@@ -1,0 +1,69 @@
+package offpolicy
+
+import (
+	"errors"
+	"sort"
+
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/rollout"
+	"github.com/paceline-rl/paceline/core/vec"
+)
+
+// This file makes a Run one of several learners (train.Learner). Each has a replay memory and a target
+// network of its own, and its windows. The settings buffer_size, learning_starts and window are a
+// learner's share here. Epsilon, the learning rate and the copies of the target network follow the
+// steps of all learners, as known at the latest pull.
+
+// SetOthers is train.Learner's. The others have as many environments, and take equally long to warm
+// up.
+func (r *Run) SetOthers(steps int64) {
+	r.Clock.Others = steps
+	r.Clock.OthersT = max(0, steps-int64(r.learners-1)*int64(r.cfg.LearningStarts))
+}
+
+// BeforeUpdates is train.Learner's.
+func (r *Run) BeforeUpdates(f func() error) { r.Updates.before = f }
+
+// ShareMoments is train.Learner's. There are no advantages.
+func (r *Run) ShareMoments(func(own rollout.Moments) (rollout.Moments, error)) {}
+
+// Discard is train.Learner's. A replay memory may be used again.
+func (r *Run) Discard() error { return nil }
+
+// CheckRows is train.Learner's.
+func (r *Run) CheckRows(rows *vec.Rows) error {
+	return r.Samplers.CheckRows(rows, r.Clock.Steps(), func(i int, next []byte) error {
+		if err := r.Memory.CheckNext(i, next); !errors.Is(err, replay.ErrNotAStack) { // see storeWhole
+			return err
+		}
+		return nil
+	})
+}
+
+// Lacks is train.Learner's. Rounds are whole here: rows that wait for a reset would make more of them.
+func (r *Run) Lacks() int {
+	c, w, done := r.Clock, int64(r.envs), r.Updates.Done()
+	if c.Warm && r.due(c.T) > done {
+		return 0
+	}
+	rounds := int64(0)
+	if !c.Warm {
+		rounds = max(0, (c.WarmAt-c.Warmup+w-1)/w)
+		c.Due = c.T
+	}
+	period := r.cfg.Periods.Window
+	for {
+		if c.T >= c.Due {
+			c.Due = (c.T/period + 1) * period
+		}
+		n := (c.Due - c.T + w - 1) / w // rounds of the window
+		first := sort.Search(int(n), func(i int) bool {
+			return c.Begun+r.cfg.updatesDue(c.T+int64(i+1)*w, c.Due) > done
+		})
+		if int64(first) < n {
+			return int(rounds) + first + 1
+		}
+		rounds += n
+		c.T += n * w
+	}
+}
