@@ -71,7 +71,7 @@ func (t *trainer) run() error {
 	}
 	t.explained = rollout.ExplainedVarianceOf(t.returns, t.values, t.weights)
 	if m.cfg.NormalizeAdvantage {
-		rollout.Normalize(t.advantages, t.weights)
+		rollout.MomentsOf(t.advantages, t.weights).Normalize(t.advantages, t.weights)
 	}
 	b := t.batch
 	return t.learner.Gradient(t.version.Params, nn.Batch{
