@@ -44,6 +44,10 @@
 //   - virtual: a model of latencies, by settings or a file, gives every computation a duration, in
 //     which predictions and updates cost a function of their batch. A seed has one result for any number of
 //     threads: computations run on the threads of num_threads while their events are still to come.
+//   - race: a computation ends when it has been done. The events are recorded (order.go), about a byte a
+//     step, prediction and update; checkpoints with experience have the record.
+//   - recorded: the events come in the order of a record, so a race is repeated bit for bit, in any slices,
+//     on any number of threads. The record of a race that was stopped and continued is one record.
 //
 // # What holds
 //

@@ -78,7 +78,7 @@ func (m *GA3C) instant() error {
 	for n, e := range list {
 		err := m.process(e)
 		if last := err != nil || n == len(list)-1; m.recorder != nil {
-			m.recorder.add(m.code(e), last)
+			m.recorder.add(e, last)
 		}
 		if err != nil {
 			m.pace.unread(list[n+1:], at)

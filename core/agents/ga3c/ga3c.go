@@ -130,6 +130,7 @@ func init() {
 		Shape:     shape,
 		Masks:     true,
 		AnyAction: true,
+		OnlyCPU:   true,
 		Memory:    memoryOf,
 		New:       newGA3C,
 	})
@@ -273,4 +274,5 @@ var (
 	_ train.Pushed   = (*GA3C)(nil)
 	_ train.Stepped  = (*GA3C)(nil)
 	_ train.Digested = (*GA3C)(nil)
+	_ train.Ordered  = (*GA3C)(nil)
 )

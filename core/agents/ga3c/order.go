@@ -1,31 +1,239 @@
 package ga3c
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/train/order"
 )
 
-// recorder is to come with races.
-type recorder struct{}
+// The text of an order, the events of a run in their order:
+//
+//	magic, trainers, agents, predictors, entries, CRC-32C of all before it (4 bytes)
+//
+// Numbers are unsigned varints of encoding/binary. An entry is one event: twice its number, plus 1 if
+// it is the last event of its instant. Events are numbered by trainers (their updates), then agents
+// (their steps), then predictors (the ends of their predictions). Which agents a predictor takes, and
+// which segments a trainer takes, follows from the events before.
+const orderMagic = "paceline ga3c order 1\n"
 
-func (r *recorder) add(code uint64, last bool) {}
+// Limits of an order.
+const (
+	maxOrderBytes = 1 << 30
+	orderPart     = "order.bin"
+)
 
-func (m *GA3C) code(event) uint64                        { return 0 }
-func (m *GA3C) orderParts(saving bool) []checkpoint.Part { return nil }
-func (m *GA3C) position() int64                          { return 0 }
-func (m *GA3C) seek(int64)                               {}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// orderShape is what an order and a run must agree in.
+type orderShape struct{ trainers, agents, predictors int }
+
+func (c *Config) orderShape() orderShape { return orderShape{c.Trainers, c.NumEnvs, c.Predictors} }
+
+// number returns the number of an event.
+func (s orderShape) number(e event) uint64 {
+	switch e.kind {
+	case updated:
+		return uint64(e.k)
+	case stepped:
+		return uint64(s.trainers + e.k)
+	default:
+		return uint64(s.trainers + s.agents + e.k)
+	}
+}
+
+// event returns the event with a number.
+func (s orderShape) event(number uint64) (e event, ok bool) {
+	n := int(min(number, uint64(s.trainers+s.agents+s.predictors)))
+	switch {
+	case n < s.trainers:
+		return event{updated, n}, true
+	case n < s.trainers+s.agents:
+		return event{stepped, n - s.trainers}, true
+	case n < s.trainers+s.agents+s.predictors:
+		return event{predicted, n - s.trainers - s.agents}, true
+	}
+	return event{}, false
+}
+
+// recorder writes an order.
+type recorder struct {
+	orderShape
+	entries []byte
+}
+
+func (r *recorder) add(e event, last bool) {
+	code := 2 * r.number(e)
+	if last {
+		code++
+	}
+	r.entries = binary.AppendUvarint(r.entries, code)
+}
+
+// file returns the order as a file.
+func (r *recorder) file() []byte {
+	text := []byte(orderMagic)
+	for _, n := range []int{r.trainers, r.agents, r.predictors} {
+		text = binary.AppendUvarint(text, uint64(n))
+	}
+	text = append(text, r.entries...)
+	return binary.LittleEndian.AppendUint32(text, crc32.Checksum(text, castagnoli))
+}
+
+// parseOrder returns the entries of a file of an order of a shape.
+func (s orderShape) parse(text []byte) (entries []byte, err error) {
+	rest, ok := bytes.CutPrefix(text, []byte(orderMagic))
+	if !ok {
+		return nil, fmt.Errorf("not an order of ga3c: must begin with %q", orderMagic)
+	}
+	end := len(text) - 4
+	if len(rest) < 4 || crc32.Checksum(text[:end], castagnoli) != binary.LittleEndian.Uint32(text[end:]) {
+		return nil, fmt.Errorf("damaged: %d bytes do not have their checksum", len(text))
+	}
+	rest = rest[:len(rest)-4]
+	for _, v := range []struct {
+		name string
+		want int
+	}{{"trainers", s.trainers}, {"num_envs", s.agents}, {"predictors", s.predictors}} {
+		got, size := binary.Uvarint(rest)
+		if size <= 0 {
+			return nil, errors.New("damaged: it ends early")
+		}
+		if rest = rest[size:]; got != uint64(v.want) {
+			return nil, fmt.Errorf("%s: recorded with %d, must be %d", v.name, got, v.want)
+		}
+	}
+	for at := 0; at < len(rest); {
+		code, size := binary.Uvarint(rest[at:])
+		if _, ok := s.event(code / 2); size <= 0 || !ok {
+			return nil, fmt.Errorf("damaged: byte %d is no event", at)
+		}
+		at += size
+	}
+	return slices.Clip(rest), nil
+}
+
+// readOrder reads a file of an order, or the order in the checkpoint of a race.
+func (s orderShape) read(path string) (entries []byte, err error) {
+	if in, err := checkpoint.Open(path); err == nil {
+		defer in.Close()
+		if !in.Has(orderPart) {
+			return nil, fmt.Errorf("order: %s: a checkpoint without a recorded order, must be one of schedule %q", path, order.Race)
+		}
+		part := checkpoint.Part{Name: orderPart, Version: 1, Read: func(r io.Reader, n int64) (func(), error) {
+			entries, err = s.readPart(r, n)
+			return nil, err
+		}}
+		if _, err := in.Load([]checkpoint.Part{part}); err != nil {
+			return nil, fmt.Errorf("order: %w", err)
+		}
+		return entries, nil
+	}
+	text, err := order.ReadFile(path, maxOrderBytes)
+	if err == nil {
+		if entries, err = s.parse(text); err == nil {
+			return entries, nil
+		}
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return nil, fmt.Errorf("order: %w", err)
+}
+
+func (s orderShape) readPart(r io.Reader, n int64) (entries []byte, err error) {
+	if n > maxOrderBytes {
+		return nil, fmt.Errorf("%d bytes, must be at most %d", n, maxOrderBytes)
+	}
+	if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("an order of %d bytes", n), Bytes: n}); err != nil {
+		return nil, err
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return nil, err
+	}
+	return s.parse(text)
+}
+
+// orderParts is the part of a race's order. A race that continues a run without an order has none.
+func (m *GA3C) orderParts(saving bool) []checkpoint.Part {
+	if m.cfg.Schedule != string(order.Race) {
+		return nil
+	}
+	p := checkpoint.Part{Name: orderPart, Version: 1, Optional: true}
+	if saving && m.recorder != nil {
+		p.Write = func(w io.Writer) error { _, err := w.Write(m.recorder.file()); return err }
+	}
+	p.Read = func(r io.Reader, n int64) (func(), error) {
+		if r == nil {
+			return func() {
+				m.recorder = nil
+				if m.clock.Steps == 0 {
+					m.recorder = &recorder{orderShape: m.cfg.orderShape()}
+				}
+			}, nil
+		}
+		entries, err := m.cfg.orderShape().readPart(r, n)
+		if err != nil {
+			return nil, fmt.Errorf("%w: order: %w", checkpoint.ErrFormat, err)
+		}
+		return func() { m.recorder = &recorder{m.cfg.orderShape(), entries} }, nil
+	}
+	return []checkpoint.Part{p}
+}
+
+// Order is train.Ordered's: of a race so far, or the order that is repeated.
+func (m *GA3C) Order() []byte {
+	if r, ok := m.pace.(*recorded); ok {
+		return (&recorder{r.shape, r.entries}).file()
+	}
+	if m.recorder == nil {
+		return nil
+	}
+	return m.recorder.file()
+}
 
 // setPace makes the pace of the schedule.
 func (m *GA3C) setPace() error {
-	if s := order.Schedule(m.cfg.Schedule); s != order.Virtual {
-		return fmt.Errorf("schedule: %s, must be %s", s, order.Virtual)
+	c := &m.cfg
+	switch order.Schedule(c.Schedule) {
+	case order.Race:
+		m.pace, m.recorder = newRace(m.tasks), &recorder{orderShape: c.orderShape()}
+	case order.Recorded:
+		entries, err := c.orderShape().read(c.Order)
+		if err != nil {
+			return err
+		}
+		m.pace = &recorded{shape: c.orderShape(), entries: entries, steps: func() int64 { return m.clock.Steps }}
+	default:
+		latency := c.Latency
+		if err := latency.open(); err != nil {
+			return err
+		}
+		m.pace = newVirtual(c, latency)
 	}
-	latency := m.cfg.Latency
-	if err := latency.open(); err != nil {
-		return err
-	}
-	m.pace = newVirtual(&m.cfg, latency)
 	return nil
+}
+
+// position returns how many bytes of entries the run has written or repeated.
+func (m *GA3C) position() int64 {
+	if r, ok := m.pace.(*recorded); ok {
+		return int64(r.at)
+	}
+	if m.recorder != nil {
+		return int64(len(m.recorder.entries))
+	}
+	return 0
+}
+
+// seek continues a recorded order at a position.
+func (m *GA3C) seek(position int64) {
+	if r, ok := m.pace.(*recorded); ok {
+		r.at = int(min(position, int64(len(r.entries))))
+	}
 }

@@ -169,3 +169,10 @@ func (s *tasks) take(to []event) []event {
 	s.finished = s.finished[:0]
 	return to
 }
+
+// forget forgets the events of tasks that are done.
+func (s *tasks) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finished = s.finished[:0]
+}

@@ -41,7 +41,7 @@ func OpenDurations(path string, list []NamedDuration) error {
 	if path == "" {
 		return nil
 	}
-	text, err := readFile(path, maxLatencyBytes)
+	text, err := ReadFile(path, maxLatencyBytes)
 	if err != nil {
 		return fmt.Errorf("latency_file: %w", err)
 	}
@@ -119,8 +119,8 @@ func Measured(seconds []float64) (Duration, error) {
 	return d, nil
 }
 
-// readFile reads a file of at most a number of bytes. A directory, a pipe or a device is an error.
-func readFile(path string, most int64) ([]byte, error) {
+// ReadFile reads a file of at most a number of bytes. A directory, a pipe or a device is an error.
+func ReadFile(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func ReadOrder(path string) (*Order, error) {
 		}
 		return o, nil
 	}
-	text, err := readFile(path, maxOrderBytes)
+	text, err := ReadFile(path, maxOrderBytes)
 	if err == nil {
 		var o *Order
 		if o, err = ParseOrder(text); err == nil {
