@@ -154,10 +154,13 @@ func (s *Spec) trunk(i, inputs int) ([]Layer, error) {
 		return s.cnn(i, 20, 256, []Conv{{OutC: 16, Kernel: 8, Stride: 4}, {OutC: 32, Kernel: 4, Stride: 2}})
 	case "cule_cnn":
 		return s.cnn(i, 36, 512, []Conv{{OutC: 32, Kernel: 8, Stride: 4}, {OutC: 64, Kernel: 4, Stride: 2}, {OutC: 32, Kernel: 3, Stride: 1}})
+	case "ga3c_1_cnn", "ga3c_2_cnn", "ga3c_3_cnn", "ga3c_4_cnn":
+		stride := int(t.Arch[len("ga3c_")] - '0')
+		return s.cnn(i, 9*stride+8, 256, []Conv{{OutC: 32, Kernel: 8, Stride: stride}, {OutC: 32, Kernel: 4, Stride: 2}, {OutC: 64, Kernel: 4, Stride: 2}})
 	case "mlp":
 		return s.mlp(i, inputs)
 	default:
-		return nil, fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\", \"cule_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
+		return nil, fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\", \"cule_cnn\", \"ga3c_1_cnn\" to \"ga3c_4_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
 	}
 }
 

@@ -49,7 +49,7 @@ type Spec struct {
 
 // Trunk turns an observation into features. Files have its fields under the names of the tags.
 type Trunk struct {
-	// Arch is "nature_cnn", "small_cnn", "cule_cnn" or "mlp".
+	// Arch is "nature_cnn", "small_cnn", "cule_cnn", "ga3c_1_cnn" to "ga3c_4_cnn" or "mlp".
 	//
 	// nature_cnn is the network of Mnih et al. 2015 without padding, as in Stable-Baselines3's
 	// CnnPolicy: convolutions of 32 8x8 stride 4, 64 4x4 stride 2, 64 3x3 stride 1 and a dense layer
@@ -60,6 +60,10 @@ type Trunk struct {
 	//
 	// cule_cnn is the network of Dalton et al. 2020 (CuLE): nature_cnn with 32 channels in its third
 	// convolution.
+	//
+	// ga3c_1_cnn to ga3c_4_cnn are the large networks of Babaeizadeh et al. 2017 (GA3C), section 5.1:
+	// convolutions of 32 8x8, with the stride in the name, 32 4x4 stride 2 and 64 4x4 stride 2, and a
+	// dense layer of 256. Images are at least 8 plus 9 strides high and wide.
 	//
 	// mlp has dense layers of the widths in Hidden. It reads any observation, flattened. uint8 is
 	// converted to float32, and divided by 255 if it is an image (three axes).

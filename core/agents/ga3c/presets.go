@@ -41,13 +41,19 @@ var paper = []settings.Row{
 	{"loss_reduction", reductionSum},
 }
 
+// inGames are env_options of Atari games: the frames, clipped rewards and lives of Mnih et al., whose
+// results the paper compares with. The authors' code leaves out the maximum of two frames.
+const inGames = `{"recipe": "mnih2015"}`
+
 // large is paper with one of the networks of section 5.1's footnote: 32 filters in the first layer and
-// a third convolution of 64 4x4 filters with stride 2. stride is that of the first layer, "4" to "1".
-func large(stride string) []settings.Row {
-	return append(slices.Clone(paper), settings.Row{"cnn", "ga3c_" + stride})
+// a third convolution of 64 4x4 filters with stride 2. stride is that of the first layer.
+func large(stride string) settings.Preset {
+	rows := append(slices.Clone(paper), settings.Row{"policy", "CnnPolicy"}, settings.Row{"cnn", "ga3c_" + stride})
+	return settings.Preset{Name: "paper_large_" + stride, Doc: "paper, with the large network whose first layer has stride " + stride, Rows: onpolicy.InGames(rows, inGames)}
 }
 
 // presets are documented tables of settings.
 var presets = []settings.Preset{
-	{Name: "paper", Doc: "Babaeizadeh et al. 2017, with the small network", Rows: settings.Fixed(paper...)},
+	{Name: "paper", Doc: "Babaeizadeh et al. 2017, with the small network", Rows: onpolicy.InGames(paper, inGames)},
+	large("1"), large("2"), large("3"), large("4"),
 }

@@ -17,7 +17,7 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		spec nn.Spec
 		want string
 	}{
-		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn", "cule_cnn" or "mlp"`},
+		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn", "cule_cnn", "ga3c_1_cnn" to "ga3c_4_cnn" or "mlp"`},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer"}), `norm: "layer", must be "", "layer_channels" or "layer_all"`},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer_all", NormEps: -1e-5}), "norm_eps: -1e-05, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer_all", NormEps: math.NaN()}), "norm_eps: NaN, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
