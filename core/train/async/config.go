@@ -22,6 +22,8 @@ type Settings struct {
 	SyncPeriod int
 	PullPeriod int
 	AdamTime   string
+	// MaxStaleness is the largest lag that a shard accepts; 0: there is no limit.
+	MaxStaleness int
 }
 
 // SettingsOf describes Settings for a method whose struct is C, with defaults d.
@@ -40,6 +42,7 @@ func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
 		settings.Int("sync_period", d.SyncPeriod, 1, 1024, "steps of a learner between two pushes, with rule multi_step_adam", func(c *s) *int { return &c.SyncPeriod }),
 		settings.Int("pull_period", d.PullPeriod, 0, 1<<20, "rounds between two pulls of parameters inside a rollout; 0: parameters change only at updates", func(c *s) *int { return &c.PullPeriod }),
 		settings.Text("adam_time", "global", "t of Adam's bias correction: global (pushes of all learners) or local (the learner's own)", []string{"global", "local"}, func(c *s) *string { return &c.AdamTime }),
+		settings.Int("max_staleness", d.MaxStaleness, 0, 1<<40, "a push to a shard is refused if more pushes than this were applied to it since the learner read it; 0: none is refused", func(c *s) *int { return &c.MaxStaleness }),
 	}, settings.Within(func(c *s) *order.Latency { return &c.Latency }, order.LatencySettings)...))
 }
 
@@ -78,6 +81,8 @@ func (c *Config) Check(common *train.Common) error {
 		return fmt.Errorf("sync_period: %d, must be 1 with rule %s, which pushes every gradient", c.SyncPeriod, c.Rule)
 	case c.Rule == param.RuleMean && c.PullPeriod > 0:
 		return fmt.Errorf("pull_period: %d, must be 0 with rule mean, where parameters change only when all learners have pushed", c.PullPeriod)
+	case c.Rule == param.RuleMean && c.MaxStaleness > 0:
+		return fmt.Errorf("max_staleness: %d, must be 0 with rule mean, where no gradient is late", c.MaxStaleness)
 	case c.Rule == param.RuleMean && c.AdamTime != "global":
 		return fmt.Errorf("adam_time: %s, must be global with rule mean, which takes one step for all learners", c.AdamTime)
 	case c.Rule == param.RuleMean && c.Learners > 1 && c.Values["target_kl"] != "":

@@ -1,6 +1,8 @@
 package async
 
 import (
+	"errors"
+
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/param"
 	"github.com/paceline-rl/paceline/core/threads"
@@ -46,7 +48,7 @@ type link struct {
 	grad   []float32
 	rows   float64  // of the latest minibatch, with rule mean
 	seen   []uint64 // the version of every shard of the learner's parameters
-	lag    uint64   // of the latest push, the most of all shards
+	lags   lags
 	flight flight
 }
 
@@ -129,7 +131,9 @@ func (k *link) visit() error {
 			return train.ErrInterrupted
 		}
 		f.Due = false
-		k.lag = f.Lag
+		if !f.Alone && k.joint == nil {
+			k.lags.add(f.Lag)
+		}
 		k.l.know(f.Steps)
 		if k.joint != nil {
 			if err := k.overRound(); err != nil {
@@ -151,12 +155,26 @@ func (k *link) push(shard int, p *nn.Params) error {
 	version, err := k.l.m.store.Push(shard, param.Push{
 		Grad: k.grad, Factor: f.Factor, Rate: f.Rate, Seen: k.seen[shard], Step: f.Step, To: p, Local: k.local,
 	})
-	if err != nil {
+	var stale *param.Stale
+	switch {
+	case errors.As(err, &stale): // the store counts it
+		f.Lag = max(f.Lag, stale.Lag)
+	case err != nil:
 		return err
+	default:
+		f.Lag = max(f.Lag, version-1-k.seen[shard])
 	}
-	f.Lag = max(f.Lag, version-1-k.seen[shard])
 	k.seen[shard] = version
 	return nil
+}
+
+// lags are those of a learner's pushes since it was made, each the most of all shards.
+type lags struct{ sum, pushes, most uint64 }
+
+func (l *lags) add(lag uint64) {
+	l.sum += lag
+	l.pushes++
+	l.most = max(l.most, lag)
 }
 
 // pull copies a shard, unless the push has given it to the learner.

@@ -3,6 +3,7 @@ package async
 import (
 	"crypto/sha256"
 	"errors"
+	"math"
 	"sync"
 
 	"github.com/paceline-rl/paceline/core/fault"
@@ -297,15 +298,26 @@ func (m *Method) digests(k int) []train.Digest {
 func (m *Method) Metrics(to *train.Metrics) {
 	m.learners[0].Learner.Metrics(to)
 	to.Due(m.due())
-	counts, lag, most := m.store.Counts(), 0.0, uint64(0)
+	counts, times, all := m.store.Counts(), m.turns.Stats(), lags{}
 	for _, l := range m.learners {
-		lag += float64(l.link.lag) / float64(len(m.learners))
-		most = max(most, l.link.lag)
+		all.sum += l.link.lags.sum
+		all.pushes += l.link.lags.pushes
+		all.most = max(all.most, l.link.lags.most)
+	}
+	lag := math.NaN()
+	if all.pushes > 0 {
+		lag = float64(all.sum) / float64(all.pushes)
 	}
 	to.Add("async/pushes", "", "gradients that were applied to the store", float64(counts.Updates))
 	to.Add("async/pulls", "", "pulls of all parameters", float64(counts.Pulls))
-	to.Add("async/lag", "updates", "updates of other learners between a learner's latest pull and its push, mean over the learners", lag)
-	to.Add("async/lag_most", "updates", "the largest of these", float64(most))
+	to.Add("async/lag", "updates", "updates of other learners between a learner's pull and its push, mean over all pushes since the model was made or loaded", lag)
+	to.Add("async/lag_most", "updates", "the largest of these", float64(all.most))
+	to.Add("async/refused", "", "pushes of a shard that were refused because of max_staleness", float64(counts.Refused))
+	to.Add("async/order_bytes", "bytes", "the order that was recorded", float64(times.Bytes))
+	to.Add("async/wait_turn", "seconds", "learners waited for their turn, without a core, added over the learners", times.Turns.Seconds())
+	to.Add("async/wait_core", "seconds", "learners waited for a core", times.Cores.Seconds())
+	to.Add("async/wait_lock", "seconds", "learners waited for the lock of a shard, with a core", times.Locks.Seconds())
+	to.Add("async/recording", "seconds", "time to record the order", times.Recording.Seconds())
 }
 
 // BeforeUpdates makes every learner call before on its goroutine before it computes a gradient, for

@@ -65,7 +65,7 @@ func (m *Method) Init(s *train.Setup, c Config) (err error) {
 
 // rule is the store's.
 func (c *Config) rule() param.Rule {
-	return param.Rule{Name: c.Rule, Optimizer: c.Optimizer, LocalSteps: c.AdamTime == "local"}
+	return param.Rule{Name: c.Rule, Optimizer: c.Optimizer, LocalSteps: c.AdamTime == "local", MaxStaleness: int64(c.MaxStaleness)}
 }
 
 // shares says that learners normalise advantages together.

@@ -42,7 +42,8 @@ func TestTheFileOfAnOrder(t *testing.T) {
 	note(1, []int64{0, 1, 2, 4}, []uint64{2 * 5}, []int64{200})
 	note(0, []int64{3}, []uint64{2*300 + 1}, []int64{204})
 	r.merge(learners, 5)
-	r.stop(210, 212, []int64{0, 7}, false)
+	r.stop(208, 209, []int64{0, 6}, false) // beyond its until
+	r.stop(212, 212, []int64{0, 7}, false)
 	r.stop(220, 220, []int64{0, 9}, false) // no visit since the stop before, which it replaces
 	r.stop(0, 0, []int64{0, 9}, true)
 	r.stop(30, 28, []int64{1, 9}, false) // interrupted
@@ -51,6 +52,7 @@ func TestTheFileOfAnOrder(t *testing.T) {
 		2, 10, 2, 2, 0xc8, 1, // learner 1 after 5 rounds: two pushes, then the pull of shard 0 with T = 200
 		1, 0xd9, 4, 4, // learner 0 after 300 rounds: a pull of shard 0 alone, with T = 204
 		2,                   // learner 1 pulls shard 1
+		0, 0xd1, 1, 2, 0, 6, // T = 209 is beyond until, 208
 		0, 0xdc, 1, 1, 0, 9, // T = 220 = until
 		0, 0, 1, 0, 9, // T is 0 now
 		0, 28, 0, 1, 9, // interrupted at T = 28
@@ -63,7 +65,7 @@ func TestTheFileOfAnOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.Shape != r.shape || o.visits != 5 || fmt.Sprint(o.tracks, o.stops) !=
-		"[{[{300 0 204 0 1 2}] [3] 1} {[{5 0 200 0 4 4}] [0 1 2 4] 9}] [{5 5767168 220 220 [0 9]} {5 5767169 0 0 [0 9]} {5 5767170 29 28 [1 9]}]" {
+		"[{[{300 0 204 0 1 2}] [3] 1} {[{5 0 200 0 4 4}] [0 1 2 4] 9}] [{5 5767168 208 209 [0 6]} {5 5767169 220 220 [0 9]} {5 5767170 0 0 [0 9]} {5 5767171 29 28 [1 9]}]" {
 		t.Errorf("%+v %v %v", o.Shape, o.tracks, o.stops)
 	}
 	if again := o.writing; !bytes.Equal(again.file(), r.file()) || again.visits != 5 || again.places[0] != (place{}) {

@@ -66,6 +66,7 @@ type recorder struct {
 	stepsBefore int64   // steps before it
 	rounds      []int64 // of the latest stop
 	reached     bool    // the latest stop was not interrupted
+	beyond      bool    // its T is above its until
 	merged      []int32 // scratch
 }
 
@@ -139,13 +140,16 @@ func (p *place) next() {
 
 // stop writes the end of a slice: its until, T, and each learner's rounds since its latest visit. An
 // until above T says that the slice was interrupted. A stop replaces one that no visit has followed,
-// unless T has been set. A slice without a round has the stop of the slice before it.
+// unless T has been set, or the slice of that one has gone beyond its until: the next slice began at
+// that T. A slice without a round has the stop of the slice before it.
 func (r *recorder) stop(until, steps int64, rounds []int64, set bool) {
 	if r.latestStop > 0 && !set {
 		if steps == r.steps && slices.Equal(rounds, r.rounds) && r.reached {
 			return
 		}
-		r.text, r.steps = r.text[:r.latestStop], r.stepsBefore
+		if !r.beyond {
+			r.text, r.steps = r.text[:r.latestStop], r.stepsBefore
+		}
 	}
 	r.latestStop, r.stepsBefore = len(r.text), r.steps
 	if set {
@@ -153,7 +157,7 @@ func (r *recorder) stop(until, steps int64, rounds []int64, set bool) {
 	}
 	r.put(0)
 	r.put(uint64(steps))
-	r.reached = until <= steps
+	r.reached, r.beyond = until <= steps, until < steps
 	r.put(uint64(max(0, steps-until+1)))
 	for _, n := range rounds {
 		r.put(uint64(n))
