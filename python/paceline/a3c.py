@@ -42,6 +42,8 @@ class A3C(Asynchronous):
     pull_period: rounds between two pulls inside a rollout; 0 for none.
     adam_time: t of Adam's bias correction: "global" counts the pushes of all learners, "local" the
         learner's own.
+    max_staleness: a push to a shard is refused if more pushes than this were applied to it since the
+        learner read it; 0 refuses none.
     latency_step, latency_forward, latency_gradient, latency_pull, latency_push: with schedule
         "virtual", the durations in seconds (1e-9 to 60) of a step of a learner's environments, of its
         forward pass, of a gradient, and of a pull of and a push to all shards: a number, or
@@ -97,6 +99,7 @@ class A3C(Asynchronous):
         sync_period: int = 1,
         pull_period: int = 0,
         adam_time: str = "global",
+        max_staleness: int = 0,
         latency_step: float | str = "0.0001:0.5",
         latency_forward: float | str = "0.0001:0.5",
         latency_gradient: float | str = "0.001:0.5",
