@@ -27,7 +27,7 @@ class APPO(Asynchronous):
     them as PPO does. After every sync_period steps of Adam it pushes them to the store and takes the
     store's parameters.
 
-    learners, schedule, order, shards, latency_step, latency_forward, latency_gradient, latency_pull,
+    learners, schedule, order, shards, max_staleness, latency_step, latency_forward, latency_gradient, latency_pull,
         latency_push, latency_file: as in A3C.
     rule: "multi_step_adam": the store's parameters and averages move by the learner's steps (appendix
         A of the paper). "gradient", "overwrite" and "mean": as in A3C.
@@ -88,6 +88,7 @@ class APPO(Asynchronous):
         sync_period: int = 1,
         pull_period: int = 64,
         adam_time: str = "global",
+        max_staleness: int = 0,
         latency_step: float | str = "0.0001:0.5",
         latency_forward: float | str = "0.0001:0.5",
         latency_gradient: float | str = "0.001:0.5",
