@@ -36,6 +36,7 @@ type Moments struct {
 	Count float64   `json:"count"` // of rows, with the first statistics' part of one
 
 	deviations []float64 // sqrt(Var + epsilon)
+	since      *Moments  // gets every row, too; nil: see Share
 }
 
 // NewMoments returns the first statistics of rows of n numbers.
@@ -56,7 +57,7 @@ func (m *Moments) Clone() *Moments {
 	if m == nil {
 		return nil
 	}
-	return &Moments{slices.Clone(m.Mean), slices.Clone(m.Var), m.Count, slices.Clone(m.deviations)}
+	return &Moments{slices.Clone(m.Mean), slices.Clone(m.Var), m.Count, slices.Clone(m.deviations), nil}
 }
 
 // Copy overwrites m, which has rows of as many numbers.
@@ -84,12 +85,18 @@ func (m *Moments) AddRow(row []byte) {
 	for k := range m.Mean {
 		m.add(k, float64(number(row, k)), old, part)
 	}
+	if m.since != nil {
+		m.since.AddRow(row)
+	}
 }
 
 // Add adds a row of one number.
 func (m *Moments) Add(x float64) {
 	old, part := m.count()
 	m.add(0, x, old, part)
+	if m.since != nil {
+		m.since.Add(x)
+	}
 }
 
 // count counts a row. It returns the parts of the older rows and of the new one.
@@ -125,8 +132,9 @@ func number(row []byte, k int) float32 {
 	return math.Float32frombits(binary.NativeEndian.Uint32(row[4*k:]))
 }
 
-// check refuses statistics that no run has, so that numbers computed from m are finite.
-func (m *Moments) check(n int) error {
+// check refuses statistics that no run has, so that numbers computed from m are finite. least is the
+// least count.
+func (m *Moments) check(n int, least float64) error {
 	const mostMean, mostVar, mostCount = 1e60, 1e120, 1e18
 	if len(m.Mean) != n || len(m.Var) != n {
 		return fmt.Errorf("%d means and %d variances, must be %d", len(m.Mean), len(m.Var), n)
@@ -136,7 +144,7 @@ func (m *Moments) check(n int) error {
 			return fmt.Errorf("mean %v, variance %v", m.Mean[k], v)
 		}
 	}
-	if !(m.Count >= firstCount && m.Count <= mostCount) {
+	if !(m.Count >= least && m.Count <= mostCount) {
 		return fmt.Errorf("count %v", m.Count)
 	}
 	return nil
@@ -181,6 +189,14 @@ func (z *Normalizer) Copy(from *Normalizer) {
 	if z.Returns != nil {
 		z.Returns.Copy(from.Returns)
 	}
+}
+
+// numbers is the number of numbers of an observation.
+func (z *Normalizer) numbers() int {
+	if z.Obs == nil {
+		return 0
+	}
+	return len(z.Obs.Mean)
 }
 
 var errOther = errors.New("statistics of other numbers than the run normalises")

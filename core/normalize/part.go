@@ -12,21 +12,25 @@ import (
 type saved struct {
 	Obs     *Moments `json:"obs,omitempty"`
 	Returns *Moments `json:"returns,omitempty"`
+	Pushes  uint64   `json:"pushes,omitempty"` // of Shared
 }
 
 // part returns the part of files with observations of n numbers.
 func part(n int, save saved, load func(saved) (adopt func(), err error)) checkpoint.Part {
+	return checkpoint.JSON("normalizer.json", partBytes(n), func() (saved, error) { return save, nil }, load)
+}
+
+// partBytes is the most bytes of a part of observations of n numbers.
+func partBytes(n int) int64 {
 	const number = 2 * 32 // a mean and a variance as text
-	return checkpoint.JSON("normalizer.json", number*int64(n+1)+1024, func() (saved, error) { return save, nil }, load)
+	return number*int64(n+1) + 1024
 }
 
 // Part is the part of a run's checkpoint.
-func (z *Normalizer) Part() checkpoint.Part {
-	numbers := 0
-	if z.Obs != nil {
-		numbers = len(z.Obs.Mean)
-	}
-	return part(numbers, saved{z.Obs, z.Returns}, func(s saved) (func(), error) {
+func (z *Normalizer) Part() checkpoint.Part { return z.part(new(uint64)) }
+
+func (z *Normalizer) part(pushes *uint64) checkpoint.Part {
+	return part(z.numbers(), saved{z.Obs, z.Returns, *pushes}, func(s saved) (func(), error) {
 		for _, x := range []struct{ own, from *Moments }{{z.Obs, s.Obs}, {z.Returns, s.Returns}} {
 			if (x.own == nil) != (x.from == nil) {
 				return nil, errOther
@@ -34,11 +38,14 @@ func (z *Normalizer) Part() checkpoint.Part {
 			if x.own == nil {
 				continue
 			}
-			if err := x.from.check(len(x.own.Mean)); err != nil {
+			if err := x.from.check(len(x.own.Mean), firstCount); err != nil {
 				return nil, fmt.Errorf("statistics: %w", err)
 			}
 		}
-		return func() { z.Copy(&Normalizer{Obs: s.Obs, Returns: s.Returns}) }, nil
+		return func() {
+			z.Copy(&Normalizer{Obs: s.Obs, Returns: s.Returns})
+			*pushes = s.Pushes
+		}, nil
 	})
 }
 
@@ -50,7 +57,7 @@ func ObsPart(n int, obs *Moments, read func(*Moments)) checkpoint.Part {
 		if s.Obs == nil {
 			return func() { read(nil) }, nil
 		}
-		if err := s.Obs.check(n); err != nil {
+		if err := s.Obs.check(n, firstCount); err != nil {
 			return nil, fmt.Errorf("statistics: %w", err)
 		}
 		s.Obs.Refresh()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -28,6 +29,8 @@ type Learner interface {
 	// moments by which they are normalised. After train.ErrInterrupted the learner calls f again, with
 	// the same moments.
 	ShareMoments(f func(own rollout.Moments) (rollout.Moments, error))
+	// Statistics are those by which the learner normalises, or nil.
+	Statistics() *normalize.Normalizer
 	// Round takes a round of its environments. No update is due.
 	Round() error
 	// Discard discards the rounds that no update has learned from.

@@ -102,8 +102,6 @@ def test_an_order_selects_its_schedule(tmp_path, monkeypatch):
         ({"latency_push": "0.1:3"}, '^latency_push: "0.1:3", must be seconds'),
         ({"latency_pull": "soon"}, '^latency_pull: "soon", must be seconds'),
         ({"latency_file": "nowhere.json"}, "^latency_file: .*nowhere.json: no such file or directory$"),
-        ({"normalize_obs": True}, "^learners: 4, must be 1 with normalize_obs or normalize_reward, whose statistics"),
-        ({"normalize_reward": True}, "^learners: 4, must be 1 with normalize_obs or normalize_reward, whose statistics"),
         ({"use_sde": True}, "use_sde: True, must be False"),
         ({"n_steps": 0}, "^n_steps: 0, must be 1 to"),
     ],

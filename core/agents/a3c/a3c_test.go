@@ -67,6 +67,7 @@ func TestOneLearnerIsA2C(t *testing.T) {
 	for _, edits := range [][]string{
 		{},
 		{"learning_rate_final", "0", "n_steps", "7"},
+		{"normalize_obs", "true", "normalize_reward", "true"},
 		{"use_rms_prop", "false", "gae_lambda", "0.9", "normalize_advantage", "true"},
 	} {
 		edits = append([]string{"env", "CartPole-v1", "num_envs", "4", "seed", "3"}, edits...)

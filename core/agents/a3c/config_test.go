@@ -53,7 +53,6 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{[]string{"num_envs", "1", "learners", "8"}, "num_envs: 1, must be a multiple of learners (8)"},
 		{[]string{"num_envs", "12", "learners", "8"}, "num_envs: 12, must be a multiple of learners (8)"},
 		{[]string{"num_envs", "4", "learners", "4", "groups", "2"}, "groups: 2, must be at most num_envs / learners (1)"},
-		{[]string{"num_envs", "2", "learners", "2", "normalize_obs", "true"}, "learners: 2, must be 1 with normalize_obs or normalize_reward"},
 		{[]string{"rule", "multi_step_adam"}, "rule: multi_step_adam, must be another where the optimiser is rmsprop"},
 		{[]string{"sync_period", "2"}, "sync_period: 2, must be 1 with rule gradient"},
 		{[]string{"schedule", "recorded"}, "order: empty, must name a file with schedule recorded"},

@@ -23,12 +23,13 @@ func subject(edit map[string]string) traintest.Subject {
 // The suite of every method, with various settings.
 func TestSuite(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
-		"one learner":         {},
-		"learners":            {"learners": "2"},
-		"one learner, mean":   {"rule": "mean", "normalize_advantage": "true"},
-		"learners, mean":      {"learners": "2", "rule": "mean", "normalize_advantage": "true"},
-		"learners, V-trace":   {"learners": "2", "vtrace": "true", "n_steps": "8", "vtrace_steps": "2"},
-		"learners, overwrite": {"learners": "2", "rule": "overwrite", "shards": "1", "learning_rate_final": "0"},
+		"one learner":          {},
+		"learners":             {"learners": "2"},
+		"one learner, mean":    {"rule": "mean", "normalize_advantage": "true"},
+		"learners, mean":       {"learners": "2", "rule": "mean", "normalize_advantage": "true"},
+		"learners, normalised": {"learners": "2", "normalize_obs": "true", "normalize_reward": "true"},
+		"learners, V-trace":    {"learners": "2", "vtrace": "true", "n_steps": "8", "vtrace_steps": "2"},
+		"learners, overwrite":  {"learners": "2", "rule": "overwrite", "shards": "1", "learning_rate_final": "0"},
 	} {
 		if testing.Short() && name != "learners" {
 			continue

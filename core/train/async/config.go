@@ -73,8 +73,6 @@ func (c *Config) Check(common *train.Common) error {
 		return fmt.Errorf("num_envs: %d, must be a multiple of learners (%d)", common.NumEnvs, c.Learners)
 	case common.Groups > common.NumEnvs/c.Learners:
 		return fmt.Errorf("groups: %d, must be at most num_envs / learners (%d)", common.Groups, common.NumEnvs/c.Learners)
-	case c.Learners > 1 && (c.Values["normalize_obs"] == "true" || c.Values["normalize_reward"] == "true"):
-		return fmt.Errorf("learners: %d, must be 1 with normalize_obs or normalize_reward, whose statistics learners do not share", c.Learners)
 	case c.Rule == param.RuleMultiStepAdam && c.Optimizer.Name != "adam":
 		return fmt.Errorf("rule: %s, must be another where the optimiser is %s: it takes steps of Adam", c.Rule, c.Optimizer.Name)
 	case c.Rule != param.RuleMultiStepAdam && c.SyncPeriod > 1:

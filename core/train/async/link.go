@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/param"
 	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/train"
@@ -41,9 +42,10 @@ func (d *device) Another(n int, budget *threads.Budget) (nn.Device, error) {
 type link struct {
 	nn.Optimizer // computes norms
 	l            *learner
-	local        *param.Local // with rule multi_step_adam
-	period       int64        // local steps between two pushes
-	joint        *joint       // with rule mean
+	local        *param.Local     // with rule multi_step_adam
+	period       int64            // local steps between two pushes
+	joint        *joint           // with rule mean
+	share        *normalize.Share // nil: nothing is normalised
 
 	grad   []float32
 	rows   float64  // of the latest minibatch, with rule mean
@@ -146,11 +148,14 @@ func (k *link) visit() error {
 
 func (k *link) push(shard int, p *nn.Params) error {
 	f := &k.flight
-	if k.joint != nil {
-		return nil
-	}
 	if shard == 0 {
 		f.Lag = 0
+		if k.share != nil {
+			k.share.Push(k.l.m.shared)
+		}
+	}
+	if k.joint != nil {
+		return nil
 	}
 	version, err := k.l.m.store.Push(shard, param.Push{
 		Grad: k.grad, Factor: f.Factor, Rate: f.Rate, Seen: k.seen[shard], Step: f.Step, To: p, Local: k.local,
@@ -181,6 +186,9 @@ func (l *lags) add(lag uint64) {
 func (k *link) pull(v order.Visit, p *nn.Params) error {
 	if v.Shard == 0 {
 		k.flight.Steps = v.Steps
+		if k.share != nil {
+			k.share.Pull(k.l.m.shared)
+		}
 	}
 	if k.joint != nil {
 		if err := k.joint.combine(k.l.k); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/param"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/threads"
@@ -22,7 +23,8 @@ type Method struct {
 	learners []*learner
 	store    *param.Store
 	turns    *order.Turns
-	joint    *joint // with rule mean
+	joint    *joint            // with rule mean
+	shared   *normalize.Shared // nil: nothing is normalised
 	center   *nn.Params
 	set      string // its name
 	host     *train.Host
@@ -194,8 +196,14 @@ func (m *Method) forgive() error {
 	return nil
 }
 
-// Policy is the store's parameters, which act as a learner's do.
-func (m *Method) Policy() policy.Spec { return m.learners[0].Policy() }
+// Policy is the store's parameters and statistics, which act as a learner's do.
+func (m *Method) Policy() policy.Spec {
+	p := m.learners[0].Policy()
+	if p.Normalizer != nil {
+		p.Normalizer = m.shared.Obs
+	}
+	return p
+}
 
 // Wake is train.Background's.
 func (m *Method) Wake() { m.turns.Wake() }

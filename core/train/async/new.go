@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/paceline-rl/paceline/core/limits"
+	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/param"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/order"
@@ -52,7 +53,13 @@ func (m *Method) Init(s *train.Setup, c Config) (err error) {
 		}
 		m.joint = &joint{Mean: mean, learners: m.learners, shares: c.shares(), summed: c.Summed}
 	}
+	if z := m.learners[0].Statistics(); z != nil {
+		m.shared = normalize.NewShared(z)
+	}
 	for _, l := range m.learners {
+		if m.shared != nil {
+			l.link.share = normalize.NewShare(l.Statistics())
+		}
 		l.link.seen, l.link.period, l.link.joint = make([]uint64, m.store.Shards()), int64(c.SyncPeriod), m.joint
 		if c.Rule == param.RuleMultiStepAdam {
 			if l.link.local, err = m.store.NewLocal(); err != nil {

@@ -14,6 +14,9 @@ import (
 // begin with its number. The environments of all learners come last.
 func (m *Method) Parts(saving bool) []checkpoint.Part {
 	parts := m.store.Parts(m.set)
+	if m.shared != nil {
+		parts = append(parts, m.shared.Part())
+	}
 	var last []checkpoint.Part
 	for _, l := range m.learners {
 		own := l.Learner.Parts(saving)
@@ -95,6 +98,9 @@ func (l *learner) parts(saving bool) []checkpoint.Part {
 		}, nil
 	})
 	parts := []checkpoint.Part{counts}
+	if k.share != nil {
+		parts = append(parts, k.share.Part())
+	}
 	if k.local != nil {
 		parts = append(parts, k.local.Parts("local")...)
 	}

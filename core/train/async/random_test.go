@@ -71,6 +71,9 @@ func randomSetup(r *rng.Stream) setup {
 		"mid_batch_reset": pick(r, "true", "false"), "normalize_advantage": pick(r, "true", "false"), "gae_lambda": pick(r, "0.9", "1"),
 	})
 	set(map[string]string{"pull_period": "0"})
+	if r.Intn(3) == 0 {
+		set(map[string]string{"normalize_obs": pick(r, "true", "false"), "normalize_reward": "true"})
+	}
 	if rule != "mean" {
 		set(map[string]string{"pull_period": pick(r, "0", number(1, 9))})
 	}

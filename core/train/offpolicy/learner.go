@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sort"
 
+	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -26,6 +27,9 @@ func (r *Run) BeforeUpdates(f func() error) { r.Updates.before = f }
 
 // ShareMoments is train.Learner's. There are no advantages.
 func (r *Run) ShareMoments(func(own rollout.Moments) (rollout.Moments, error)) {}
+
+// Statistics is train.Learner's. Nothing is normalised.
+func (r *Run) Statistics() *normalize.Normalizer { return nil }
 
 // Discard is train.Learner's. A replay memory may be used again.
 func (r *Run) Discard() error { return nil }

@@ -3,6 +3,7 @@ package onpolicy
 import (
 	"errors"
 
+	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train"
@@ -56,6 +57,9 @@ func (r *Run) BeforeUpdates(f func() error) { r.before = f }
 
 // ShareMoments is train.Learner's.
 func (r *Run) ShareMoments(f func(own rollout.Moments) (rollout.Moments, error)) { r.share = f }
+
+// Statistics is train.Learner's.
+func (r *Run) Statistics() *normalize.Normalizer { return r.Normalizer }
 
 // Lacks is train.Learner's.
 func (r *Run) Lacks() int {
