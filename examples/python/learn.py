@@ -3,7 +3,7 @@
     python learn.py [--env CartPole-v1] [--seeds 1,2,3] [--mode both] [--sb3]
 
 Each task has the preset "tuned". DQN learns it in standard mode (one environment, both switches off)
-and with both switches on (eight environments); A2C, PPO and PQN learn some of the tasks. The table
+and with both switches on (eight environments); the other methods learn some of the tasks. The table
 shows the return and the first digits of the SHA-256 digests of the replay memory, the weights and the
 target's weights. The digests must equal those of the golden file, which has rows for each path of the
 kernels (PACELINE_ISA). The exit status is 1 if a return is below the threshold or a digest differs.
@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 import paceline
-from paceline import A2C, DQN, PPO, PQN, PacelineWarning
+from paceline import A2C, A3C, APPO, DQN, PPO, PQN, PacelineWarning
 
 GOLDEN = Path(__file__).resolve().parents[2] / "python" / "tests" / "golden_learn.txt"
 
@@ -45,6 +45,8 @@ TASKS = [
     Task("Bricks-v0", 16_000, 10.0, False),
     Task("CartPole-v1", 300_000, 475.0, False, ("a2c",)),
     Task("Catch-v0", 40_000, 0.9, False, ("a2c",)),
+    Task("CartPole-v1", 500_000, 475.0, False, ("a3c",)),
+    Task("CartPole-v1", 100_000, 475.0, False, ("appo",)),
     Task("CartPole-v1", 100_000, 475.0, False, ("ppo",)),
     Task("Catch-v0", 40_000, 0.9, False, ("ppo",)),
     Task("Bricks-v0", 100_000, 10.0, False, ("ppo",)),
@@ -57,6 +59,8 @@ MODES = {
     "standard": (DQN, {"num_envs": 1, "concurrent": False, "synchronized": False}),
     "both": (DQN, {"num_envs": 8, "concurrent": True, "synchronized": True}),
     "a2c": (A2C, {}),
+    "a3c": (A3C, {}),
+    "appo": (APPO, {}),
     "ppo": (PPO, {}),
     "pqn": (PQN, {}),
 }

@@ -365,6 +365,25 @@ def test_steps_after_the_end_of_an_order_are_refused(cls, tmp_path):
 
 
 @both
+def test_a_repeated_run_is_loaded_without_the_file_of_its_order(cls, tmp_path):
+    order, whole, weights = tmp_path / "race.order", tmp_path / "whole.zip", tmp_path / "weights.zip"
+    race(cls, order, 640)
+    with small(cls, order=order) as model:
+        want = model.learn(640).hashes()
+        model.save(whole, replay=True)
+        model.save(weights)
+    order.unlink()
+    for file in (whole, weights):
+        with pytest.raises(MissingFileError, match="^order: .*race.order: no such file or directory$"):
+            cls.load(file)
+    with cls.load(whole, order=whole) as model:
+        assert model.hashes() == want
+    with cls.load(weights, schedule="virtual", order=None) as model:
+        assert model.hashes() == want
+        assert model.learn(64, reset_num_timesteps=False).num_timesteps == 704
+
+
+@both
 def test_orders_that_do_not_fit_are_refused(cls, tmp_path):
     file = tmp_path / "race.order"
     race(cls, file)
