@@ -220,6 +220,9 @@ func (s *Segments) Cut(i int) {
 // Ended reports whether environment i has a segment that has ended and has not joined the queue.
 func (s *Segments) Ended(i int) bool { return s.envs[i].now.over }
 
+// Empty reports whether environment i has no segment with steps in progress.
+func (s *Segments) Empty(i int) bool { return s.envs[i].now.n == 0 }
+
 // Join appends the ended segment of environment i to the queue. The environment's earlier segments are
 // inside the queue or have left it.
 func (s *Segments) Join(i int) error {

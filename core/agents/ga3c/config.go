@@ -37,6 +37,12 @@ type Queues struct {
 	RMSProp            string
 	Schedule           string
 	Order              string
+	Tuner              string
+	TunerStart         []int
+	TunerPeriod        float64
+	TunerPairs         int
+	TunerTest          float64
+	TunerTrace         string
 }
 
 // Latency is the model by which the virtual schedule gives computations their durations.
@@ -46,6 +52,8 @@ type Latency struct {
 	PredictRow order.Duration // of each row of a prediction, the same for all rows of a batch
 	Update     order.Duration // of an update, without its rows
 	UpdateRow  order.Duration // of each row of an update
+	Device     int            // most predictions and updates at a time; 0: any number
+	Cores      int            // most steps at a time; 0: any number
 	File       string
 }
 
@@ -92,15 +100,23 @@ var queueSettings = []settings.Setting{
 	settings.Text("loss_reduction", reductionSum, "loss of an update: the sum over its steps, so that the step grows with the batch (the authors), or their mean", []string{reductionSum, reductionMean}, func(c *q) *string { return &c.LossReduction }),
 	settings.Text("rms_prop", rmsPropTF1, "form of RMSProp: tf1 (TensorFlow 1: rms_prop_eps inside the root, first average 1) or custom (as rms_prop_eps_inside and rms_prop_first say)", []string{rmsPropTF1, rmsPropCustom}, func(c *q) *string { return &c.RMSProp }),
 	settings.Text("schedule", string(order.Virtual), "which computation ends next: virtual (as a model of latencies says, so that a seed has one result), race (as it comes, recorded), or recorded (as the file in order says)", []string{string(order.Virtual), string(order.Race), string(order.Recorded)}, func(c *q) *string { return &c.Schedule }),
+	settings.Text("tuner", tunerNone, "how the numbers of active predictors, trainers and agents change while the run goes on, up to predictors, trainers and num_envs: none, paper (one of them by 1), authors (all by -1, 0 or 1) or ladder (predictors or trainers by 1, or agents times or by 2), each kept if there are more updates a second", []string{tunerNone, tunerPaper, tunerAuthors, tunerLadder}, func(c *q) *string { return &c.Tuner }),
+	settings.Ints("tuner_start", "1,1,1", 1, 1<<16, "numbers", "active predictors, trainers and agents at the start, with a tuner", func(c *q) *[]int { return &c.TunerStart }),
+	settings.Float("tuner_period", 60, 1e-3, 1e6, "seconds between two proposals of the tuner, in the time of the schedule", func(c *q) *float64 { return &c.TunerPeriod }),
+	settings.Int("tuner_pairs", 4, 2, 1000, "pairs of windows of a period, with tuner paper or ladder: one with the numbers so far and one with those proposed", func(c *q) *int { return &c.TunerPairs }),
+	settings.Float("tuner_test", 1, 0, 100, "with tuner paper or ladder, a proposal is kept if the mean of the pairs' differences is above so many standard errors", func(c *q) *float64 { return &c.TunerTest }),
+	settings.Text("tuner_trace", "", "file to which the tuner appends a line of comma-separated values for every proposal; empty: none", nil, func(c *q) *string { return &c.TunerTrace }),
 	settings.Text("order", "", "file of the order that schedule recorded repeats, or a checkpoint of a race", nil, func(c *q) *string { return &c.Order }),
 }
 
 var latencySettings = []settings.Setting{
-	order.DurationSetting("step", "0.001:0.5", "a step of an agent's environment", func(l *Latency) *order.Duration { return &l.Step }),
-	order.DurationSetting("predict", "0.001:0.5", "a prediction, without its rows", func(l *Latency) *order.Duration { return &l.Predict }),
-	order.DurationSetting("predict_row", "0.00005", "each row of a prediction, drawn once for its batch", func(l *Latency) *order.Duration { return &l.PredictRow }),
-	order.DurationSetting("update", "0.002:0.5", "an update, without its rows", func(l *Latency) *order.Duration { return &l.Update }),
-	order.DurationSetting("update_row", "0.0002", "each row of an update, drawn once for its batch", func(l *Latency) *order.Duration { return &l.UpdateRow }),
+	order.DurationSetting("step", "0.002:0.5", "a step of an agent's environment", func(l *Latency) *order.Duration { return &l.Step }),
+	order.DurationSetting("predict", "0.0003:0.5", "a prediction, without its rows", func(l *Latency) *order.Duration { return &l.Predict }),
+	order.DurationSetting("predict_row", "2e-05", "each row of a prediction, drawn once for its batch", func(l *Latency) *order.Duration { return &l.PredictRow }),
+	order.DurationSetting("update", "0.0003:0.5", "an update, without its rows", func(l *Latency) *order.Duration { return &l.Update }),
+	order.DurationSetting("update_row", "5e-05", "each row of an update, drawn once for its batch", func(l *Latency) *order.Duration { return &l.UpdateRow }),
+	settings.Int("latency_device", 0, 0, 1024, "with schedule virtual, most predictions and updates that run at a time; others wait for them; 0: any number", func(l *Latency) *int { return &l.Device }),
+	settings.Int("latency_cores", 0, 0, 1<<16, "with schedule virtual, most steps of environments that run at a time; others wait for them; 0: any number", func(l *Latency) *int { return &l.Cores }),
 	settings.Text("latency_file", "", "a JSON file of measured durations, lists of seconds under step, predict, predict_row, update or update_row, which take the place of the settings latency_*; empty: none", nil,
 		func(l *Latency) *string { return &l.File }),
 }
@@ -134,6 +150,8 @@ func (c *Config) Resolve() (notices []string, err error) {
 		return nil, fmt.Errorf("training_queue: %d, must be at least min_training_batch (%d): a segment may have one step", c.TrainingQueue, c.MinTrainingBatch)
 	case c.MinTrainingBatch == 1 && c.NSteps == 1 && c.NormalizeAdvantage:
 		return nil, errors.New("normalize_advantage: true, must be false where an update has one step: one advantage has no deviation")
+	case len(c.TunerStart) != 3:
+		return nil, fmt.Errorf("tuner_start: %v, must be three numbers: predictors, trainers, agents", c.TunerStart)
 	case c.Schedule == string(order.Recorded) && c.Order == "":
 		return nil, errors.New("order: empty, must name a file with schedule recorded")
 	case c.Schedule != string(order.Recorded) && c.Order != "":

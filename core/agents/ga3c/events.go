@@ -20,6 +20,7 @@ const (
 	blocked                // its segment waits to get into the training queue, or must be learned from
 	resetting              // the host's next observation only resets its environment
 	chosen                 // it has an action, and the host has not stepped its environment
+	parked                 // it is not active, and has finished its segment
 )
 
 // agent is one environment and its policy requests.
@@ -78,7 +79,7 @@ func (m *GA3C) instant() error {
 	for n, e := range list {
 		err := m.process(e)
 		if last := err != nil || n == len(list)-1; m.recorder != nil {
-			m.recorder.add(e, last)
+			m.recorder.add(e, last, m.active)
 		}
 		if err != nil {
 			m.pace.unread(list[n+1:], at)
@@ -107,6 +108,8 @@ func (m *GA3C) process(e event) error {
 			m.err = err
 		}
 		return m.err
+	case tuned:
+		return m.tune()
 	default:
 		t := m.trainers[e.k]
 		if !t.busy {
@@ -127,7 +130,7 @@ func (m *GA3C) take() bool {
 	if m.err != nil {
 		return false
 	}
-	for _, t := range m.trainers {
+	for _, t := range m.trainers[:m.active.Trainers] {
 		if !t.busy && m.enough() {
 			m.err = m.train(t)
 			return true
@@ -136,7 +139,7 @@ func (m *GA3C) take() bool {
 	if m.requests.Len() == 0 {
 		return false
 	}
-	for _, p := range m.predictors {
+	for _, p := range m.predictors[:m.active.Predictors] {
 		if !p.busy {
 			m.predict(p)
 			return true
@@ -168,12 +171,12 @@ func (m *GA3C) predict(p *predictor) {
 	m.sums.requests += int64(m.requests.Len())
 	p.batch = m.requests.Take(min(m.cfg.PredictionBatchMax, cap(p.batch)), p.batch[:0])
 	n := len(p.batch)
-	p.busy, p.due, p.version = true, m.now+m.pace.prediction(p.k, n), m.versions.read()
+	p.busy, p.due, p.version = true, m.pace.prediction(p.k, n, m.now), m.versions.read()
 	p.first = m.clock.Steps
 	t := &task{run: p.run, event: event{predicted, p.k}}
 	for _, i := range p.batch {
 		a := &m.agents[i]
-		a.phase, a.made, a.due, a.task = moving, false, p.due+m.pace.step(i), nil
+		a.phase, a.made, a.due, a.task = moving, false, m.pace.step(i, p.due), nil
 		if m.pushed {
 			a.phase = chosen
 			continue
@@ -212,7 +215,7 @@ func (m *GA3C) train(t *trainer) error {
 	for _, s := range t.batch.Segments {
 		t.envs = append(t.envs, s.Env)
 	}
-	t.due = m.now + m.pace.update(t.k, t.rows)
+	t.due = m.pace.update(t.k, t.rows, m.now)
 	t.task = &task{run: t.run, event: event{updated, t.k}}
 	m.pace.begins(t.task.event, t.due)
 	m.tasks.add(t.task)
@@ -269,6 +272,8 @@ func (m *GA3C) ready(i int) error {
 	case !m.segments.Inside(i) || ended && m.cfg.WaitForUpdate:
 		m.agents[i].phase = blocked
 		m.waiting = append(m.waiting, i)
+	case i >= m.active.Agents && m.segments.Empty(i):
+		m.agents[i].phase = parked
 	case m.pushed && m.group.Idle(i):
 		m.agents[i].phase = resetting
 	default:
@@ -358,6 +363,9 @@ func (m *GA3C) replan() {
 			m.pace.restored(event{predicted, p.k}, p.due)
 		}
 	}
+	if m.tuner != nil && m.tuner.Due > 0 {
+		m.pace.restored(event{kind: tuned}, m.tuner.Due)
+	}
 }
 
 // release lets agents go on that wait until their segments have been learned from, in the order of
@@ -370,6 +378,31 @@ func (m *GA3C) release(envs []int) error {
 		m.waiting = slices.DeleteFunc(m.waiting, func(j int) bool { return j == i })
 		if err := m.ready(i); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// tune processes the tuner's event. A recorded order says which counts follow.
+func (m *GA3C) tune() error {
+	if r, ok := m.pace.(*recorded); ok {
+		return m.activate(r.tuned)
+	}
+	active, err := m.tuner.next(m.now, m.clock.Updates, m.active)
+	m.pace.begins(event{kind: tuned}, m.tuner.Due)
+	if err == nil {
+		err = m.activate(active)
+	}
+	return err
+}
+
+// activate sets the numbers of active predictors, trainers and agents. Agents that were not active go
+// on.
+func (m *GA3C) activate(c counts) error {
+	m.active = c
+	for i := range m.agents[:c.Agents] {
+		if m.agents[i].phase == parked {
+			m.request(i)
 		}
 	}
 	return nil

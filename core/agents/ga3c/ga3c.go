@@ -50,8 +50,10 @@ type GA3C struct {
 	now      int64 // time of the latest event
 	pace     pace
 	recorder *recorder // nil: nothing is recorded
-	instants []event   // scratch
-	moves    int       // agents that move, and whose event comes
+	active   counts
+	tuner    *tuner  // nil: the counts stay
+	instants []event // scratch
+	moves    int     // agents that move, and whose event comes
 	launches []launch
 	launched int64
 
@@ -223,6 +225,15 @@ func (m *GA3C) init(s *train.Setup) error {
 	m.tasks = newTasks(s.Cores, c.Schedule == string(order.Race))
 	if err := m.setPace(); err != nil {
 		return err
+	}
+	m.active = counts{c.Predictors, c.Trainers, c.NumEnvs}
+	switch {
+	case c.Tuner == tunerNone:
+	case m.pushed:
+		s.Host.Notify("tuner: %s, where the caller steps all environments in one call, changes nothing", c.Tuner)
+	default:
+		m.tuner = newTuner(c)
+		m.active = m.tuner.Kept
 	}
 	group := s.Group()
 	group.Sink, group.Columns, group.Agents, group.Groups = m.segments, len(run.Chooser.Columns()), true, 1

@@ -10,6 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/order"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -105,6 +106,12 @@ func (m *GA3C) Advance(until int64, interrupt *train.Interrupt) error {
 	}
 	if m.clock.Steps >= until {
 		return nil
+	}
+	if m.tuner != nil && m.tuner.Due == 0 && m.cfg.Schedule != string(order.Recorded) {
+		if err := m.activate(m.tuner.begin(m.now)); err != nil {
+			return err
+		}
+		m.pace.begins(event{kind: tuned}, m.tuner.Due)
 	}
 	m.group.ClearLatest()
 	err := m.drain(m.slice(until, interrupt, always))

@@ -93,6 +93,15 @@ func (m *GA3C) Metrics(to *train.Metrics) {
 	to.Add("ga3c/training_batch", "rows", "mean batch of an update in this run", ratio(float64(s.learned), float64(s.updates)))
 	to.Add("ga3c/prediction_queue", "rows", "agents inside the prediction queue when a predictor takes a batch, mean of this run", ratio(float64(s.requests), float64(s.predictions)))
 	to.Add("ga3c/training_queue", "segments", "segments inside the training queue when a trainer takes a batch, mean of this run", ratio(float64(s.segments), float64(s.updates)))
+	to.Add("ga3c/predictors", "", "active predictors", float64(m.active.Predictors))
+	to.Add("ga3c/trainers", "", "active trainers", float64(m.active.Trainers))
+	to.Add("ga3c/agents", "", "active agents", float64(m.active.Agents))
+	periods, accepted := nan, nan
+	if m.tuner != nil {
+		periods, accepted = float64(m.tuner.Periods), float64(m.tuner.Accepted)
+	}
+	to.Add("ga3c/tuner_periods", "", "proposals of the tuner so far", periods)
+	to.Add("ga3c/tuner_kept", "", "proposals of the tuner that were kept", accepted)
 	to.Add("ga3c/lag", "updates", "updates between a step's action and the step's own update, mean over the rows of the latest update", s.lagLatest)
 	to.Add("ga3c/lag_mean", "updates", "its mean over all rows of this run", ratio(float64(s.lag), float64(s.learned)))
 	to.Add("ga3c/lag_most", "updates", "its largest value in this run", float64(s.lagMost))

@@ -20,7 +20,8 @@ import (
 //
 // Numbers are unsigned varints of encoding/binary. An entry is one event: twice its number, plus 1 if
 // it is the last event of its instant. Events are numbered by trainers (their updates), then agents
-// (their steps), then predictors (the ends of their predictions). Which agents a predictor takes, and
+// (their steps), then predictors (the ends of their predictions), then the tuner, after whose number come
+// the numbers of active predictors, trainers and agents from then on. Which agents a predictor takes, and
 // which segments a trainer takes, follows from the events before.
 const orderMagic = "paceline ga3c order 1\n"
 
@@ -44,14 +45,16 @@ func (s orderShape) number(e event) uint64 {
 		return uint64(e.k)
 	case stepped:
 		return uint64(s.trainers + e.k)
-	default:
+	case predicted:
 		return uint64(s.trainers + s.agents + e.k)
+	default:
+		return uint64(s.trainers + s.agents + s.predictors)
 	}
 }
 
 // event returns the event with a number.
 func (s orderShape) event(number uint64) (e event, ok bool) {
-	n := int(min(number, uint64(s.trainers+s.agents+s.predictors)))
+	n := int(min(number, uint64(s.trainers+s.agents+s.predictors+1)))
 	switch {
 	case n < s.trainers:
 		return event{updated, n}, true
@@ -59,8 +62,23 @@ func (s orderShape) event(number uint64) (e event, ok bool) {
 		return event{stepped, n - s.trainers}, true
 	case n < s.trainers+s.agents+s.predictors:
 		return event{predicted, n - s.trainers - s.agents}, true
+	case n == s.trainers+s.agents+s.predictors:
+		return event{kind: tuned}, true
 	}
 	return event{}, false
+}
+
+// counts reads counts from the beginning of entries, and returns their bytes.
+func (s orderShape) counts(entries []byte) (c counts, size int, ok bool) {
+	for _, to := range []*int{&c.Predictors, &c.Trainers, &c.Agents} {
+		n, bytes := binary.Uvarint(entries[size:])
+		if bytes <= 0 || n > 1<<16 {
+			return c, size, false
+		}
+		*to = int(n)
+		size += bytes
+	}
+	return c, size, c.within(counts{s.predictors, s.trainers, s.agents})
 }
 
 // recorder writes an order.
@@ -69,12 +87,18 @@ type recorder struct {
 	entries []byte
 }
 
-func (r *recorder) add(e event, last bool) {
+// add adds an event. active is for those of the tuner.
+func (r *recorder) add(e event, last bool, active counts) {
 	code := 2 * r.number(e)
 	if last {
 		code++
 	}
 	r.entries = binary.AppendUvarint(r.entries, code)
+	if e.kind == tuned {
+		for _, n := range []int{active.Predictors, active.Trainers, active.Agents} {
+			r.entries = binary.AppendUvarint(r.entries, uint64(n))
+		}
+	}
 }
 
 // file returns the order as a file.
@@ -87,7 +111,7 @@ func (r *recorder) file() []byte {
 	return binary.LittleEndian.AppendUint32(text, crc32.Checksum(text, castagnoli))
 }
 
-// parseOrder returns the entries of a file of an order of a shape.
+// parse returns the entries of a file of an order of a shape.
 func (s orderShape) parse(text []byte) (entries []byte, err error) {
 	rest, ok := bytes.CutPrefix(text, []byte(orderMagic))
 	if !ok {
@@ -112,15 +136,22 @@ func (s orderShape) parse(text []byte) (entries []byte, err error) {
 	}
 	for at := 0; at < len(rest); {
 		code, size := binary.Uvarint(rest[at:])
-		if _, ok := s.event(code / 2); size <= 0 || !ok {
+		e, ok := s.event(code / 2)
+		if size <= 0 || !ok {
 			return nil, fmt.Errorf("damaged: byte %d is no event", at)
 		}
-		at += size
+		if at += size; e.kind == tuned {
+			_, size, ok := s.counts(rest[at:])
+			if !ok {
+				return nil, fmt.Errorf("damaged: byte %d is not the numbers of predictors, trainers and agents", at)
+			}
+			at += size
+		}
 	}
 	return slices.Clip(rest), nil
 }
 
-// readOrder reads a file of an order, or the order in the checkpoint of a race.
+// read reads a file of an order, or the order in the checkpoint of a race.
 func (s orderShape) read(path string) (entries []byte, err error) {
 	if in, err := checkpoint.Open(path); err == nil {
 		defer in.Close()

@@ -22,14 +22,15 @@ const (
 	updated   kind = 1 + iota // a trainer's gradient: its update is applied
 	stepped                   // an agent's step
 	predicted                 // a predictor's batch: the predictor is free
+	tuned                     // the numbers of active predictors, trainers and agents may change
 )
 
 // pace decides which computations end next. Everything else follows from that (events.go).
 type pace interface {
-	// prediction, step and update return how long a computation that begins takes.
-	prediction(p, rows int) int64
-	step(i int) int64
-	update(k, rows int) int64
+	// prediction, step and update return when a computation ends that can begin at a time.
+	prediction(p, rows int, from int64) int64
+	step(i int, from int64) int64
+	update(k, rows int, from int64) int64
 	// begins says that a computation ends at a time.
 	begins(e event, due int64)
 	// restored is begins of a computation that has been done already.
@@ -48,11 +49,12 @@ type pace interface {
 type virtual struct {
 	latency                      Latency
 	steps, predictions, upgrades []*rng.Stream // of each agent, predictor, trainer
+	device, cores                slots
 	heap                         dueHeap
 }
 
 func newVirtual(c *Config, latency Latency) *virtual {
-	v := &virtual{latency: latency}
+	v := &virtual{latency: latency, device: make(slots, latency.Device), cores: make(slots, latency.Cores)}
 	streams := func(name string, n int) (list []*rng.Stream) {
 		for i := range n {
 			list = append(list, rng.New(uint64(c.Seed), name, i))
@@ -66,16 +68,38 @@ func newVirtual(c *Config, latency Latency) *virtual {
 // streams returns all streams, in an order that never changes.
 func (v *virtual) streams() []*rng.Stream { return slices.Concat(v.steps, v.predictions, v.upgrades) }
 
-func (v *virtual) step(i int) int64 { return v.latency.Step.Draw(v.steps[i]) }
-
-func (v *virtual) prediction(p, rows int) int64 {
-	l, r := &v.latency, v.predictions[p]
-	return l.Predict.Draw(r) + l.PredictRow.Draw(r)*int64(rows)
+func (v *virtual) step(i int, from int64) int64 {
+	return v.cores.end(from, v.latency.Step.Draw(v.steps[i]))
 }
 
-func (v *virtual) update(k, rows int) int64 {
+func (v *virtual) prediction(p, rows int, from int64) int64 {
+	l, r := &v.latency, v.predictions[p]
+	return v.device.end(from, l.Predict.Draw(r)+l.PredictRow.Draw(r)*int64(rows))
+}
+
+func (v *virtual) update(k, rows int, from int64) int64 {
 	l, r := &v.latency, v.upgrades[k]
-	return l.Update.Draw(r) + l.UpdateRow.Draw(r)*int64(rows)
+	return v.device.end(from, l.Update.Draw(r)+l.UpdateRow.Draw(r)*int64(rows))
+}
+
+// slots are what computations of one kind share, each with the time from which it is free. No slots:
+// computations do not wait for one another.
+type slots []int64
+
+// end takes the slot that is free first, for a computation that can begin at a time, and returns when
+// the computation ends. Computations come in the order in which they ask.
+func (s slots) end(from, takes int64) int64 {
+	if len(s) == 0 {
+		return from + takes
+	}
+	first := 0
+	for k, free := range s {
+		if free < s[first] {
+			first = k
+		}
+	}
+	s[first] = max(from, s[first]) + takes
+	return s[first]
 }
 
 func (v *virtual) begins(e event, due int64) { heap.Push(&v.heap, dueEvent{e, due}) }

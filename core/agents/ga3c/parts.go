@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/queue"
+	"github.com/paceline-rl/paceline/core/train/order"
 )
 
 const most = int64(1) << 51 // of counts and times
@@ -71,8 +73,13 @@ type savedEvents struct {
 	Predictors []savedBusy  `json:"predictors"`
 	Trainers   []savedBusy  `json:"trainers"`
 	// Streams are those of a virtual order. Position is how much of a recorded order was repeated.
-	Streams  [][]byte `json:"streams,omitempty"`
-	Position int64    `json:"position,omitempty"`
+	// Device and Cores are when the slots of a virtual order are free.
+	Streams  [][]byte    `json:"streams,omitempty"`
+	Device   []int64     `json:"device,omitempty"`
+	Cores    []int64     `json:"cores,omitempty"`
+	Position int64       `json:"position,omitempty"`
+	Active   counts      `json:"active"`
+	Tuner    *tunerState `json:"tuner,omitempty"`
 }
 
 type savedAgent struct {
@@ -126,6 +133,13 @@ func (m *GA3C) saveEvents() (s savedEvents, err error) {
 			}
 			s.Streams = append(s.Streams, text)
 		}
+		s.Device, s.Cores = append(s.Device, v.device...), append(s.Cores, v.cores...)
+	}
+	s.Active = m.active
+	if m.tuner != nil {
+		if s.Tuner, err = m.tuner.save(); err != nil {
+			return s, err
+		}
 	}
 	s.Position = m.position()
 	return s, nil
@@ -143,8 +157,15 @@ func (m *GA3C) eventsPart(staged *savedEvents) checkpoint.Part {
 				return nil, err
 			}
 		}
+		tuner := func() {}
+		if m.tuner != nil && s.Tuner != nil {
+			var err error
+			if tuner, err = m.tuner.load(s.Tuner); err != nil {
+				return nil, err
+			}
+		}
 		*staged = s
-		return func() { streams(); m.adopt(&s) }, nil
+		return func() { streams(); tuner(); m.adopt(&s) }, nil
 	})
 	p.Optional = true
 	read := p.Read
@@ -154,7 +175,7 @@ func (m *GA3C) eventsPart(staged *savedEvents) checkpoint.Part {
 		}
 		return func() {
 			none := savedEvents{Now: m.now, Agents: make([]savedAgent, len(m.agents)), Predictors: make([]savedBusy, len(m.predictors)), Trainers: make([]savedBusy, len(m.trainers))}
-			none.Position = m.position()
+			none.Position, none.Active = m.position(), m.active
 			m.adopt(&none)
 		}, nil
 	}
@@ -172,8 +193,8 @@ func (m *GA3C) checkEvents(s *savedEvents) error {
 		}
 	}
 	damaged := fmt.Errorf("events: agents, predictors and trainers contradict each other")
-	time := func(t int64) bool { return t >= 0 && t <= 1<<61 }
-	if !time(s.Now) || s.Position < 0 || s.Position > most {
+	possible := func(t int64) bool { return t >= 0 && t <= 1<<61 }
+	if !possible(s.Now) || s.Position < 0 || s.Position > most {
 		return damaged
 	}
 	for _, list := range []struct {
@@ -193,7 +214,7 @@ func (m *GA3C) checkEvents(s *savedEvents) error {
 			if a.Phase == list.phase {
 				n++
 			}
-			if a.Phase < absent || a.Phase > chosen || !time(a.Due) {
+			if a.Phase < absent || a.Phase > parked || !possible(a.Due) {
 				return damaged
 			}
 		}
@@ -201,8 +222,16 @@ func (m *GA3C) checkEvents(s *savedEvents) error {
 			return damaged
 		}
 	}
+	for _, t := range append(s.Device[:len(s.Device):len(s.Device)], s.Cores...) {
+		if !possible(t) {
+			return damaged
+		}
+	}
+	if !s.Active.within(counts{len(m.predictors), len(m.trainers), len(m.agents)}) {
+		return damaged
+	}
 	for _, b := range append(s.Predictors[:len(s.Predictors):len(s.Predictors)], s.Trainers...) {
-		if !time(b.Due) {
+		if !possible(b.Due) {
 			return damaged
 		}
 	}
@@ -244,9 +273,24 @@ func (m *GA3C) adopt(s *savedEvents) {
 			t.report.Parts = append(t.report.Parts, math.Float64frombits(part))
 		}
 	}
+	switch p := m.pace.(type) {
+	case *virtual: // other numbers of slots are free
+		copy(p.device, s.Device)
+		copy(p.cores, s.Cores)
+	case *race:
+		p.began, p.passed = time.Now(), s.Now
+	}
+	if m.active = s.Active; m.tuner == nil && m.cfg.Schedule != string(order.Recorded) {
+		m.active = counts{len(m.predictors), len(m.trainers), len(m.agents)}
+	}
 	m.seek(s.Position)
 	m.replan()
 	m.sums = newSums(m.now)
+	for i := range m.agents[:m.active.Agents] { // a trainer without the file's tuner
+		if m.agents[i].phase == parked {
+			m.request(i)
+		}
+	}
 }
 
 // gradientsPart has the gradients that have not been applied.

@@ -13,15 +13,29 @@ type race struct {
 	past   []event // that have ended, and come before those of tasks
 	began  time.Time
 	passed int64 // at began
+	tuner  int64 // when its event comes; 0: none comes
 }
 
 func newRace(t *tasks) *race { return &race{tasks: t, began: time.Now()} }
 
-func (r *race) prediction(int, int) int64 { return 0 }
-func (r *race) step(int) int64            { return 0 }
-func (r *race) update(int, int) int64     { return 0 }
-func (r *race) begins(event, int64)       {}
-func (r *race) restored(e event, _ int64) { r.past = append(r.past, e) }
+func (r *race) prediction(_, _ int, from int64) int64 { return from }
+func (r *race) step(_ int, from int64) int64          { return from }
+func (r *race) update(_, _ int, from int64) int64     { return from }
+
+func (r *race) begins(e event, due int64) {
+	if e.kind == tuned {
+		r.tuner = due
+	}
+}
+
+func (r *race) restored(e event, due int64) {
+	if r.begins(e, due); e.kind != tuned {
+		r.past = append(r.past, e)
+	}
+}
+
+// now returns the time.
+func (r *race) now() int64 { return r.passed + int64(time.Since(r.began)) }
 
 func (r *race) next(to []event) ([]event, int64, error) {
 	if len(r.past) > 0 {
@@ -30,13 +44,26 @@ func (r *race) next(to []event) ([]event, int64, error) {
 	} else {
 		to = r.tasks.take(to)
 	}
-	return to, int64(time.Since(r.began)), nil
+	now := r.now()
+	if r.tuner > 0 && now >= r.tuner {
+		r.tuner = 0
+		to = append(to, event{kind: tuned})
+	}
+	return to, now, nil
 }
 
-func (r *race) unread(list []event, _ int64) { r.past = append(r.past, list...) }
+func (r *race) unread(list []event, at int64) {
+	for _, e := range list {
+		if e.kind == tuned {
+			r.tuner = max(1, at)
+		} else {
+			r.past = append(r.past, e)
+		}
+	}
+}
 
 func (r *race) forget() {
-	r.past = r.past[:0]
+	r.past, r.tuner = r.past[:0], 0
 	r.tasks.forget()
 }
 
@@ -47,14 +74,15 @@ type recorded struct {
 	at      int
 	starts  []int        // where the events of the latest next begin
 	steps   func() int64 // T
+	tuned   counts       // of the latest event of the tuner
 }
 
-func (r *recorded) prediction(int, int) int64 { return 0 }
-func (r *recorded) step(int) int64            { return 0 }
-func (r *recorded) update(int, int) int64     { return 0 }
-func (r *recorded) begins(event, int64)       {}
-func (r *recorded) restored(event, int64)     {}
-func (r *recorded) forget()                   {}
+func (r *recorded) prediction(_, _ int, from int64) int64 { return from }
+func (r *recorded) step(_ int, from int64) int64          { return from }
+func (r *recorded) update(_, _ int, from int64) int64     { return from }
+func (r *recorded) begins(event, int64)                   {}
+func (r *recorded) restored(event, int64)                 {}
+func (r *recorded) forget()                               {}
 
 func (r *recorded) next(to []event) ([]event, int64, error) {
 	r.starts = r.starts[:0]
@@ -68,7 +96,13 @@ func (r *recorded) next(to []event) ([]event, int64, error) {
 		code, size := binary.Uvarint(r.entries[r.at:])
 		e, _ := r.shape.event(code / 2) // which parse has checked
 		to, r.starts = append(to, e), append(r.starts, r.at)
-		if r.at += size; code%2 == 1 {
+		r.at += size
+		if e.kind == tuned {
+			c, size, _ := r.shape.counts(r.entries[r.at:])
+			r.tuned = c
+			r.at += size
+		}
+		if code%2 == 1 {
 			return to, int64(r.at), nil
 		}
 	}

@@ -20,9 +20,9 @@ type tasks struct {
 	changed  sync.Cond
 	ready    []*task
 	threads  int
-	open     int                          // tasks that are not done
-	finished []event                      // in the order in which their tasks ended
-	took     [predicted + 1]time.Duration // by the kind of their events
+	open     int                      // tasks that are not done
+	finished []event                  // in the order in which their tasks ended
+	took     [tuned + 1]time.Duration // by the kind of their events
 }
 
 // task is one computation.

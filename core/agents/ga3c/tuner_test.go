@@ -1,0 +1,93 @@
+package ga3c_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/train/traintest"
+)
+
+// machine is a simulated machine: one device that a prediction or an update has for a time that hardly
+// depends on its batch, and eight cores for the environments.
+var machine = []string{
+	"net_arch_pi", "2", "net_arch_vf", "2", "seed", "1", "n_steps", "5", "training_queue", "20", "learning_rate", "0",
+	"latency_step", "0.004:0.3", "latency_predict", "0.001:0.2", "latency_predict_row", "0.00002", "latency_update", "0.001:0.2", "latency_update_row", "0.00002",
+	"latency_device", "1", "latency_cores", "8",
+}
+
+// tps returns the updates a second of fixed numbers.
+func tps(t *testing.T, predictors, trainers, agents int) float64 {
+	tr := walks(t, append(machine, "predictors", fmt.Sprint(predictors), "trainers", fmt.Sprint(trainers), "num_envs", fmt.Sprint(agents))...)
+	traintest.Check(t, tr.Run(4000, 0))
+	return metric(t, tr, "ga3c/tps")
+}
+
+// From one of each, the ladder comes close to the best numbers of a grid.
+func TestLadderFindsTheBest(t *testing.T) {
+	best := 0.0
+	for _, predictors := range []int{1, 2} {
+		for _, trainers := range []int{1, 2} {
+			for _, agents := range []int{8, 16, 32} {
+				best = max(best, tps(t, predictors, trainers, agents))
+			}
+		}
+	}
+	first := tps(t, 1, 1, 1)
+	for seed := range traintest.Times(5, 1) {
+		trace := filepath.Join(t.TempDir(), "trace")
+		tr := walks(t, append(machine, "seed", fmt.Sprint(seed), "predictors", "4", "trainers", "4", "num_envs", "64", "tuner", "ladder", "tuner_period", "0.8", "tuner_trace", trace)...)
+		for metric(t, tr, "ga3c/tuner_periods") < 40 || tr.Stats().Steps == 0 {
+			traintest.Check(t, tr.Run(2000, 0))
+		}
+		text := traintest.Must(os.ReadFile(trace))(t)
+		rows := traintest.Must(csv.NewReader(strings.NewReader(string(text))).ReadAll())(t)
+		if got := metric(t, tr, "ga3c/tuner_periods"); len(rows) != 1+int(got) || strings.Join(rows[0], ",") != "period,time,predictors,trainers,agents,old,new,statistic,kept" {
+			t.Errorf("seed %d: %d rows in the trace of %v periods: %v", seed, len(rows), got, rows[0])
+		}
+		kept := []int{1, 1, 1}
+		for _, row := range rows[1:] {
+			if row[8] == "true" {
+				for k := range kept {
+					_, err := fmt.Sscan(row[2+k], &kept[k])
+					traintest.Check(t, err)
+				}
+			}
+		}
+		if found := tps(t, kept[0], kept[1], kept[2]); found < 0.93*best {
+			t.Errorf("seed %d: %v has %.0f updates a second, the best of the grid %.0f, one of each %.0f", seed, kept, found, best, first)
+		}
+	}
+	if first > 0.5*best {
+		t.Errorf("one of each has %v of %v: the test shows nothing", first, best)
+	}
+}
+
+// With each form a run has one result for any number of threads and slices, and a race is repeated.
+func TestTunersRepeat(t *testing.T) {
+	for _, form := range []string{"paper", "authors", "ladder"} {
+		edits := append(machine, "predictors", "3", "trainers", "3", "num_envs", "12", "tuner", form, "tuner_period", "0.05", "tuner_test", "0", "learning_rate", "0.01")
+		tr := walks(t, append(edits, "num_threads", "1")...)
+		want := run(t, tr, 3000)
+		if n := metric(t, tr, "ga3c/tuner_periods"); n < 10 {
+			t.Errorf("%s: %v periods: the test shows nothing", form, n)
+		}
+		if got := run(t, walks(t, append(edits, "num_threads", "3")...), 1, 700, 2, 2297); got != want {
+			t.Errorf("%s: %s in slices, want %s", form, got, want)
+		}
+		path := filepath.Join(t.TempDir(), "race")
+		edits = append(edits, "tuner_period", "0.001")
+		race := walks(t, append(edits, "schedule", "race")...)
+		want = run(t, race, 500, 1500)
+		traintest.Check(t, race.Save(path, true))
+		if n := metric(t, race, "ga3c/tuner_periods"); n < 5 {
+			t.Errorf("%s: %v periods of the race: the test shows nothing", form, n)
+		}
+		if got := run(t, walks(t, append(edits, "schedule", "recorded", "order", path)...), 2000); got != want {
+			t.Errorf("%s: %s, the race %s", form, got, want)
+		}
+	}
+}
