@@ -97,6 +97,7 @@ def test_an_order_selects_its_schedule(tmp_path, monkeypatch):
         ({"rule": "mean", "pull_period": 0, "adam_time": "local"}, "^adam_time: local, must be global with rule mean"),
         ({"sync_period": 0}, "^sync_period: 0, must be 1 to 1024$"),
         ({"pull_period": -1}, "^pull_period: -1, must be 0 to 1048576$"),
+        ({"max_staleness": -1}, "^max_staleness: -1, must be 0 to"),
         ({"adam_time": "now"}, '^adam_time: "now", must be global, local$'),
         ({"latency_step": 0}, '^latency_step: "0", must be seconds, 1e-9 to 60, or median:sigma with sigma 0 to 2$'),
         ({"latency_push": "0.1:3"}, '^latency_push: "0.1:3", must be seconds'),
@@ -112,9 +113,11 @@ def test_wrong_keywords_are_refused_in_a_sentence(cls, keywords, says):
 
 
 def test_rules_and_optimizers_that_do_not_fit_are_refused():
-    with pytest.raises(ConfigError, match="^rule: multi_step_adam, must be another where use_rms_prop is true: it takes steps of Adam$"):
+    with pytest.raises(
+        ConfigError, match="^rule: multi_step_adam, must be another where the optimiser is rmsprop: it takes steps of Adam$"
+    ):
         small(A3C, rule="multi_step_adam")
-    with pytest.raises(ConfigError, match="^rule: multi_step_adam, must be another where use_rms_prop is true"):
+    with pytest.raises(ConfigError, match="^rule: multi_step_adam, must be another where the optimiser is rmsprop"):
         small(APPO, policy_kwargs={"optimizer_class": "RMSprop"})
     small(A3C, rule="multi_step_adam", use_rms_prop=False).close()
 
@@ -167,7 +170,8 @@ def test_every_keyword_changes_the_weights(cls):
         for keywords in (
             {}, {"learners": 2}, {"rule": "overwrite"}, {"pull_period": 2}, {"latency_gradient": 0.01}, {"latency_step": "0.01:2"},
             {"seed": 8}, {"n_steps": 16}, {"gamma": 0.9}, {"gae_lambda": 0.8}, {"ent_coef": 0.1}, {"vf_coef": 0.1}, {"max_grad_norm": 0.01},
-            {"learning_rate": (1e-2, 0.0)}, {"precision": "bf16"}, {"vtrace": True}, {"rule": "mean", "pull_period": 0},
+            {"learning_rate": (1e-2, 0.0)}, {"precision": "bf16"}, {"normalize_obs": True}, {"normalize_reward": True},
+            {"vtrace": True}, {"rule": "mean", "pull_period": 0},
             *({"n_epochs": 3}, {"batch_size": 4}, {"clip_range": 0.01}, {"adam_time": "local"}, {"sync_period": 2}) * (cls is APPO),
         )
     ]  # fmt: skip
