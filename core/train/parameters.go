@@ -129,6 +129,12 @@ func (t *Trainer) hash(part string) (string, error) {
 
 // HashFloats returns the SHA-256 of numbers in little-endian order, in hexadecimal.
 func HashFloats(data []float32) string {
+	sum := SumFloats(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// SumFloats is HashFloats in binary.
+func SumFloats(data []float32) [32]byte {
 	h := sha256.New()
 	buf := make([]byte, 0, 4096)
 	for i, v := range data {
@@ -138,7 +144,7 @@ func HashFloats(data []float32) string {
 			buf = buf[:0]
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return [32]byte(h.Sum(nil))
 }
 
 // policy is the method's policy, with the setting host_data.

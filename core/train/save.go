@@ -179,7 +179,7 @@ func (t *Trainer) LoadExperience(path string) (err error) {
 	}
 	parts := slices.DeleteFunc(t.method.Parts(false), func(p checkpoint.Part) bool { return !p.Alone })
 	if len(parts) == 0 {
-		return fmt.Errorf("experience: %s is an on-policy method and has no replay memory to load; load reads the rest of the file", t.def.Name)
+		return fmt.Errorf("experience: %s to load; load reads the rest of the file", t.noReplay())
 	}
 	r, err := checkpoint.Open(path)
 	if err != nil {

@@ -28,7 +28,7 @@ type Replayed interface {
 // needsReplay refuses calls on a method without a replay memory.
 func (t *Trainer) needsReplay() error {
 	if t.replayed == nil {
-		return fmt.Errorf("transitions: %s is an on-policy method and has no replay memory to read or add to", t.def.Name)
+		return fmt.Errorf("transitions: %s to read or add to", t.noReplay())
 	}
 	return nil
 }
@@ -130,4 +130,12 @@ func (t *Trainer) checkTransition(x *Transitions, i int) error {
 		return fmt.Errorf("next_masks: %w", fault.ErrNoneAllowed)
 	}
 	return nil
+}
+
+// noReplay says why the method is not Replayed.
+func (t *Trainer) noReplay() string {
+	if _, err := t.cfg.Get("buffer_size"); err == nil {
+		return fmt.Sprintf("%s with learners has a replay memory for each of them, and none", t.def.Name)
+	}
+	return fmt.Sprintf("%s is an on-policy method and has no replay memory", t.def.Name)
 }

@@ -9,6 +9,7 @@ from typing import Any
 from . import _actor_critic, _lib
 from ._actor_critic import ActorCritic
 from ._files import File, writing
+from ._trainer import Trainer
 from .config import Rule, Rules, Values
 
 _SUFFIX = "order"
@@ -27,7 +28,7 @@ def _file(name: str, suffix: str = "") -> Rule:
     return rule
 
 
-_RULES: Rules = {"order": _file("order", _SUFFIX), "latency_file": _file("latency_file")}
+RULES: Rules = {"order": _file("order", _SUFFIX), "latency_file": _file("latency_file")}
 
 
 def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> Values:
@@ -36,10 +37,21 @@ def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> V
     An order without a schedule selects the schedule "recorded". use_rms_prop: the default of the
     keyword of that name.
     """
-    out = _actor_critic.settings(keywords, _RULES | rules, use_rms_prop)
+    return recorded(_actor_critic.settings(keywords, RULES | rules, use_rms_prop))
+
+
+def recorded(out: Values) -> Values:
+    """Selects the schedule "recorded" for an order without a schedule."""
     if out.get("order"):
         out.setdefault("schedule", "recorded")
     return out
+
+
+def save_order(model: Trainer, path: File) -> None:
+    """Writes a model's order; see Asynchronous.save_order."""
+    model._check_open()
+    with writing(path, _SUFFIX) as name:
+        model._native.save_order(name)
 
 
 class Asynchronous(ActorCritic):
@@ -58,6 +70,4 @@ class Asynchronous(ActorCritic):
             saved, loaded and continued. The second model needs the same settings, seed and calls of
             learn. After the last recorded step learn raises ConfigError.
         """
-        self._check_open()
-        with writing(path, _SUFFIX) as name:
-            self._native.save_order(name)
+        save_order(self, path)

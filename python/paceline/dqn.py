@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from . import _asynchronous
+from ._files import File
 from ._replay_buffer import ReplayBuffer
 from ._trainer import Trainer, constructor
 from .compat._sb3_file import Saved
@@ -58,6 +60,7 @@ _RULES: Rules = {
     "concurrent": lambda value: {"concurrent": "auto" if value is None else value},
     "window": zero_for_none("window"),
     "exploration_steps": zero_for_none("exploration_steps"),
+    **_asynchronous.RULES,
 }
 _POLICY: Rules = {
     "net_arch": _net_arch,
@@ -72,7 +75,7 @@ def settings(keywords: Mapping[str, Any]) -> Values:
     out = translate(keywords, _FIXED, _RULES, _POLICY)
     if "exploration_fraction" in keywords and "exploration_steps" not in keywords:
         out["exploration_steps"] = 0  # a preset's exploration_steps would take precedence
-    return out
+    return _asynchronous.recorded(out)
 
 
 class TrainFreq(NamedTuple):
@@ -140,6 +143,15 @@ class DQN(Trainer):
     env_kwargs: keywords of a built-in environment named by env, such as {"recipe": "mnih2015"};
         see make_vec. {"waits": True} declares that steps mostly wait: such a step does not hold one
         of num_threads, so updates run during it.
+    learners: 0 for Algorithm 1 as it stands. 1 to 80, which must divide num_envs: as many learners share
+        one store of parameters (Stooke & Abbeel 2018). Each learner has num_envs / learners of the
+        environments, its share of buffer_size, learning_starts and window, and a target network.
+        Its updates are done between its steps, on the CPU. Epsilon, the learning rate and
+        target_update_interval follow the steps of all learners. One learner gives the bits of
+        learners=0. replay_buffer cannot be read then.
+    schedule, order, shards, rule, sync_period, adam_time, max_staleness, latency_step, latency_forward,
+        latency_gradient, latency_pull, latency_push, latency_file: of learners, as in A3C; rule
+        "multi_step_adam" needs optimizer="adam".
     action_masks: True reads infos["action_mask"] (uint8 [actions], 1 for an allowed action) of a
         Gymnasium environment after every reset and step. Actions, and the next state's maximum, are
         then chosen among the allowed actions. predict needs action_masks as well. Vector
@@ -223,7 +235,25 @@ class DQN(Trainer):
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
         action_masks: bool = False,
+        learners: int = 0,
+        schedule: str = "virtual",
+        order: File | None = None,
+        shards: int = 4,
+        rule: str = "gradient",
+        sync_period: int = 1,
+        adam_time: str = "global",
+        max_staleness: int = 0,
+        latency_step: float | str = "0.0001:0.5",
+        latency_forward: float | str = "0.0001:0.5",
+        latency_gradient: float | str = "0.001:0.5",
+        latency_pull: float | str = "0.0001:0.5",
+        latency_push: float | str = "0.0001:0.5",
+        latency_file: File | None = None,
     ) -> None: ...
+
+    def save_order(self, path: File) -> None:
+        """Writes the order in which learners visited the store, as A3C.save_order does."""
+        _asynchronous.save_order(self, path)
 
     def _print_made(self) -> None:
         megabytes = self._native.metric("replay_bytes") / 1e6

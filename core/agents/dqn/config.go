@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paceline-rl/paceline/core/param"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/async"
@@ -90,7 +89,7 @@ var Settings = settings.New[Config]("dqn", slices.Concat(train.CommonSettings(fu
 	settings.OptionalFloat("optimizer_eps", 1e-20, 1e3, "the optimiser's small constant; empty: its own default", func(c *Config) *float64 { return &c.OptimizerEps }),
 	settings.Text("loss", "huber", "loss of a temporal-difference error: huber (quadratic up to 1) or squared", []string{"huber", "squared"}, func(c *Config) *string { return &c.Loss }),
 	settings.Text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),
-}, async.SettingsOf(async.Settings{Shards: 4, Rule: param.RuleGradient, SyncPeriod: 1}, func(c *Config) *async.Settings { return &c.Settings })), presets)
+}, ofLearners()), presets)
 
 // Resolve checks every setting and how they go together, and replaces "auto" and 0 by what they
 // stand for. It returns sentences that the user is told once.

@@ -2,8 +2,10 @@ package dqn
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
+	"github.com/paceline-rl/paceline/core/param"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train/async"
 )
@@ -13,6 +15,13 @@ import (
 // and of a window. The period C and the exploration follow the steps of all learners. A learner's
 // updates are done between its rounds, by the learner's own thread; where training is concurrent,
 // the replay memory and theta-minus do not change inside its windows all the same.
+
+// ofLearners are the settings of learners. Parameters that act change at the ends of windows alone, so
+// there is no pull_period.
+func ofLearners() []settings.Setting {
+	list := async.SettingsOf(async.Settings{Shards: 4, Rule: param.RuleGradient, SyncPeriod: 1}, func(c *Config) *async.Settings { return &c.Settings })
+	return slices.DeleteFunc(list, func(s settings.Setting) bool { return s.Name == "pull_period" })
+}
 
 // checkLearners refuses settings with which learners cannot work.
 func (c *Config) checkLearners() error {
@@ -24,8 +33,6 @@ func (c *Config) checkLearners() error {
 		return nil
 	case !c.Synchronized:
 		return fmt.Errorf("synchronized: false, must be true where learners is %d: a learner takes whole rounds", k)
-	case c.PullPeriod > 0:
-		return fmt.Errorf("pull_period: %d, must be 0: parameters change at updates, and those that act at the ends of windows", c.PullPeriod)
 	}
 	if err := c.async().Check(&c.Common); err != nil {
 		return err

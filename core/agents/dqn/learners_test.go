@@ -31,12 +31,12 @@ func learners(t *testing.T, path string, steps []int64, edits ...string) string 
 	for _, n := range steps {
 		check(t, tr.Run(n, 0))
 	}
-	q, replay := must(tr.Hash("q_net"))(t), must(tr.Hash("replay"))(t)
+	q, replay, target := must(tr.Hash("q_net"))(t), must(tr.Hash("replay"))(t), must(tr.Hash("q_net_target"))(t)
 	if path != "" {
 		check(t, tr.Save(path, true))
 	}
 	s := tr.Stats()
-	return fmt.Sprint(q[:16], replay[:8], " ", s.Steps, s.Updates, s.Episodes, s.MeanReturn)
+	return fmt.Sprint(q[:16], replay[:8], target[:8], " ", s.Steps, s.Updates, s.Episodes, s.MeanReturn)
 }
 
 // One learner has the bits of DQN.
@@ -103,7 +103,7 @@ func TestSuiteOfLearners(t *testing.T) {
 			maps.Copy(s.Settings, edit)
 			s.Alone = edit["learners"] != "1"
 			s.Hook = func(m train.Method, before func()) { m.(interface{ BeforeUpdates(func()) }).BeforeUpdates(before) }
-			s.Digests = []string{"replay", "q_net"}
+			s.Digests = []string{"replay", "q_net", "q_net_target"}
 			traintest.Run(t, s)
 		})
 	}
@@ -116,7 +116,6 @@ func TestBadLearnersAreRefused(t *testing.T) {
 	}{
 		{func(c *Config) { c.Learners = 3 }, "num_envs: 8, must be a multiple of learners (3)"},
 		{func(c *Config) { c.Synchronized = false }, "synchronized: false, must be true where learners is 2: a learner takes whole rounds"},
-		{func(c *Config) { c.PullPeriod = 3 }, "pull_period: 3, must be 0: parameters change at updates, and those that act at the ends of windows"},
 		{func(c *Config) { c.BufferSize, c.BatchSize = 50, 32 }, "buffer_size: 50, must be at least 64 with 2 learners, which share it"},
 		{func(c *Config) { c.Learners, c.Order = 0, "a" }, `order: "a", must be empty where learners is 0`},
 		{func(c *Config) { c.Rule, c.Optimizer = "multi_step_adam", "rmsprop" }, "rule: multi_step_adam, must be another where the optimiser is rmsprop: it takes steps of Adam"},

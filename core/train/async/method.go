@@ -276,17 +276,19 @@ func (m *Method) Latest() (*vec.Rows, vec.Actions) {
 // Order is train.Ordered's.
 func (m *Method) Order() []byte { return m.turns.Order() }
 
-// Digests is train.Digested's: the rollouts of all learners.
+// Digests is train.Digested's: the experience of all learners, and the parameter sets that each of
+// them has besides the store's. Those of one learner are its own.
 func (m *Method) Digests() []train.Digest {
 	var list []train.Digest
-	for i, d := range m.digests(0) {
+	for i, d := range m.learners[0].digests() {
 		if len(m.learners) == 1 {
-			return m.digests(0)
+			list = append(list, d)
+			continue
 		}
 		list = append(list, train.Digest{Name: d.Name, Sum: func() [32]byte {
 			h := sha256.New()
-			for k := range m.learners {
-				sum := m.digests(k)[i].Sum()
+			for _, l := range m.learners {
+				sum := l.digests()[i].Sum()
 				h.Write(sum[:])
 			}
 			return [32]byte(h.Sum(nil))
@@ -295,11 +297,14 @@ func (m *Method) Digests() []train.Digest {
 	return list
 }
 
-func (m *Method) digests(k int) []train.Digest {
-	if d, ok := m.learners[k].Learner.(train.Digested); ok {
-		return d.Digests()
+func (l *learner) digests() (list []train.Digest) {
+	if d, ok := l.Learner.(train.Digested); ok {
+		list = d.Digests()
 	}
-	return nil
+	for _, s := range l.Sets()[1:] {
+		list = append(list, train.Digest{Name: s.Name, Sum: func() [32]byte { return train.SumFloats(s.Params.Host()) }})
+	}
+	return list
 }
 
 // Metrics reports those of learner 0, and what the order and the store count.
