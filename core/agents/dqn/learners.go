@@ -8,6 +8,7 @@ import (
 	"github.com/paceline-rl/paceline/core/param"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train/async"
+	"github.com/paceline-rl/paceline/core/train/order"
 )
 
 // This file is DQN by several learners around a store of parameters (Stooke & Abbeel 2018, section
@@ -29,6 +30,8 @@ func (c *Config) checkLearners() error {
 	switch {
 	case k == 0 && c.Order != "":
 		return fmt.Errorf("order: %q, must be empty where learners is 0", c.Order)
+	case k == 0 && c.Schedule != string(order.Virtual):
+		return fmt.Errorf("schedule: %s, must be virtual where learners is 0", c.Schedule)
 	case k == 0:
 		return nil
 	case !c.Synchronized:
@@ -56,7 +59,7 @@ func (c *Config) async() *async.Config {
 	} {
 		values[name] = strconv.Itoa(value)
 	}
-	values["order"] = ""
+	values["schedule"], values["order"] = string(order.Virtual), ""
 	if c.Concurrent == settings.Auto {
 		values["concurrent"] = "auto"
 	}

@@ -117,6 +117,7 @@ func TestBadLearnersAreRefused(t *testing.T) {
 		{func(c *Config) { c.Learners = 3 }, "num_envs: 8, must be a multiple of learners (3)"},
 		{func(c *Config) { c.Synchronized = false }, "synchronized: false, must be true where learners is 2: a learner takes whole rounds"},
 		{func(c *Config) { c.BufferSize, c.BatchSize = 50, 32 }, "buffer_size: 50, must be at least 64 with 2 learners, which share it"},
+		{func(c *Config) { c.Learners, c.Schedule = 0, "race" }, "schedule: race, must be virtual where learners is 0"},
 		{func(c *Config) { c.Learners, c.Order = 0, "a" }, `order: "a", must be empty where learners is 0`},
 		{func(c *Config) { c.Rule, c.Optimizer = "multi_step_adam", "rmsprop" }, "rule: multi_step_adam, must be another where the optimiser is rmsprop: it takes steps of Adam"},
 	} {

@@ -2,6 +2,7 @@ package async
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 
@@ -9,11 +10,14 @@ import (
 )
 
 // episodes are those that have ended in a slice. They are reported in the order of events, which the
-// threads do not change.
+// threads do not change: during the slice those that no other can precede, at its end all.
 type episodes struct {
 	mu   sync.Mutex
 	list []ended
 }
+
+// reporter is the Host of the run.
+type reporter interface{ Ended(train.Episode) }
 
 type ended struct {
 	train.Episode
@@ -29,15 +33,22 @@ func (e *episodes) add(time int64, k int, one train.Episode) {
 	e.list = append(e.list, ended{one, time, k})
 }
 
-// flush reports the episodes.
-func (e *episodes) flush(to *train.Host) {
+// whole is after the time of every episode.
+const whole = math.MaxInt64
+
+// flush reports the episodes that ended before a time.
+func (e *episodes) flush(to reporter, before int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	slices.SortStableFunc(e.list, func(a, b ended) int {
 		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.learner, b.learner))
 	})
-	for _, one := range e.list {
+	n, _ := slices.BinarySearchFunc(e.list, before, func(a ended, t int64) int { return cmp.Compare(a.time, t) })
+	if before == whole {
+		n = len(e.list)
+	}
+	for _, one := range e.list[:n] {
 		to.Ended(one.Episode)
 	}
-	e.list = e.list[:0]
+	e.list = slices.Delete(e.list, 0, n)
 }

@@ -3,6 +3,7 @@ package async
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -27,6 +28,8 @@ type learner struct {
 	others  int64 // steps of other learners, as of the latest pull
 	stepped bool  // it has taken a round in the latest slice
 	taken   int64 // rounds since the latest update or pull
+	rounds  int64
+	now     atomic.Int64 // no later episode of the slice ends before this time
 
 	device nn.Device
 	pool   *threads.Pool
@@ -110,8 +113,15 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 		if err != nil {
 			return err
 		}
+		if l.rounds++; l.rounds%reporting == 0 {
+			l.now.Store(l.m.turns.At(l.k))
+			l.m.episodes.flush(l.m.host, l.m.reached())
+		}
 	}
 }
+
+// reporting is the number of rounds of a learner after which episodes are reported.
+const reporting = 64
 
 // visits does what comes before the next round: the visits to the store that are due, and the update.
 func (l *learner) visits(interrupt *train.Interrupt) error {

@@ -93,6 +93,9 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 	if m.err != nil {
 		return m.err
 	}
+	for _, l := range m.learners {
+		l.now.Store(0)
+	}
 	m.cores.Release(1) // Turns gives the cores to learners
 	m.turns.Begin(until, interrupt)
 	var wait sync.WaitGroup
@@ -115,7 +118,7 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 			m.err = err
 		}
 	}
-	m.episodes.flush(m.host)
+	m.episodes.flush(m.host, whole)
 	m.publish()
 	m.cut = err != nil
 	m.host.Lap(train.Waiting)
@@ -123,6 +126,15 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 		return err
 	}
 	return nil
+}
+
+// reached is a time that all learners have reached.
+func (m *Method) reached() int64 {
+	least := int64(whole)
+	for _, l := range m.learners {
+		least = min(least, l.now.Load())
+	}
+	return least
 }
 
 // publish tells the host the counts.
@@ -251,7 +263,7 @@ func (m *Method) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
 	if err := m.turns.Together(sum); err != nil {
 		return err
 	}
-	m.episodes.flush(m.host)
+	m.episodes.flush(m.host, whole)
 	m.host.Steps.Store(m.turns.Steps())
 	return nil
 }
