@@ -156,7 +156,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("vtrace", "vtrace_rho", "vtrace_c"), "only A2C, A3C, APPO and PPO have V-trace"),
     **dict.fromkeys(
         ("learners", "schedule", "order", "shards", "rule", "sync_period", "pull_period", "adam_time"),
-        "only A3C and APPO have several learners",
+        "only A3C, APPO and DQN have several learners",
     ),
 }
 

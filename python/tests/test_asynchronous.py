@@ -129,8 +129,8 @@ def test_keywords_of_other_methods_name_the_method():
         PQN("MlpPolicy", "CartPole-v1", vtrace=True)
     with pytest.raises(TypeError, match="'clip_range': only PPO and APPO have a clipped objective"):
         small(A3C, clip_range=0.1)
-    for cls in (A2C, DQN):
-        with pytest.raises(TypeError, match="'learners': only A3C and APPO have several learners"):
+    for cls in (A2C, PQN):
+        with pytest.raises(TypeError, match="'learners': only A3C, APPO and DQN have several learners"):
             cls("MlpPolicy", "CartPole-v1", learners=2)
 
 

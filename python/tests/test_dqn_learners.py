@@ -57,7 +57,7 @@ def test_a_resumed_run_equals_an_uninterrupted_run(tmp_path):
     [
         ({"learners": 3}, r"^num_envs: 8, must be a multiple of learners \(3\)$"),
         ({"learners": 81}, "^learners: 81, must be 0 to 80$"),
-        ({"learners": 2, "synchronized": False}, "^synchronized: False, must be True where learners is 2"),
+        ({"learners": 2, "synchronized": False}, "^synchronized: false, must be true where learners is 2"),
         ({"learners": 8, "buffer_size": 32}, "^buffer_size: 32, must be at least 64 with 8 learners, which share it$"),
         ({"schedule": "race"}, "^schedule: race, must be virtual where learners is 0$"),
         ({"order": "race"}, '^order: "race", must be empty where learners is 0$'),
