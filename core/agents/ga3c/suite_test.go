@@ -54,3 +54,10 @@ func TestSuiteOfActions(t *testing.T) {
 		})
 	}
 }
+
+func TestFuzzLoad(t *testing.T) {
+	traintest.FuzzLoad(t, subject(nil))
+	traintest.FuzzLoad(t, subject(map[string]string{"tuner": "ladder", "tuner_period": "0.08", "tuner_pairs": "2", "tuner_start": "2,1,3", "latency_device": "2"}))
+}
+
+func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "TestKilledWhileSaving") }
