@@ -96,6 +96,14 @@ func (k *link) rest() error {
 		return nil
 	}
 	k.flight.Due, k.flight.Alone = true, false
+	return k.plan(int(k.local.Pending()) - 1)
+}
+
+// plan plans a push, before which some gradients were computed that are not pushed one by one.
+func (k *link) plan(gradients int) error {
+	if _, planned := k.l.m.turns.Leg(k.l.k); !planned {
+		k.l.m.turns.Computed(k.l.k, gradients)
+	}
 	return k.l.m.turns.Plan(k.l.k, 0, order.PushAndPull)
 }
 
@@ -109,10 +117,15 @@ func (k *link) begin() error {
 	if k.joint != nil && err == nil {
 		return k.beginRound()
 	}
-	if err == nil && (k.local == nil || k.local.Pending()+1 >= k.period) {
-		err = k.l.m.turns.Plan(k.l.k, 0, order.PushAndPull)
+	switch {
+	case err != nil:
+		return err
+	case k.local == nil:
+		return k.plan(0)
+	case k.local.Pending()+1 >= k.period:
+		return k.plan(int(k.local.Pending()))
 	}
-	return err
+	return nil
 }
 
 // visit makes the visits that are due. It returns train.ErrInterrupted if the slice ends before they

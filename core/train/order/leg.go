@@ -57,6 +57,11 @@ func (t *Turns) Leg(k int) (rounds int, visits bool) {
 	return l.left(), l.done < len(l.visits)
 }
 
+// Computed says that learner k has computed a number of gradients since its latest leg that it does not
+// push one by one. In a virtual order their time is part of the next leg with a push, which is planned
+// before the slice ends.
+func (t *Turns) Computed(k, gradients int) { t.learners[k].computed += gradients }
+
 // Replan is Plan for a learner that may have no use for the visits of its leg, of which none is done:
 // it had nothing to push, or its rollout was discarded. The visits are then dropped, and in a virtual
 // order their time passes. The rounds of the leg that are left become the first ones of the next leg.

@@ -180,6 +180,8 @@ type learner struct {
 	index int
 	steps int64 // T at the pull of shard 0 whose turn it is
 
+	computed int // see Computed
+
 	// Of the slice.
 	inside  bool // all events of the leg are before the slice's end
 	ended   bool

@@ -6,7 +6,7 @@ import "github.com/paceline-rl/paceline/core/rng"
 const stream = "latency"
 
 // drawn is the pace of a virtual order. The draws of a leg have the order of its events: for each
-// round its step and its forward pass, then the gradient, the pushes and the pulls. The duration of
+// round its step and its forward pass, then the gradients, the pushes and the pulls. The duration of
 // a push or a pull is that of all shards together, so each visit takes its share.
 type drawn struct {
 	*Turns
@@ -41,7 +41,12 @@ func (d *drawn) draw(k, n int, s Sequence) {
 		list = append(list, step+m.Forward.draw(r))
 	}
 	if s == PushAndPull {
-		list = append(list, m.Gradient.draw(r))
+		gradients := int64(0)
+		for range 1 + d.learners[k].computed {
+			gradients += m.Gradient.draw(r)
+		}
+		d.learners[k].computed = 0
+		list = append(list, gradients)
 		for range d.cfg.Shards {
 			list = append(list, d.share(m.Push.draw(r)))
 		}
