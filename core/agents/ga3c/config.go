@@ -42,7 +42,6 @@ type Queues struct {
 	TunerPeriod        float64
 	TunerPairs         int
 	TunerTest          float64
-	TunerTrace         string
 }
 
 // Latency is the model by which the virtual schedule gives computations their durations.
@@ -105,15 +104,14 @@ var queueSettings = []settings.Setting{
 	settings.Float("tuner_period", 60, 1e-3, 1e6, "seconds between two proposals of the tuner, in the time of the schedule", func(c *q) *float64 { return &c.TunerPeriod }),
 	settings.Int("tuner_pairs", 4, 2, 1000, "pairs of windows of a period, with tuner paper or ladder: one with the numbers so far and one with those proposed", func(c *q) *int { return &c.TunerPairs }),
 	settings.Float("tuner_test", 1, 0, 100, "with tuner paper or ladder, a proposal is kept if the mean of the pairs' differences is above so many standard errors", func(c *q) *float64 { return &c.TunerTest }),
-	settings.Text("tuner_trace", "", "file to which the tuner appends a line of comma-separated values for every proposal; empty: none", nil, func(c *q) *string { return &c.TunerTrace }),
 	settings.Text("order", "", "file of the order that schedule recorded repeats, or a checkpoint of a race", nil, func(c *q) *string { return &c.Order }),
 }
 
 var latencySettings = []settings.Setting{
-	order.DurationSetting("step", "0.002:0.5", "a step of an agent's environment", func(l *Latency) *order.Duration { return &l.Step }),
-	order.DurationSetting("predict", "0.0003:0.5", "a prediction, without its rows", func(l *Latency) *order.Duration { return &l.Predict }),
+	order.DurationSetting("step", "0.0005:0.5", "a step of an agent's environment", func(l *Latency) *order.Duration { return &l.Step }),
+	order.DurationSetting("predict", "0.002:0.5", "a prediction, without its rows", func(l *Latency) *order.Duration { return &l.Predict }),
 	order.DurationSetting("predict_row", "2e-05", "each row of a prediction, drawn once for its batch", func(l *Latency) *order.Duration { return &l.PredictRow }),
-	order.DurationSetting("update", "0.0003:0.5", "an update, without its rows", func(l *Latency) *order.Duration { return &l.Update }),
+	order.DurationSetting("update", "0.0005:0.5", "an update, without its rows", func(l *Latency) *order.Duration { return &l.Update }),
 	order.DurationSetting("update_row", "5e-05", "each row of an update, drawn once for its batch", func(l *Latency) *order.Duration { return &l.UpdateRow }),
 	settings.Int("latency_device", 0, 0, 1024, "with schedule virtual, most predictions and updates that run at a time; others wait for them; 0: any number", func(l *Latency) *int { return &l.Device }),
 	settings.Int("latency_cores", 0, 0, 1<<16, "with schedule virtual, most steps of environments that run at a time; others wait for them; 0: any number", func(l *Latency) *int { return &l.Cores }),

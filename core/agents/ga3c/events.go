@@ -109,7 +109,8 @@ func (m *GA3C) process(e event) error {
 		}
 		return m.err
 	case tuned:
-		return m.tune()
+		m.tune()
+		return nil
 	default:
 		t := m.trainers[e.k]
 		if !t.busy {
@@ -297,6 +298,9 @@ func (m *GA3C) reportStep(i int) {
 		n++
 	}
 	m.launches = m.launches[:copy(m.launches, m.launches[n:])]
+	if done := m.clock.Steps - int64(m.moves); done > m.host.Steps.Load() { // for readers while the slice runs
+		m.host.Steps.Store(done)
+	}
 }
 
 // finish takes the episode that a step has ended, if it has ended one.
@@ -384,26 +388,23 @@ func (m *GA3C) release(envs []int) error {
 }
 
 // tune processes the tuner's event. A recorded order says which counts follow.
-func (m *GA3C) tune() error {
+func (m *GA3C) tune() {
 	if r, ok := m.pace.(*recorded); ok {
-		return m.activate(r.tuned)
+		m.activate(r.tuned)
+		return
 	}
-	active, err := m.tuner.next(m.now, m.clock.Updates, m.active)
+	active := m.tuner.next(m.now, m.clock.Updates, m.active)
 	m.pace.begins(event{kind: tuned}, m.tuner.Due)
-	if err == nil {
-		err = m.activate(active)
-	}
-	return err
+	m.activate(active)
 }
 
 // activate sets the numbers of active predictors, trainers and agents. Agents that were not active go
 // on.
-func (m *GA3C) activate(c counts) error {
+func (m *GA3C) activate(c counts) {
 	m.active = c
 	for i := range m.agents[:c.Agents] {
 		if m.agents[i].phase == parked {
 			m.request(i)
 		}
 	}
-	return nil
 }

@@ -108,9 +108,7 @@ func (m *GA3C) Advance(until int64, interrupt *train.Interrupt) error {
 		return nil
 	}
 	if m.tuner != nil && m.tuner.Due == 0 && m.cfg.Schedule != string(order.Recorded) {
-		if err := m.activate(m.tuner.begin(m.now)); err != nil {
-			return err
-		}
+		m.activate(m.tuner.begin(m.now))
 		m.pace.begins(event{kind: tuned}, m.tuner.Due)
 	}
 	m.group.ClearLatest()

@@ -1,10 +1,12 @@
 package ga3c
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"math"
-	"os"
 
+	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -54,7 +56,7 @@ type tuner struct {
 	pairs  int
 	test   float64
 	most   counts
-	trace  string // file; "": none
+	trace  []byte // a line of comma-separated values for each proposal
 	stream *rng.Stream
 	tunerState
 }
@@ -77,7 +79,7 @@ type tunerState struct {
 }
 
 func newTuner(c *Config) *tuner {
-	t := &tuner{form: c.Tuner, period: int64(c.TunerPeriod * 1e9), pairs: c.TunerPairs, test: c.TunerTest, trace: c.TunerTrace,
+	t := &tuner{form: c.Tuner, period: int64(c.TunerPeriod * 1e9), pairs: c.TunerPairs, test: c.TunerTest, trace: []byte(traceHeader),
 		most: counts{c.Predictors, c.Trainers, c.NumEnvs}, stream: rng.New(uint64(c.Seed), "tuner", 0)}
 	t.Kept = counts{c.TunerStart[0], c.TunerStart[1], c.TunerStart[2]}.clamp(t.most)
 	t.Before = -1
@@ -111,7 +113,7 @@ func (t *tuner) window(now int64) counts {
 func (t *tuner) length() int64 { return t.period / int64(2*t.pairs) }
 
 // next processes the tuner's event, and returns the counts from now on.
-func (t *tuner) next(now, updates int64, active counts) (counts, error) {
+func (t *tuner) next(now, updates int64, active counts) counts {
 	if !t.Measuring {
 		t.Measuring, t.From, t.Updates = true, now, updates
 		rest := t.length() - t.length()/4
@@ -119,24 +121,23 @@ func (t *tuner) next(now, updates int64, active counts) (counts, error) {
 			rest = t.period - t.period/2
 		}
 		t.Due = now + max(1, rest)
-		return active, nil
+		return active
 	}
 	n := float64(updates - t.Updates)
 	if t.form == tunerAuthors {
-		kept := n >= t.Before
-		err := t.judged(now, t.Before, n, math.NaN(), kept)
+		t.judged(now, t.Before, n, math.NaN(), n >= t.Before)
 		t.Before = n
 		t.propose()
-		return t.window(now), err
+		return t.window(now)
 	}
 	if t.Rates = append(t.Rates, n/(float64(now-t.From)/1e9)); len(t.Rates) < 2*t.pairs {
-		return t.window(now), nil
+		return t.window(now)
 	}
 	old, trial, statistic := t.compare()
 	t.Rates = t.Rates[:0]
-	err := t.judged(now, old, trial, statistic, trial > old && statistic > t.test)
+	t.judged(now, old, trial, statistic, trial > old && statistic > t.test)
 	t.propose()
-	return t.window(now), err
+	return t.window(now)
 }
 
 // compare returns the mean rates of the windows with the old and the proposed counts, and the mean of
@@ -163,34 +164,53 @@ func (t *tuner) compare() (old, trial, statistic float64) {
 	return old, trial, mean / math.Sqrt(squares/(k*(k-1)))
 }
 
-// judged keeps the proposal or takes it back, and writes the trace.
-func (t *tuner) judged(now int64, old, trial, statistic float64, kept bool) error {
+const traceHeader = "period,time,predictors,trainers,agents,old,new,statistic,kept\n"
+
+// judged keeps the proposal or takes it back, and adds it to the trace.
+func (t *tuner) judged(now int64, old, trial, statistic float64, kept bool) {
 	t.Periods++
-	proposed := t.Trial
+	t.trace = fmt.Appendf(t.trace, "%d,%.6f,%d,%d,%d,%.6g,%.6g,%.4g,%v\n", t.Periods, float64(now)/1e9, t.Trial.Predictors, t.Trial.Trainers, t.Trial.Agents, old, trial, statistic, kept)
 	if kept {
 		t.Accepted++
 		t.Kept, t.Tried = t.Trial, 0
 	} else {
 		t.Tried |= 1 << t.Move
 	}
-	if t.trace == "" {
+}
+
+// Trace returns the trace of the tuner, as the part tuner.csv of a checkpoint has it: a line of
+// comma-separated values for every proposal, with the time of the schedule in seconds, the numbers that
+// were proposed, and the updates a second with the numbers before and with these. It is nil without a
+// tuner.
+func (m *GA3C) Trace() []byte {
+	if m.tuner == nil {
 		return nil
 	}
-	f, err := os.OpenFile(t.trace, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("tuner_trace: %w", err)
+	return bytes.Clone(m.tuner.trace)
+}
+
+// tracePart is the trace in a checkpoint.
+func (t *tuner) tracePart() checkpoint.Part {
+	const most = 64 << 20
+	return checkpoint.Part{Name: "tuner.csv", Version: 1, Optional: true,
+		Write: func(w io.Writer) error { _, err := w.Write(t.trace); return err },
+		Read: func(r io.Reader, n int64) (func(), error) {
+			if r == nil {
+				return func() { t.trace = []byte(traceHeader) }, nil
+			}
+			if n > most {
+				return nil, fmt.Errorf("%w: tuner.csv: %d bytes, must be at most %d", checkpoint.ErrFormat, n, most)
+			}
+			text := make([]byte, n)
+			if _, err := io.ReadFull(r, text); err != nil {
+				return nil, err
+			}
+			if !bytes.HasPrefix(text, []byte(traceHeader)) {
+				return nil, fmt.Errorf("%w: tuner.csv: must begin with %q", checkpoint.ErrFormat, traceHeader)
+			}
+			return func() { t.trace = text }, nil
+		},
 	}
-	if info, err := f.Stat(); err == nil && info.Size() == 0 {
-		fmt.Fprintln(f, "period,time,predictors,trainers,agents,old,new,statistic,kept")
-	}
-	_, err = fmt.Fprintf(f, "%d,%.6f,%d,%d,%d,%.6g,%.6g,%.4g,%v\n", t.Periods, float64(now)/1e9, proposed.Predictors, proposed.Trainers, proposed.Agents, old, trial, statistic, kept)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return fmt.Errorf("tuner_trace: %w", err)
-	}
-	return nil
 }
 
 // moves of ladder are numbered: NP, NT, NA up, then NP, NT, NA down. Those of paper, too.

@@ -1,13 +1,15 @@
 package ga3c_test
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/agents/ga3c"
+	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
@@ -38,12 +40,11 @@ func TestLadderFindsTheBest(t *testing.T) {
 	}
 	first := tps(t, 1, 1, 1)
 	for seed := range traintest.Times(5, 1) {
-		trace := filepath.Join(t.TempDir(), "trace")
-		tr := walks(t, append(machine, "seed", fmt.Sprint(seed), "predictors", "4", "trainers", "4", "num_envs", "64", "tuner", "ladder", "tuner_period", "0.8", "tuner_trace", trace)...)
+		tr := walks(t, append(machine, "seed", fmt.Sprint(seed), "predictors", "4", "trainers", "4", "num_envs", "64", "tuner", "ladder", "tuner_period", "0.8")...)
 		for metric(t, tr, "ga3c/tuner_periods") < 40 || tr.Stats().Steps == 0 {
 			traintest.Check(t, tr.Run(2000, 0))
 		}
-		text := traintest.Must(os.ReadFile(trace))(t)
+		text := tr.Method().(*ga3c.GA3C).Trace()
 		rows := traintest.Must(csv.NewReader(strings.NewReader(string(text))).ReadAll())(t)
 		if got := metric(t, tr, "ga3c/tuner_periods"); len(rows) != 1+int(got) || strings.Join(rows[0], ",") != "period,time,predictors,trainers,agents,old,new,statistic,kept" {
 			t.Errorf("seed %d: %d rows in the trace of %v periods: %v", seed, len(rows), got, rows[0])
@@ -75,10 +76,19 @@ func TestTunersRepeat(t *testing.T) {
 		if n := metric(t, tr, "ga3c/tuner_periods"); n < 10 {
 			t.Errorf("%s: %v periods: the test shows nothing", form, n)
 		}
-		if got := run(t, walks(t, append(edits, "num_threads", "3")...), 1, 700, 2, 2297); got != want {
+		again := walks(t, append(edits, "num_threads", "3")...)
+		if got := run(t, again, 1, 700, 2, 2297); got != want {
 			t.Errorf("%s: %s in slices, want %s", form, got, want)
 		}
 		path := filepath.Join(t.TempDir(), "race")
+		traintest.Check(t, again.Save(path, true))
+		loaded := walks(t, edits...)
+		traintest.Check(t, loaded.Load(path))
+		for _, other := range []*train.Trainer{again, loaded} {
+			if trace := tr.Method().(*ga3c.GA3C).Trace(); !bytes.Equal(trace, other.Method().(*ga3c.GA3C).Trace()) || bytes.Count(trace, []byte("\n")) < 10 {
+				t.Errorf("%s: other traces: %s", form, trace)
+			}
+		}
 		edits = append(edits, "tuner_period", "0.001")
 		race := walks(t, append(edits, "schedule", "race")...)
 		want = run(t, race, 500, 1500)
