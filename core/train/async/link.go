@@ -56,9 +56,12 @@ type link struct {
 
 // flight is what the learner must do at the store before it reads its parameters again.
 type flight struct {
-	Step   int64   `json:"step"`  // the learner's steps so far
-	Due    bool    `json:"due"`   // visits are due
-	Alone  bool    `json:"alone"` // they are pulls alone
+	Step  int64 `json:"step"`  // the learner's steps so far
+	Due   bool  `json:"due"`   // visits are due
+	Alone bool  `json:"alone"` // they are pulls alone
+	// Last says that they end an update. Statistics are shared in these visits and in pulls alone:
+	// environments that reset during an update add rows at a time that depends on interrupts.
+	Last   bool    `json:"last,omitempty"`
 	Factor float32 `json:"factor"`
 	Rate   float64 `json:"rate"`
 	Steps  int64   `json:"steps"` // T at the pull of shard 0
@@ -86,8 +89,9 @@ func (k *link) Apply(p *nn.Params, grad []float32, factor float32, lr float64) e
 	return nil
 }
 
-// rest plans a push of the steps that are left at the end of an update.
+// rest ends an update. It plans a push of the steps that are left.
 func (k *link) rest() error {
+	k.flight.Last = true
 	if k.joint != nil {
 		k.absent()
 		return nil
@@ -110,16 +114,17 @@ func (k *link) plan(gradients int) error {
 // begin is called before every gradient. It ends the visits of the step before, and plans those of
 // the next one, if it has any.
 func (k *link) begin() error {
-	err := k.visit()
-	if err == nil && k.l.m.before != nil {
+	if err := k.visit(); err != nil {
+		return err
+	}
+	k.flight.Last = false
+	if k.l.m.before != nil {
 		k.l.m.before()
 	}
-	if k.joint != nil && err == nil {
+	if k.joint != nil {
 		return k.beginRound()
 	}
 	switch {
-	case err != nil:
-		return err
 	case k.local == nil:
 		return k.plan(0)
 	case k.local.Pending()+1 >= k.period:
@@ -163,7 +168,7 @@ func (k *link) push(shard int, p *nn.Params) error {
 	f := &k.flight
 	if shard == 0 {
 		f.Lag = 0
-		if k.share != nil {
+		if k.share != nil && f.Last {
 			k.share.Push(k.l.m.shared)
 		}
 	}
@@ -199,7 +204,7 @@ func (l *lags) add(lag uint64) {
 func (k *link) pull(v order.Visit, p *nn.Params) error {
 	if v.Shard == 0 {
 		k.flight.Steps = v.Steps
-		if k.share != nil {
+		if f := &k.flight; k.share != nil && (f.Last || f.Alone) {
 			k.share.Pull(k.l.m.shared)
 		}
 	}

@@ -72,7 +72,11 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 	for _, l := range m.learners {
 		l.stepped = false
 	}
-	return m.slice(until, interrupt, func(l *learner) error { return l.run(interrupt) })
+	err := m.slice(until, interrupt, func(l *learner) error { return l.run(interrupt) })
+	if errors.Is(err, train.ErrInterrupted) {
+		return nil
+	}
+	return err
 }
 
 // Settle is train.Method's: what comes before the next round in order.
@@ -122,10 +126,7 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 	m.publish()
 	m.cut = err != nil
 	m.host.Lap(train.Waiting)
-	if m.pushed || !errors.Is(err, train.ErrInterrupted) {
-		return err
-	}
-	return nil
+	return err
 }
 
 // reached is a time that all learners have reached.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	_ "github.com/paceline-rl/paceline/core/agents/a2c"
 	_ "github.com/paceline-rl/paceline/core/agents/a3c"
@@ -93,31 +94,33 @@ func randomSetup(r *rng.Stream) setup {
 
 func pick(r *rng.Stream, from ...string) string { return from[r.Intn(len(from))] }
 
-// run trains in slices of rounds, and returns digests and counts. After the slices in reload the run is saved,
-// and a new trainer goes on. If path is not empty, the run is saved there in the end.
-func (s *setup) run(t *testing.T, path string, cuts []int64, reload []bool, edits map[string]string) string {
+// trainer makes a trainer of the run, with further settings.
+func (s *setup) trainer(t *testing.T, edits map[string]string) *train.Trainer {
 	t.Helper()
-	make := func() *train.Trainer {
-		cfg := must(train.NewConfig(s.method))(t)
-		for _, list := range []map[string]string{s.settings, edits} {
-			for name, value := range list {
-				check(t, cfg.Set(name, value))
-			}
-		}
-		return must(train.New(cfg, nil))(t)
-	}
-	tr := make()
-	check(t, tr.Begin(s.rounds*s.envs, 0))
-	for i, n := range cuts {
-		check(t, tr.Run(n*s.envs, 0))
-		if reload != nil && reload[i] {
-			file := filepath.Join(t.TempDir(), "a")
-			check(t, tr.Save(file, true))
-			check(t, tr.Close())
-			tr = make()
-			check(t, tr.Load(file))
+	cfg := must(train.NewConfig(s.method))(t)
+	for _, list := range []map[string]string{s.settings, edits} {
+		for name, value := range list {
+			check(t, cfg.Set(name, value))
 		}
 	}
+	return must(train.New(cfg, nil))(t)
+}
+
+// reloaded saves the run and loads it into a new trainer.
+func (s *setup) reloaded(t *testing.T, tr *train.Trainer, edits map[string]string) *train.Trainer {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "a")
+	check(t, tr.Save(file, true))
+	check(t, tr.Close())
+	tr = s.trainer(t, edits)
+	check(t, tr.Load(file))
+	return tr
+}
+
+// result returns digests and counts of a run, and closes it. If path is not empty, the run is saved
+// there.
+func (s *setup) result(t *testing.T, tr *train.Trainer, path string) string {
+	t.Helper()
 	var text string
 	for _, name := range s.digests {
 		text += must(tr.Hash(name))(t)[:12] + " "
@@ -128,6 +131,43 @@ func (s *setup) run(t *testing.T, path string, cuts []int64, reload []bool, edit
 	now := tr.Stats()
 	check(t, tr.Close())
 	return fmt.Sprintf("%s%d steps, %d updates, %d episodes, mean %g", text, now.Steps, now.Updates, now.Episodes, now.MeanReturn)
+}
+
+// run trains in slices of rounds. After the slices in reload a new trainer goes on.
+func (s *setup) run(t *testing.T, path string, cuts []int64, reload []bool, edits map[string]string) string {
+	t.Helper()
+	tr := s.trainer(t, edits)
+	check(t, tr.Begin(s.rounds*s.envs, 0))
+	for i, n := range cuts {
+		check(t, tr.Run(n*s.envs, 0))
+		if reload != nil && reload[i] {
+			tr = s.reloaded(t, tr, edits)
+		}
+	}
+	return s.result(t, tr, path)
+}
+
+// stopped trains in one run that is stopped at random times and goes on, in the same trainer or in a
+// new one.
+func (s *setup) stopped(t *testing.T, path string, r *rng.Stream, edits map[string]string) string {
+	t.Helper()
+	tr := s.trainer(t, edits)
+	check(t, tr.Begin(s.rounds*s.envs, 0))
+	late := false
+	for tr.Stats().Steps < s.rounds*s.envs {
+		later := time.Duration(r.Intn(int(4 * time.Millisecond)))
+		stopper := time.AfterFunc(later, tr.Stop)
+		check(t, tr.Run(0, 0))
+		late = !stopper.Stop()
+		if r.Intn(3) == 0 {
+			tr = s.reloaded(t, tr, edits)
+		}
+	}
+	if late { // the last updates may wait for a further step
+		check(t, tr.Close())
+		return s.stopped(t, path, r, edits)
+	}
+	return s.result(t, tr, path)
 }
 
 // Random runs: the virtual schedule has one result for any number of threads, any slices and any
@@ -170,6 +210,32 @@ func TestRandomRuns(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "race")
 			want = s.run(t, path, cuts, reload, threads("2", "schedule", "race"))
 			if got := s.run(t, "", cuts, nil, threads("1", "schedule", "recorded", "order", path)); got != want {
+				t.Errorf("repeated: %s, the race %s", got, want)
+			}
+		})
+	}
+}
+
+// A run that is stopped at random times has the bits of one that never was, also in a new trainer. The
+// record of such a race can be repeated.
+func TestRandomStops(t *testing.T) {
+	for i := range traintest.Times(300, 10) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			r := rng.New(uint64(i), "random stops", 0)
+			s := randomSetup(r)
+			defer func() {
+				if t.Failed() {
+					t.Logf("%s %v, %d rounds", s.method, s.settings, s.rounds)
+				}
+			}()
+			threads := map[string]string{"num_threads": "2"}
+			want := s.run(t, "", []int64{s.rounds}, nil, threads)
+			if got := s.stopped(t, "", r, threads); got != want {
+				t.Errorf("stopped: %s, want %s", got, want)
+			}
+			path := filepath.Join(t.TempDir(), "race")
+			want = s.stopped(t, path, r, map[string]string{"num_threads": "2", "schedule": "race"})
+			if got := s.run(t, "", []int64{s.rounds}, nil, map[string]string{"num_threads": "1", "schedule": "recorded", "order": path}); got != want {
 				t.Errorf("repeated: %s, the race %s", got, want)
 			}
 		})

@@ -80,7 +80,7 @@ func (r *race) end() {
 	steps := r.steps.Load()
 	if !r.cfg.Together { // the host's rounds end where they end
 		until := r.until
-		if r.cutShort || r.failure != nil {
+		if steps < until && (r.cutShort || r.failure != nil) {
 			until = steps + 1
 		}
 		r.record.stop(until, steps, r.sinces(), false)
