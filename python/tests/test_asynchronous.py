@@ -14,7 +14,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from envs import vector
-from paceline import A2C, A3C, APPO, DQN, PPO, PQN, Policy, a3c, appo, linear
+from paceline import A2C, A3C, APPO, PPO, PQN, Policy, a3c, appo, linear
 from paceline.callbacks import BaseCallback
 from paceline.config import Config, describe
 from paceline.errors import CheckpointError, ConfigError, MissingFileError, PacelineError
