@@ -11,6 +11,7 @@ type optional struct {
 	replayed   Replayed
 	digested   Digested
 	ordered    Ordered
+	traced     Traced
 }
 
 func optionalOf(m Method) (o optional) {
@@ -21,6 +22,7 @@ func optionalOf(m Method) (o optional) {
 	o.replayed, _ = m.(Replayed)
 	o.digested, _ = m.(Digested)
 	o.ordered, _ = m.(Ordered)
+	o.traced, _ = m.(Traced)
 	return o
 }
 
@@ -70,4 +72,10 @@ type Ordered interface {
 	// Order returns the file of the order of their visits, of a race so far or of the one that is
 	// repeated; nil: the schedule records none.
 	Order() []byte
+}
+
+// Traced is a Method that adjusts its own numbers of threads and environments.
+type Traced interface {
+	// Trace returns what was proposed and kept, as comma-separated values; nil: nothing is adjusted.
+	Trace() []byte
 }

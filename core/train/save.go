@@ -88,6 +88,28 @@ func (t *Trainer) SaveOrder(path string) (err error) {
 	return checkpoint.WriteFile(path, text)
 }
 
+// SaveTrace writes the proposals of a method's tuner as comma-separated values, a header and a line for
+// each, after the updates that are due. A failure does not change an older file at path.
+func (t *Trainer) SaveTrace(path string) (err error) {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave(&err)
+	if t.traced == nil {
+		return fmt.Errorf("trace: %s adjusts nothing, must be a method with the setting tuner", t.def.Name)
+	}
+	if err := t.settleToRead(); err != nil {
+		return err
+	}
+	text := t.traced.Trace()
+	if text == nil {
+		tuner, _ := t.cfg.Get("tuner")
+		schedule, _ := t.cfg.Get("schedule")
+		return fmt.Errorf("trace: nothing is adjusted with tuner %s and schedule %s, must be another tuner than none, schedule virtual or race, and environments that the trainer steps", tuner, schedule)
+	}
+	return checkpoint.WriteFile(path, text)
+}
+
 // runPart is the part of the Trainer's own counts.
 func (t *Trainer) runPart() checkpoint.Part {
 	h := t.host

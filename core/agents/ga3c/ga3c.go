@@ -162,6 +162,9 @@ func memoryOf(s *train.Setup) ([]limits.Part, error) {
 	add(fmt.Sprintf("training_queue: %d", c.TrainingQueue), 1, q.Bytes(), nn.Needs{})
 	add(fmt.Sprintf("prediction_batch_max: %d", c.PredictionBatchMax), c.Predictors, int64(c.predictionRows())*size, nn.Needs{Sets: 1, NetworkRows: []int{c.predictionRows()}})
 	add(fmt.Sprintf("num_envs: %d", c.NumEnvs), 1, 2*int64(c.NumEnvs)*size, nn.Needs{})
+	if c.Tuner != tunerNone {
+		add("tuner: "+c.Tuner, 1, traceMost*int64(proposalBytes), nn.Needs{})
+	}
 	add(run.NetSetting, 1, 0, nn.Needs{Sets: 1, Optimizer: run.Optimizer})
 	return list, err
 }
@@ -286,4 +289,5 @@ var (
 	_ train.Stepped  = (*GA3C)(nil)
 	_ train.Digested = (*GA3C)(nil)
 	_ train.Ordered  = (*GA3C)(nil)
+	_ train.Traced   = (*GA3C)(nil)
 )

@@ -32,9 +32,6 @@ func (m *GA3C) Parts(saving bool) []checkpoint.Part {
 		m.gradientsPart(saving, staged),
 	}
 	parts = append(parts, m.orderParts(saving)...)
-	if m.tuner != nil {
-		parts = append(parts, m.tuner.tracePart())
-	}
 	parts = append(parts, m.group.Environments(saving))
 	for i := range parts {
 		if p := &parts[i]; saving && p.Optional && errors.Is(m.err, fault.ErrNotFinite) {

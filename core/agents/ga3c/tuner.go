@@ -1,12 +1,10 @@
 package ga3c
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"math"
+	"slices"
 
-	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
@@ -56,7 +54,6 @@ type tuner struct {
 	pairs  int
 	test   float64
 	most   counts
-	trace  []byte // a line of comma-separated values for each proposal
 	stream *rng.Stream
 	tunerState
 }
@@ -76,10 +73,11 @@ type tunerState struct {
 	Periods   int64     `json:"periods"`
 	Accepted  int64     `json:"accepted"` // proposals that were kept
 	Stream    []byte    `json:"stream"`
+	Trace     trace     `json:"trace"`
 }
 
 func newTuner(c *Config) *tuner {
-	t := &tuner{form: c.Tuner, period: int64(c.TunerPeriod * 1e9), pairs: c.TunerPairs, test: c.TunerTest, trace: []byte(traceHeader),
+	t := &tuner{form: c.Tuner, period: int64(c.TunerPeriod * 1e9), pairs: c.TunerPairs, test: c.TunerTest,
 		most: counts{c.Predictors, c.Trainers, c.NumEnvs}, stream: rng.New(uint64(c.Seed), "tuner", 0)}
 	t.Kept = counts{c.TunerStart[0], c.TunerStart[1], c.TunerStart[2]}.clamp(t.most)
 	t.Before = -1
@@ -125,7 +123,8 @@ func (t *tuner) next(now, updates int64, active counts) counts {
 	}
 	n := float64(updates - t.Updates)
 	if t.form == tunerAuthors {
-		t.judged(now, t.Before, n, math.NaN(), n >= t.Before)
+		kept := n >= t.Before
+		t.judged(now, t.Before, n, math.NaN(), kept)
 		t.Before = n
 		t.propose()
 		return t.window(now)
@@ -164,52 +163,15 @@ func (t *tuner) compare() (old, trial, statistic float64) {
 	return old, trial, mean / math.Sqrt(squares/(k*(k-1)))
 }
 
-const traceHeader = "period,time,predictors,trainers,agents,old,new,statistic,kept\n"
-
-// judged keeps the proposal or takes it back, and adds it to the trace.
+// judged keeps the proposal or takes it back, and records it.
 func (t *tuner) judged(now int64, old, trial, statistic float64, kept bool) {
 	t.Periods++
-	t.trace = fmt.Appendf(t.trace, "%d,%.6f,%d,%d,%d,%.6g,%.6g,%.4g,%v\n", t.Periods, float64(now)/1e9, t.Trial.Predictors, t.Trial.Trainers, t.Trial.Agents, old, trial, statistic, kept)
+	t.record(now, old, trial, statistic, kept)
 	if kept {
 		t.Accepted++
 		t.Kept, t.Tried = t.Trial, 0
 	} else {
 		t.Tried |= 1 << t.Move
-	}
-}
-
-// Trace returns the trace of the tuner, as the part tuner.csv of a checkpoint has it: a line of
-// comma-separated values for every proposal, with the time of the schedule in seconds, the numbers that
-// were proposed, and the updates a second with the numbers before and with these. It is nil without a
-// tuner.
-func (m *GA3C) Trace() []byte {
-	if m.tuner == nil {
-		return nil
-	}
-	return bytes.Clone(m.tuner.trace)
-}
-
-// tracePart is the trace in a checkpoint.
-func (t *tuner) tracePart() checkpoint.Part {
-	const most = 64 << 20
-	return checkpoint.Part{Name: "tuner.csv", Version: 1, Optional: true,
-		Write: func(w io.Writer) error { _, err := w.Write(t.trace); return err },
-		Read: func(r io.Reader, n int64) (func(), error) {
-			if r == nil {
-				return func() { t.trace = []byte(traceHeader) }, nil
-			}
-			if n > most {
-				return nil, fmt.Errorf("%w: tuner.csv: %d bytes, must be at most %d", checkpoint.ErrFormat, n, most)
-			}
-			text := make([]byte, n)
-			if _, err := io.ReadFull(r, text); err != nil {
-				return nil, err
-			}
-			if !bytes.HasPrefix(text, []byte(traceHeader)) {
-				return nil, fmt.Errorf("%w: tuner.csv: must begin with %q", checkpoint.ErrFormat, traceHeader)
-			}
-			return func() { t.trace = text }, nil
-		},
 	}
 }
 
@@ -279,7 +241,7 @@ func (t *tuner) propose() {
 // save and check are of a checkpoint's state.
 func (t *tuner) save() (*tunerState, error) {
 	s := t.tunerState
-	s.Rates = append([]float64{}, t.Rates...)
+	s.Rates, s.Trace = append([]float64{}, t.Rates...), slices.Clone(t.Trace)
 	var err error
 	s.Stream, err = t.stream.MarshalBinary()
 	return &s, err
@@ -297,7 +259,10 @@ func (t *tuner) load(s *tunerState) (adopt func(), err error) {
 	}
 	if !finite || !s.Kept.within(t.most) || !s.Trial.within(t.most) && s.Due > 0 || s.Move < 0 || s.Move >= moves || s.Tried < 0 || s.Tried >= 1<<moves ||
 		min(s.From, s.Updates, s.Due, s.Periods, s.Accepted) < 0 || max(s.From, s.Updates, s.Due) > 1<<61 || len(s.Rates) >= 2*t.pairs {
-		return nil, fmt.Errorf("tuner: a state that no run has: %+v", *s)
+		return nil, fmt.Errorf("tuner: a state that no run has: %+v and %+v, move %d, %d rates, due %d", s.Kept, s.Trial, s.Move, len(s.Rates), s.Due)
+	}
+	if err := s.Trace.check(s.Periods, t.most); err != nil {
+		return nil, err
 	}
 	return func() {
 		t.tunerState = *s

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,7 +45,9 @@ func TestLadderFindsTheBest(t *testing.T) {
 		for metric(t, tr, "ga3c/tuner_periods") < 40 || tr.Stats().Steps == 0 {
 			traintest.Check(t, tr.Run(2000, 0))
 		}
-		text := tr.Method().(*ga3c.GA3C).Trace()
+		trace := filepath.Join(t.TempDir(), "trace")
+		traintest.Check(t, tr.SaveTrace(trace))
+		text := traintest.Must(os.ReadFile(trace))(t)
 		rows := traintest.Must(csv.NewReader(strings.NewReader(string(text))).ReadAll())(t)
 		if got := metric(t, tr, "ga3c/tuner_periods"); len(rows) != 1+int(got) || strings.Join(rows[0], ",") != "period,time,predictors,trainers,agents,old,new,statistic,kept" {
 			t.Errorf("seed %d: %d rows in the trace of %v periods: %v", seed, len(rows), got, rows[0])
@@ -99,5 +102,54 @@ func TestTunersRepeat(t *testing.T) {
 		if got := run(t, walks(t, append(edits, "schedule", "recorded", "order", path)...), 2000); got != want {
 			t.Errorf("%s: %s, the race %s", form, got, want)
 		}
+	}
+}
+
+// The trace is a part of a checkpoint, which a run that is continued adds to. Only SaveTrace writes a file.
+func TestTraceIsSavedAndContinued(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
+	out := t.TempDir()
+	edits := append(machine, "predictors", "3", "trainers", "3", "num_envs", "12", "tuner", "authors", "tuner_period", "0.05")
+	read := func(tr *train.Trainer) string {
+		path := filepath.Join(out, "trace.csv")
+		traintest.Check(t, tr.SaveTrace(path))
+		return string(traintest.Must(os.ReadFile(path))(t))
+	}
+	tr := walks(t, edits...)
+	traintest.Check(t, tr.Begin(3000, 0))
+	traintest.Check(t, tr.Run(1500, 0))
+	path, half := filepath.Join(out, "run"), read(tr)
+	traintest.Check(t, tr.Save(path, true))
+	traintest.Check(t, tr.Run(0, 0))
+	want := read(tr)
+	if strings.Count(half, "\n") < 5 || !strings.HasPrefix(want, half) || len(want) <= len(half) {
+		t.Errorf("a trace of %d bytes, then of %d: the test shows nothing", len(half), len(want))
+	}
+	loaded := walks(t, edits...)
+	traintest.Check(t, loaded.Load(path))
+	if got := read(loaded); got != half {
+		t.Errorf("the loaded trace is\n%s, want\n%s", got, half)
+	}
+	traintest.Check(t, loaded.Run(0, 0))
+	if got := read(loaded); got != want {
+		t.Errorf("the continued trace is\n%s, want\n%s", got, want)
+	}
+	if list := traintest.Must(os.ReadDir(folder))(t); len(list) > 0 {
+		t.Errorf("the run wrote files: %v", list)
+	}
+	if err := loaded.Config().Set("tuner_trace", "x"); err == nil {
+		t.Error("a setting names a file to write")
+	}
+}
+
+func TestTracesThatThereAreNot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	err := walks(t).SaveTrace(path)
+	if want := "trace: nothing is adjusted with tuner none and schedule virtual, must be "; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a file was written")
 	}
 }

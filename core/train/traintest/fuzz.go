@@ -135,6 +135,13 @@ func FuzzLoad(t *testing.T, s Subject) {
 	// resident before this test.
 	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 	f := &fuzzer{Subject: s, T: t, resident: peakResident(), path: filepath.Join(t.TempDir(), "a"), counts: map[string]map[string]int{}}
+	folder := t.TempDir() // mutated settings may be names of files
+	t.Chdir(folder)
+	defer func() {
+		if list := Must(os.ReadDir(folder))(t); len(list) > 0 {
+			t.Errorf("loaded checkpoints wrote files: %v", list)
+		}
+	}()
 	tr, err := train.New(s.config(t, "env", "CartPole-v1"), nil)
 	check(t, err)
 	defer tr.Close()
