@@ -84,6 +84,10 @@
 // probability, by one number as without masks) and compared in targets. D stores the mask of s',
 // which a terminal s' does not need.
 //
+// # Learners
+//
+// With the setting learners, several DQNs share one store of parameters (learners.go, package async).
+//
 // # What a reader sees
 //
 // Run returns between rounds and leaves the trainer thread at work; package train says which
