@@ -82,11 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", type=int, default=None)
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the method's class")
     sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end or after Ctrl-C")
-    sub.add_argument("--schedule", metavar="NAME", help="when the learners of a3c or appo visit the store: virtual, race or recorded")
+    sub.add_argument("--schedule", metavar="NAME", help="when learners (of a3c, appo, or dqn with learners) visit the store: virtual, race or recorded")
     sub.add_argument(
-        "--order", metavar="PATH", help="repeat the order of a race, of a3c or appo, from a file of --save-order or a checkpoint"
+        "--order", metavar="PATH", help="repeat the order of a race from a file of --save-order or a checkpoint"
     )
-    sub.add_argument("--save-order", metavar="PATH", help="write the order of a race, of a3c or appo, at the end or after Ctrl-C")
+    sub.add_argument("--save-order", metavar="PATH", help="write the order of a race at the end or after Ctrl-C")
     sub.add_argument("--no-plot", action="store_true", help="draw no learning curve")
     sub.add_argument("--no-video", action="store_true", help="record no video")
 
