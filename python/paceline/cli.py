@@ -82,10 +82,10 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", type=int, default=None)
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the method's class")
     sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end or after Ctrl-C")
-    sub.add_argument("--schedule", metavar="NAME", help="when learners (of a3c, appo, or dqn with learners) visit the store: virtual, race or recorded")
     sub.add_argument(
-        "--order", metavar="PATH", help="repeat the order of a race from a file of --save-order or a checkpoint"
+        "--schedule", metavar="NAME", help="when learners (of a3c, appo, or dqn with learners) visit the store: virtual, race or recorded"
     )
+    sub.add_argument("--order", metavar="PATH", help="repeat the order of a race from a file of --save-order or a checkpoint")
     sub.add_argument("--save-order", metavar="PATH", help="write the order of a race at the end or after Ctrl-C")
     sub.add_argument("--no-plot", action="store_true", help="draw no learning curve")
     sub.add_argument("--no-video", action="store_true", help="record no video")
@@ -304,7 +304,7 @@ def _add_order(args: argparse.Namespace, method: str, model_class: type[Trainer]
     """Adds the keywords of --schedule and --order; refuses these options for a method with one learner."""
     for option, value in (("--schedule", args.schedule), ("--order", args.order), ("--save-order", args.save_order)):
         if value is not None and "learners" not in model_class.keywords():
-            raise PacelineError(f"{option} {value}: {method} has one learner, --method must be a3c or appo")
+            raise PacelineError(f"{option} {value}: {method} has one learner, --method must be a3c, appo or dqn")
     for name, value in (("schedule", args.schedule), ("order", args.order)):
         if value is not None:
             keywords[name] = value
