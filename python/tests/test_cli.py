@@ -292,7 +292,8 @@ def test_a_race_is_recorded_and_repeated(process, tmp_path):
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
     for option, value in (("--schedule", "race"), ("--order", "x"), ("--save-order", "x")):
         done = process(CALL, "train", "CartPole-v1", "--method", "a2c", option, value, check=False)
-        assert done.returncode == 1 and done.stderr == f"paceline: {option} {value}: a2c has one learner, --method must be a3c, appo or dqn\n"
+        says = f"paceline: {option} {value}: a2c has one learner, --method must be a3c, appo or dqn\n"
+        assert done.returncode == 1 and done.stderr == says
     for arguments, says in {
         ("--schedule", "race"): "schedule: race, must be virtual where learners is 0",
         ("--order", "x"): 'order: "x", must be empty where learners is 0',
