@@ -153,3 +153,24 @@ func TestTracesThatThereAreNot(t *testing.T) {
 		t.Error("a file was written")
 	}
 }
+
+// While the numbers of agents, predictors and trainers change, every step comes into exactly one
+// segment, and every segment is learned from once.
+func TestNoStepIsLost(t *testing.T) {
+	for _, form := range []string{"none", "authors", "ladder"} {
+		tr := walks(t, append(machine, "predictors", "3", "trainers", "3", "num_envs", "12", "tuner", form, "tuner_period", "0.03", "tuner_test", "0", "training_queue", "3")...)
+		least, most := 12.0, 0.0
+		traintest.Check(t, tr.Begin(3000, 0))
+		for tr.Stats().Steps < 3000 {
+			traintest.Check(t, tr.Run(40, 0))
+			agents := metric(t, tr, "ga3c/agents")
+			least, most = min(least, agents), max(most, agents)
+		}
+		if rows, steps := tr.Method().(*ga3c.GA3C).DrainRows(), tr.Stats().Steps; rows != steps {
+			t.Errorf("%s: %d rows of %d steps", form, rows, steps)
+		}
+		if form != "none" && most-least < 3 {
+			t.Errorf("%s: %v to %v agents: the test shows nothing", form, least, most)
+		}
+	}
+}
