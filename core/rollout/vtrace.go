@@ -66,7 +66,7 @@ func (v VTrace) Target(r *Rollout, first, n int, value func(obs []byte, rows int
 	mu := r.data.Columns[v.LogProb]
 	for t := range r.round {
 		for k := range n {
-			logPi[t*n+k] -= max(mu[r.row(t, first+k)], minLogProb)
+			logPi[t*n+k] = LogRatio(logPi[t*n+k], mu[r.row(t, first+k)])
 		}
 	}
 	kernel.Exp(logPi, logPi)
@@ -74,6 +74,20 @@ func (v VTrace) Target(r *Rollout, first, n int, value func(obs []byte, rows int
 		v.trace(r, first+k, k, n, logPi, values, advantages, returns)
 	}
 	return nil
+}
+
+// LogRatio returns log(pi(a|s) / mu(a|s)) of the logarithms; see VTrace.LogProb.
+func LogRatio(logPi, logMu float32) float32 { return logPi - max(logMu, minLogProb) }
+
+// Step computes the row of a step, in the order from the last one to the first. next is V(t+1), and
+// after return(t+1) - V(t+1). It returns return(t) - V(t) as well.
+func (v *VTrace) Step(reward, value, ratio float32, next, after float64) (advantage, ret float32, own float64) {
+	r, x, w := float64(reward), float64(value), float64(ratio)
+	rho, c := math.Min(v.Rho, w), math.Min(v.C, w)
+	delta := float64(rho * (r + float64(v.Gamma*next) - x))
+	advantage = float32(rho * (r + float64(v.Gamma*(next+after)) - x))
+	own = delta + float64(v.Gamma*v.Lambda*c*after)
+	return advantage, float32(x + own), own
 }
 
 // trace computes the rows of environment i from the last to the first. They are rows t*n + k of the
@@ -98,12 +112,7 @@ func (v VTrace) trace(r *Rollout, i, k, n int, ratios, values, advantages, retur
 			cut--
 			next, after = float64(e.cutValues[cut]), 0
 		}
-		ratio, value, reward := float64(ratios[at]), float64(values[at]), float64(d.Rewards[from])
-		rho, c := math.Min(v.Rho, ratio), math.Min(v.C, ratio)
-		delta := float64(rho * (reward + float64(v.Gamma*next) - value))
-		advantages[at] = float32(rho * (reward + float64(v.Gamma*(next+after)) - value))
-		after = delta + float64(v.Gamma*v.Lambda*c*after)
-		returns[at] = float32(value + after)
-		next = value
+		advantages[at], returns[at], after = v.Step(d.Rewards[from], values[at], ratios[at], next, after)
+		next = float64(values[at])
 	}
 }

@@ -89,14 +89,18 @@ func (t *trainer) evaluate() error {
 	}
 	if same {
 		copy(t.values, b.Columns[columnValue][:t.rows])
-	} else if err := t.valuesOf(b.Obs, t.rows, t.values); err != nil {
+		for k := range t.ratios {
+			t.ratios[k] = 1
+		}
+	} else if err := t.valuesOf(b.Obs, t.rows, t.values, t.ratios); err != nil {
 		return err
 	}
-	return t.valuesOf(b.Last, len(b.Last)/m.group.Spec.Obs.Bytes(), t.last)
+	return t.valuesOf(b.Last, len(b.Last)/m.group.Spec.Obs.Bytes(), t.last, nil)
 }
 
-// valuesOf computes V of a number of observations.
-func (t *trainer) valuesOf(obs []byte, rows int, to []float32) error {
+// valuesOf computes V of a number of observations, and the ratios of the batch's steps (vtrace.go),
+// unless that is nil.
+func (t *trainer) valuesOf(obs []byte, rows int, to, ratios []float32) error {
 	size := t.m.group.Spec.Obs.Bytes()
 	for first := 0; first < rows; first += valueRows {
 		n := min(valueRows, rows-first)
@@ -105,14 +109,20 @@ func (t *trainer) valuesOf(obs []byte, rows int, to []float32) error {
 			return err
 		}
 		copy(to[first:first+n], out.Values[t.m.headV])
+		if ratios == nil {
+			continue
+		}
+		if err := t.compare(out, first, n, ratios); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // trace computes R_t = sum of gamma^i r_t+i + gamma^k V(s_t+k; theta_t) for every step of every segment,
 // where k reaches to the end of the segment and the last term is 0 after a terminal state, and
-// R_t - V(s_t). With gae_lambda below 1 they are those of generalised advantage estimation. The
-// recursion is in float64, as that of package rollout.
+// R_t - V(s_t). With gae_lambda below 1 they are those of generalised advantage estimation, and with
+// vtrace those of V-trace. The recursion is in float64, as that of package rollout.
 func (t *trainer) trace(gamma, lambda float64) {
 	b := t.batch
 	end, last := 0, 0
@@ -126,6 +136,11 @@ func (t *trainer) trace(gamma, lambda float64) {
 		}
 		for k := end - 1; k >= first; k-- {
 			v := float64(t.values[k])
+			if t.ratios != nil {
+				t.advantages[k], t.returns[k], after = t.m.vtrace.Step(b.Rewards[k], t.values[k], t.ratios[k], next, after)
+				next = v
+				continue
+			}
 			delta := float64(b.Rewards[k]) + float64(gamma*next) - v
 			after = delta + float64(gamma*lambda*after)
 			t.advantages[k], t.returns[k] = float32(after), float32(after+v)

@@ -19,6 +19,7 @@ type Config struct {
 	train.Common
 	onpolicy.ActorCritic
 	Queues
+	onpolicy.VTraceSettings
 	Latency
 }
 
@@ -81,6 +82,7 @@ var Settings = settings.New[Config]("ga3c", slices.Concat(
 	slices.DeleteFunc(onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
 		func(s settings.Setting) bool { return slices.Contains(without, s.Name) }),
 	settings.Within(func(c *Config) *Queues { return &c.Queues }, queueSettings),
+	onpolicy.VTraceSettingsOf("correct advantages and returns for the lag between the parameters that acted and those that learn, by V-trace (Espeholt et al. 2018)", func(c *Config) *onpolicy.VTraceSettings { return &c.VTraceSettings }),
 	settings.Within(func(c *Config) *Latency { return &c.Latency }, latencySettings),
 ), presets)
 

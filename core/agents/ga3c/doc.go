@@ -28,6 +28,7 @@
 //     read and write the parameters of TensorFlow without locks.
 //   - min_training_batch joins the segments of several agents to a batch. A trainer takes them at once,
 //     when there are enough, or when no agent can move before an update.
+//   - With vtrace the targets are those of V-trace, which corrects for k (vtrace.go).
 //   - The regulariser acts on each branch of an action. Gaussians have exact logarithms.
 //   - Queues are bounded. An agent whose segment does not get into the training queue waits.
 //   - With wait_for_update an agent waits until its segment has been learned from, so that k is 0. With

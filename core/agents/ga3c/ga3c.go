@@ -9,6 +9,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/queue"
+	"github.com/paceline-rl/paceline/core/rollout"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/order"
 )
@@ -32,6 +33,7 @@ type GA3C struct {
 	chooser   policy.Chooser
 	policy    policy.Spec
 	headV     int
+	vtrace    rollout.VTrace
 	optimizer nn.Optimizer
 	units     *train.Units
 	tasks     *tasks
@@ -109,6 +111,8 @@ type trainer struct {
 	learner                     nn.Learner
 	batch                       *queue.Batch
 	values, advantages, returns []float32
+	ratios                      []float32 // with vtrace
+	distribution                *policy.Distribution
 	weights                     []float32
 	last                        []float32 // values of batch.Last
 	grad                        []float32
@@ -194,6 +198,7 @@ func (m *GA3C) init(s *train.Setup) error {
 	m.headV, m.versions, m.units = run.Net.Head("v"), newVersions(theta), train.NewUnits(run.Net)
 	m.policy = run.Policy
 	m.policy.Set, m.policy.Env, m.policy.Net = set, s.Spec, run.Net
+	m.vtrace = rollout.VTrace{Gamma: c.Gamma, Lambda: c.GAELambda, Rho: c.VTraceRho, C: c.VTraceC}
 	m.waits = s.Source != nil && s.Source.Spec().Waits
 	m.setEnd(0)
 	if m.optimizer, err = s.Device.Optimizer(run.Optimizer, theta.Layout.Size); err != nil {
@@ -216,6 +221,9 @@ func (m *GA3C) init(s *train.Setup) error {
 		floats := func(n int) []float32 { return make([]float32, n) }
 		t := &trainer{m: m, k: k, batch: m.segments.NewBatch(c.MinTrainingBatch), grad: floats(theta.Layout.Size),
 			values: floats(rows), advantages: floats(rows), returns: floats(rows), weights: floats(rows), last: floats(c.MinTrainingBatch)}
+		if c.VTrace {
+			t.ratios, t.distribution = floats(rows), run.Chooser.(*policy.Sampler).Distribution
+		}
 		m.trainers = append(m.trainers, t)
 		if t.device, t.network, err = another(s, run.Net, valueRows); err != nil {
 			return err

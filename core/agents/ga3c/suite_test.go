@@ -29,6 +29,7 @@ func TestSuite(t *testing.T) {
 		"one of each":              {"predictors": "1", "trainers": "1", "loss_reduction": "mean"},
 		"joined segments, waiting": {"min_training_batch": "12", "training_queue": "12", "wait_for_update": "true", "regulariser": "authors", "normalize_advantage": "true"},
 		"tuner":                    {"tuner": "ladder", "tuner_period": "0.08", "tuner_pairs": "2", "tuner_start": "2,1,3", "latency_device": "2", "latency_cores": "3"},
+		"V-trace":                  {"vtrace": "true", "vtrace_rho": "0.9", "min_training_batch": "3"},
 		"small queues":             {"prediction_queue": "2", "prediction_batch_max": "1", "training_queue": "1", "trainers": "1", "latency_update": "0.02"},
 	} {
 		if testing.Short() && name != "defaults" {

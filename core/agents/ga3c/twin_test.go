@@ -165,6 +165,29 @@ func (w *twin) value(obs []byte) float64 {
 	return float64(out.Values[1][0])
 }
 
+// vtrace is the definition of V-trace, recursively.
+func (w *twin) vtrace(s *twinSegment, j int) (advantage, target float64) {
+	row := s.steps[j]
+	out, err := w.net.Forward(w.theta, row.obs, 1)
+	traintest.Check(w.t, err)
+	sum := 0.0
+	for _, x := range out.Values[0] {
+		sum += math.Exp(float64(x))
+	}
+	ratio := math.Exp(float64(out.Values[0][row.step.Action[0]]) - math.Log(sum) - float64(row.step.Columns[0]))
+	v, next, after := float64(out.Values[1][0]), 0.0, 0.0
+	switch {
+	case j+1 < len(s.steps):
+		next = w.value(s.steps[j+1].obs)
+		_, after = w.vtrace(s, j+1)
+	case s.last != nil:
+		next = w.value(s.last)
+		after = next
+	}
+	rho, c, reward := min(w.c.VTraceRho, ratio), min(w.c.VTraceC, ratio), float64(row.step.Reward)
+	return rho * (reward + w.c.Gamma*after - v), v + rho*(reward+w.c.Gamma*next-v) + w.c.Gamma*w.c.GAELambda*c*(after-next)
+}
+
 func (w *twin) train(k int) {
 	g := &twinGradient{grad: make([]float32, w.theta.Layout.Size)}
 	b := nn.Batch{Obs: make([]byte, 0, w.rows*8), Actions: make([]int32, w.rows), Columns: [][]float32{make([]float32, w.rows), make([]float32, w.rows), make([]float32, w.rows)}}
@@ -184,9 +207,13 @@ func (w *twin) train(k int) {
 				adv += weight * (float64(s.steps[h].step.Reward) + w.c.Gamma*next - v)
 				weight *= w.c.Gamma * w.c.GAELambda
 			}
+			ret := adv + w.value(row.obs)
+			if w.c.VTrace {
+				adv, ret = w.vtrace(s, j)
+			}
 			b.Obs = append(b.Obs, row.obs...)
 			b.Actions[g.rows] = row.step.Action[0]
-			b.Columns[0][g.rows], b.Columns[1][g.rows], b.Columns[2][g.rows] = float32(adv), float32(adv+w.value(row.obs)), 1
+			b.Columns[0][g.rows], b.Columns[1][g.rows], b.Columns[2][g.rows] = float32(adv), float32(ret), 1
 			g.rows++
 		}
 	}
@@ -297,6 +324,7 @@ func randomSettings(r *rand.Rand) []string {
 		of("wait_for_update", "true", "false", "false"), of("loss_reduction", "sum", "mean"), of("regulariser", "paper", "authors", "exact"), of("log_eps", "1e-6", "0.1"),
 		of("gae_lambda", "1", "0.9"), of("max_grad_norm", "0", "0.05"), of("rms_prop_eps", "0.1", "0.01"), of("learning_rate_final", "", "0"),
 		of("latency_step", "0.001", "0.001:1", "0.0002"), of("latency_predict", "0.001", "0.0001:1", "0.003:0.5"), of("latency_predict_row", "1e-9", "0.001"),
+		of("vtrace", "false", "true"), of("vtrace_rho", "1", "0.9", "2"), of("vtrace_c", "1", "0.9"),
 		of("latency_update", "0.001", "0.001:1", "0.02:0.2"), of("latency_update_row", "1e-9", "0.001:0.3"),
 		[]string{"net_arch_pi", "4", "net_arch_vf", "4", "learning_rate", "0.01", "ent_coef", "0.05", "num_threads", fmt.Sprint(1 + r.IntN(3))},
 	)
@@ -338,7 +366,7 @@ func TestTwin(t *testing.T) {
 			t.Fatalf("%d, %v: %d updates, %d steps, %d episodes, want %d, %d, %d", seed, edits, st.Updates, st.Steps, st.Episodes, w.updates, w.steps, episodes)
 		}
 		within := 0.0
-		if w.c.MaxGradNorm > 0 {
+		if w.c.MaxGradNorm > 0 || w.c.VTrace { // whose ratios are in float32
 			within = 1e-6
 		}
 		for k, x := range w.theta.Host() {
