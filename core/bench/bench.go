@@ -16,11 +16,12 @@ func Bench(name, options string) (report string, err error) {
 		"alternate": benchAlternate,
 		"forward":   benchForward,
 		"modes":     benchModes,
+		"tuner":     benchTuner,
 		"update":    benchUpdate,
 	}
 	run, ok := benches[name]
 	if !ok {
-		return "", fmt.Errorf("bench: %q, must be alternate, forward, modes or update", name)
+		return "", fmt.Errorf("bench: %q, must be alternate, forward, modes, tuner or update", name)
 	}
 	decode := func(to any) error {
 		if options == "" {
