@@ -67,6 +67,7 @@ type recorder struct {
 	rounds      []int64 // of the latest stop
 	reached     bool    // the latest stop was not interrupted
 	beyond      bool    // its T is above its until
+	visited     bool    // visits came in its slice
 	merged      []int32 // scratch
 }
 
@@ -139,18 +140,20 @@ func (p *place) next() {
 }
 
 // stop writes the end of a slice: its until, T, and each learner's rounds since its latest visit. An
-// until above T says that the slice was interrupted. A stop replaces one that no visit has followed,
-// unless T has been set, or the slice of that one has gone beyond its until: the next slice began at
-// that T. A slice without a round has the stop of the slice before it.
+// until above T says that the slice was interrupted. Of several slices without visits the last one has
+// a stop, and those that have gone beyond their until, because the next one began at that T. So a
+// record has the store's state at the end of every slice. A slice without a round has the stop of the
+// slice before it.
 func (r *recorder) stop(until, steps int64, rounds []int64, set bool) {
 	if r.latestStop > 0 && !set {
 		if steps == r.steps && slices.Equal(rounds, r.rounds) && r.reached {
 			return
 		}
-		if !r.beyond {
+		if !r.beyond && !r.visited {
 			r.text, r.steps = r.text[:r.latestStop], r.stepsBefore
 		}
 	}
+	r.visited = r.latestStop == 0
 	r.latestStop, r.stepsBefore = len(r.text), r.steps
 	if set {
 		r.latestStop = 0
