@@ -323,6 +323,13 @@ func pacelineGoTrainerSaveOrder(id C.uint64_t, file *C.char, why *C.pl_error) C.
 	}), why)
 }
 
+//export pacelineGoTrainerSaveTrace
+func pacelineGoTrainerSaveTrace(id C.uint64_t, file *C.char, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		return t.SaveTrace(C.GoString(file))
+	}), why)
+}
+
 //export pacelineGoTrainerLoad
 func pacelineGoTrainerLoad(id C.uint64_t, file *C.char, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {

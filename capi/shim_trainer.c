@@ -154,6 +154,13 @@ int paceline_trainer_save_order(paceline_trainer *t, const char *path) {
   GO_WRITING(pacelineGoTrainerSaveOrder(id(t), (char *)path, &why));
 }
 
+int paceline_trainer_save_trace(paceline_trainer *t, const char *path) {
+  ENTER;
+  NEED(t);
+  PATH(path);
+  GO_WRITING(pacelineGoTrainerSaveTrace(id(t), (char *)path, &why));
+}
+
 int paceline_trainer_load(paceline_trainer *t, const char *path) {
   ENTER;
   NEED(t);

@@ -756,6 +756,8 @@ class Trainer {
   void load(const std::string &path) { check(paceline_trainer_load(get(), path.c_str())); }
   /* The order of the visits of a race, which schedule "recorded" repeats. */
   void save_order(const std::string &path) { check(paceline_trainer_save_order(get(), path.c_str())); }
+  /* The proposals of the tuner of "ga3c", as comma-separated values. */
+  void save_trace(const std::string &path) { check(paceline_trainer_save_trace(get(), path.c_str())); }
   void load_experience(const std::string &path) { check(paceline_trainer_load_experience(get(), path.c_str())); }
   /* The results of the latest round, of environments that the library steps; actions: one for each
    * row, as in paceline_spec, or nullptr. */

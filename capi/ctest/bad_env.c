@@ -136,7 +136,7 @@ static void kinds_of_actions(const char *method) {
 }
 
 int main(void) {
-  static const char *const methods[] = {"a2c", "a3c", "appo", "ppo"};
+  static const char *const methods[] = {"a2c", "a3c", "appo", "ga3c", "ppo"};
   at_creation(FAIL_SPEC, "no spec today", 0);
   at_creation(FAIL_CREATE, "environment 2: no third one", 2);
   specs();

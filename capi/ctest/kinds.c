@@ -16,7 +16,7 @@ static const struct kind {
      9},
 };
 
-static const char *const methods[] = {"a2c", "a3c", "appo", "ppo"};
+static const char *const methods[] = {"a2c", "a3c", "appo", "ga3c", "ppo"};
 
 static paceline_config *settings_of(const char *method, const char *env) {
   paceline_config *cfg;

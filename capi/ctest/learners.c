@@ -1,18 +1,21 @@
-/* A3C and APPO: learners around a store of parameters. A virtual run has one result for any number of threads
+/* A3C and APPO: learners around a store of parameters; GA3C: agents, predictors and trainers. A virtual run has one result for any number of threads
  * and continues from a checkpoint; a race is repeated from the file of its order; environments may be built in,
  * of a table, or stepped by the caller. */
 #include "counter.h"
 
 enum { STEPS = 1200 };
 
-/* A trainer of four environments and two learners with further settings; table: of counters, else CartPole. */
+static int is_ga3c(const char *method) { return strcmp(method, "ga3c") == 0; }
+
+/* A trainer of four environments and two learners, or of GA3C, with further settings; table: of counters, else CartPole. */
 static paceline_trainer *make(const char *method, family *table, const char *const *more) {
-  static const char *const common[] = {"num_envs",    "4",  "learners",    "2", "n_steps", "8", "net_arch_pi", "16",
-                                       "net_arch_vf", "16", "num_threads", "2", "seed",    "3", NULL};
+  static const char *const common[] = {"num_envs",    "4",  "n_steps",     "8", "net_arch_pi", "16",
+                                       "net_arch_vf", "16", "num_threads", "2", "seed",        "3", NULL};
   paceline_config *cfg;
   paceline_trainer *t;
   OK(paceline_config_new(&cfg, method));
   for (const char *const *s = common; *s != NULL; s += 2) OK(paceline_config_set(cfg, s[0], s[1]));
+  if (!is_ga3c(method)) OK(paceline_config_set(cfg, "learners", "2"));
   if (strcmp(method, "appo") == 0) {
     OK(paceline_config_set(cfg, "batch_size", "8"));
     OK(paceline_config_set(cfg, "n_epochs", "2"));
@@ -44,21 +47,22 @@ static digest digest_of(paceline_trainer *t) {
 }
 
 /* Runs to the end and frees the trainer. */
-static digest whole(paceline_trainer *t) {
+static digest whole(const char *method, paceline_trainer *t) {
   OK(paceline_trainer_begin(t, STEPS, 0));
   OK(paceline_trainer_run(NULL, t, 0, 0));
   digest d = digest_of(t);
-  CHECK(stats_of(t).num_timesteps == STEPS && stats_of(t).updates > 0 && metric_of(t, "async/pushes") > 0);
+  CHECK(stats_of(t).num_timesteps >= STEPS && stats_of(t).num_timesteps < STEPS + 4 && stats_of(t).updates > 0);
+  CHECK(metric_of(t, is_ga3c(method) ? "ga3c/pps" : "async/pushes") > 0);
   paceline_trainer_free(t);
   return d;
 }
 
 static void virtual(const char *method) {
   const char *path = tmp("learners.paceline");
-  digest want = whole(make(method, NULL, AS_IT_IS));
+  digest want = whole(method, make(method, NULL, AS_IT_IS));
   for (int threads = 1; threads < 4; threads += 2) {
     char n[2] = {(char)('0' + threads), 0};
-    digest got = whole(make(method, NULL, WITH("num_threads", n)));
+    digest got = whole(method, make(method, NULL, WITH("num_threads", n)));
     CHECK(strcmp(got.text, want.text) == 0);
   }
   paceline_trainer *t = make(method, NULL, AS_IT_IS);
@@ -110,7 +114,7 @@ static void pushed(const char *method) {
   paceline_spec action = {.struct_size = sizeof action, .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = 2};
   OK(paceline_config_new(&cfg, method));
   OK(paceline_config_set(cfg, "num_envs", "4"));
-  OK(paceline_config_set(cfg, "learners", "2"));
+  if (!is_ga3c(method)) OK(paceline_config_set(cfg, "learners", "2"));
   OK(paceline_config_set(cfg, "n_steps", "8"));
   if (strcmp(method, "appo") == 0) OK(paceline_config_set(cfg, "batch_size", "8"));
   for (int run = 0; run < 2; run++) {
@@ -150,9 +154,11 @@ static void refused(const char *method) {
   paceline_trainer *t;
   OK(paceline_config_new(&cfg, method));
   OK(paceline_config_set(cfg, "env", "CartPole-v1"));
-  OK(paceline_config_set(cfg, "learners", "3"));
-  OK(paceline_config_set(cfg, "num_envs", "4"));
-  FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "num_envs: 4, must be a multiple of learners (3)");
+  if (!is_ga3c(method)) {
+    OK(paceline_config_set(cfg, "learners", "3"));
+    OK(paceline_config_set(cfg, "num_envs", "4"));
+    FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "num_envs: 4, must be a multiple of learners (3)");
+  }
   FAILS(paceline_config_set(cfg, "schedule", "hogwild"), PACELINE_EINVAL,
         "schedule: \"hogwild\", must be virtual, race, recorded");
   OK(paceline_config_set(cfg, "num_envs", "3"));
@@ -162,25 +168,58 @@ static void refused(const char *method) {
   FAILS(paceline_trainer_new(&t, cfg), PACELINE_EIO, "no such file or directory");
   paceline_config_free(cfg);
   OK(paceline_config_new(&cfg, method));
-  OK(paceline_config_preset(cfg, "tuned", "CartPole-v1"));
-  OK(paceline_config_preset(cfg, "stooke_abbeel", "CartPole-v1"));
+  if (!is_ga3c(method)) OK(paceline_config_preset(cfg, "tuned", "CartPole-v1"));
+  OK(paceline_config_preset(cfg, is_ga3c(method) ? "paper" : "stooke_abbeel", "CartPole-v1"));
   paceline_config_free(cfg);
 }
 
-int main(void) {
-  for (int appo = 0; appo < 2; appo++) {
-    const char *method = appo ? "appo" : "a3c";
-    virtual(method);
-    race(method);
-    pushed(method);
-    refused(method);
+/* The proposals of GA3C's tuner are in a checkpoint, and in a file if the host asks for it. */
+static void traced(void) {
+  const char *const with[] = {"tuner", "ladder", "tuner_period", "0.05", "tuner_pairs", "2", "num_envs", "8", NULL};
+  const char *saved = tmp("traced.paceline");
+  char text[2][4096];
+  paceline_trainer *t = make("ga3c", NULL, with);
+  OK(paceline_trainer_begin(t, STEPS, 0));
+  OK(paceline_trainer_run(NULL, t, 0, 0));
+  CHECK(metric_of(t, "ga3c/tuner_periods") > 2);
+  OK(paceline_trainer_save(t, saved, PACELINE_SAVE_EXPERIENCE));
+  for (int i = 0; i < 2; i++) {
+    const char *path = tmp("trace.csv");
+    OK(paceline_trainer_save_trace(t, path));
+    FILE *f = fopen(path, "rb");
+    CHECK(f != NULL);
+    size_t n = fread(text[i], 1, sizeof text[i] - 1, f);
+    text[i][n] = 0;
+    fclose(f);
+    CHECK(strstr(text[i], "period,time,predictors,trainers,agents,old,new,statistic,kept\n1,") == text[i]);
+    paceline_trainer_free(t);
+    if (i == 0) {
+      t = make("ga3c", NULL, with);
+      OK(paceline_trainer_load(t, saved));
+    }
   }
+  CHECK(strcmp(text[0], text[1]) == 0);
+  t = make("ga3c", NULL, AS_IT_IS);
+  FAILS(paceline_trainer_save_trace(t, tmp("none.csv")), PACELINE_EINVAL, "trace: nothing is adjusted with tuner none");
+  paceline_trainer_free(t);
+}
+
+int main(void) {
+  static const char *const methods[] = {"a3c", "appo", "ga3c"};
+  for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+    virtual(methods[m]);
+    race(methods[m]);
+    pushed(methods[m]);
+    refused(methods[m]);
+  }
+  traced();
   paceline_config *cfg;
   paceline_trainer *t;
   OK(paceline_config_new(&cfg, "a2c"));
   OK(paceline_config_set(cfg, "env", "CartPole-v1"));
   OK(paceline_trainer_new(&t, cfg));
   FAILS(paceline_trainer_save_order(t, tmp("a2c.order")), PACELINE_EINVAL, "order: a2c has one learner and no order");
+  FAILS(paceline_trainer_save_trace(t, tmp("a2c.csv")), PACELINE_EINVAL, "trace: a2c adjusts nothing");
   paceline_trainer_free(t);
   paceline_config_free(cfg);
   return 0;

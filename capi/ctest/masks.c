@@ -265,7 +265,7 @@ static void failing(void) {
   FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "action_masks: true, must be false: CartPole-v1 gives none");
   paceline_config_free(cfg);
   /* The other methods obey masks: gate_step checks every action. */
-  static const char *const methods[] = {"a2c", "a3c", "appo", "ppo"};
+  static const char *const methods[] = {"a2c", "a3c", "appo", "ga3c", "ppo"};
   for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
     OK(paceline_config_new(&cfg, methods[m]));
     OK(paceline_config_set(cfg, "num_envs", "3"));

@@ -88,6 +88,8 @@ int main(void) {
   NIL(paceline_trainer_load(t, NULL), "path");
   NIL(paceline_trainer_save_order(NULL, "x"), "t");
   NIL(paceline_trainer_save_order(t, NULL), "path");
+  NIL(paceline_trainer_save_trace(NULL, "x"), "t");
+  NIL(paceline_trainer_save_trace(t, NULL), "path");
   NIL(paceline_trainer_load_experience(NULL, "x"), "t");
   NIL(paceline_trainer_load_experience(t, NULL), "path");
   const paceline_rows none = {.struct_size = sizeof none};

@@ -80,6 +80,7 @@ static const char *const words[] = {"dqn",
                                     "pqn",
                                     "a3c",
                                     "appo",
+                                    "ga3c",
                                     "CartPole-v1",
                                     "Acrobot-v1",
                                     "no such",
@@ -119,7 +120,10 @@ static const char *const words[] = {"dqn",
                                     "same_step",
                                     "learners",
                                     "schedule",
-                                    "race"};
+                                    "race",
+                                    "tuner",
+                                    "ladder",
+                                    "trainers"};
 
 static const char *word(source *s) {
   uint32_t which = draw(s, sizeof words / sizeof *words + 6);
@@ -196,7 +200,7 @@ static void call(source *s, arrays *a) {
   char *text = NULL;
   paceline_rows rows = rows_of(s, a);
   size_t size = draw(s, sizeof a->bytes);
-  switch (draw(s, 45)) {
+  switch (draw(s, 46)) {
     case 0:
       if (say(paceline_config_new((paceline_config **)&made, word(s))) == 0) store(s, CONFIG, made);
       break;
@@ -332,6 +336,7 @@ static void call(source *s, arrays *a) {
       }
       break;
     case 44: say(paceline_trainer_save_order(any(s, TRAINER), draw(s, 8) ? order : word(s))); break;
+    case 45: say(paceline_trainer_save_trace(any(s, TRAINER), draw(s, 8) ? order : word(s))); break;
     default: break;
   }
   paceline_string_free(text);

@@ -12,6 +12,7 @@ import (
 	_ "github.com/paceline-rl/paceline/core/agents/a3c"
 	_ "github.com/paceline-rl/paceline/core/agents/appo"
 	_ "github.com/paceline-rl/paceline/core/agents/dqn"
+	_ "github.com/paceline-rl/paceline/core/agents/ga3c"
 	_ "github.com/paceline-rl/paceline/core/agents/ppo"
 	_ "github.com/paceline-rl/paceline/core/agents/pqn"
 	_ "github.com/paceline-rl/paceline/core/env/builtin" // environments

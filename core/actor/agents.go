@@ -43,6 +43,7 @@ func (g *Group) SkipRow(i int) { g.clearIdle(i) }
 // at. made says whether the environment has taken the step; it may have done so in spite of an error.
 // The caller holds a core, except during a step that waits.
 func (g *Group) StepRow(i int, at int64) (made bool, err error) {
+	g.show(i)
 	err = g.stepWithoutCore(i)
 	made = taken(err)
 	return made, g.stepped(i, at, err)
@@ -56,8 +57,21 @@ func (g *Group) TakeFinishedRow(i int, f func(Episode)) {
 	g.finished[i] = g.finished[i][:0]
 }
 
-// ClearLatest makes Latest show no step of any row.
+// show copies row i's action to shown: the next one may be chosen before Latest is called.
+func (g *Group) show(i int) {
+	copy(g.shown.Discrete[i*g.ints:(i+1)*g.ints], g.actions.Discrete[i*g.ints:])
+	copy(g.shown.Box[i*g.floats:(i+1)*g.floats], g.actions.Box[i*g.floats:])
+}
+
+// ClearLatest makes Latest show no step of any row. A row that does not step keeps its observation, and
+// the action that led there.
 func (g *Group) ClearLatest() {
+	for i, end := range g.rows.Ends {
+		if end != 0 {
+			clear(g.shown.Discrete[i*g.ints : (i+1)*g.ints])
+			clear(g.shown.Box[i*g.floats : (i+1)*g.floats])
+		}
+	}
 	clear(g.rows.Rewards)
 	clear(g.rows.Ends)
 }

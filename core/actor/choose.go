@@ -22,6 +22,7 @@ type choosing struct {
 	floats  int         // numbers of the box of an action
 	boxes   [][]float32 // [envs]: steps[i].Continuous as the environment takes it: by policy.Boxer, or clipped
 	actions vec.Actions // of the latest batch, as the environments take them
+	shown   vec.Actions // with Agents, those of the latest step of each row
 
 	outputs nn.Outputs // of the latest batch
 	first   int        // the batch's first row
@@ -40,6 +41,10 @@ func newChoosing(g *Group) choosing {
 		single: aloneRow{g: g, net: g.Joint},
 	}
 	c.actions = vec.Actions{Discrete: make([]int32, w*c.ints), Box: make([]float32, w*c.floats)}
+	c.shown = c.actions
+	if g.Agents {
+		c.shown = vec.Actions{Discrete: make([]int32, w*c.ints), Box: make([]float32, w*c.floats)}
+	}
 	c.boxes = numbersByRow[float32](w, c.floats)
 	ints, boxes := numbersByRow[int32](w, c.ints), numbersByRow[float32](w, c.floats)
 	columns := make([]float32, w*g.Columns)
