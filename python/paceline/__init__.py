@@ -6,7 +6,7 @@
         model.learn(50_000, progress_bar=True)
         model.save("cartpole.paceline")
 
-DQN, A2C and PPO have stable-baselines3's keywords, A3C and APPO those of A2C and PPO. Importing this package registers its
+DQN, A2C and PPO have stable-baselines3's keywords, A3C, APPO and GA3C those of A2C and PPO. Importing this package registers its
 environments with Gymnasium ("paceline/Pong-v0"), in either order of the two imports.
 The import loads neither NumPy nor Gymnasium nor libpaceline. The library is loaded at its
 first use, so a program may fork its workers before that.
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .envs.single import make
     from .envs.vec import load_env, make_vec
     from .errors import PacelineError, PacelineWarning
+    from .ga3c import GA3C
     from .policy import Evaluation, Policy
     from .ppo import PPO
     from .pqn import PQN
@@ -52,6 +53,7 @@ _WHERE = {
     "A3C": "a3c",
     "APPO": "appo",
     "DQN": "dqn",
+    "GA3C": "ga3c",
     "PPO": "ppo",
     "PQN": "pqn",
     "Policy": "policy",
@@ -74,6 +76,7 @@ __all__ = [
     "A3C",
     "APPO",
     "DQN",
+    "GA3C",
     "PPO",
     "PQN",
     "Evaluation",

@@ -86,7 +86,7 @@ class Hashes(NamedTuple):
 
 
 class ActorCritic(Trainer):
-    """A model that learns a policy and a value from its own rollouts; see A2C, A3C, PPO and APPO."""
+    """A model that learns a policy and a value from its own rollouts; see A2C, A3C, PPO, APPO and GA3C."""
 
     CLIPS = True
 

@@ -1,4 +1,4 @@
-"""Keywords and files that A3C and APPO share: several learners around a store of parameters."""
+"""Keywords and files that the asynchronous methods share."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def save_order(model: Trainer, path: File) -> None:
 
 
 class Asynchronous(ActorCritic):
-    """A model with several learners around a store of parameters; see A3C and APPO."""
+    """A model with several learners, or with predictors and trainers; see A3C, APPO and GA3C."""
 
     def save_order(self, path: File) -> None:
-        """Writes the order in which the learners visited the store, of a model with schedule "race" or "recorded".
+        """Writes the order in which the computations of a model with schedule "race" or "recorded" ended.
 
             with A3C("MlpPolicy", "CartPole-v1", num_envs=8, learners=8, schedule="race", seed=1) as race:
                 race.learn(50_000)

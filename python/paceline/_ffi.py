@@ -177,6 +177,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_trainer_save": (STATUS, [_handle, _text, c_uint32]),
     "paceline_trainer_load": (STATUS, [_handle, _text]),
     "paceline_trainer_save_order": (STATUS, [_handle, _text]),
+    "paceline_trainer_save_trace": (STATUS, [_handle, _text]),
     "paceline_trainer_load_experience": (STATUS, [_handle, _text]),
     "paceline_trainer_read_transitions": (STATUS, [POINTER(Transitions), _handle, POINTER(c_int64)]),
     "paceline_trainer_add_transitions": (STATUS, [_handle, POINTER(Transitions)]),

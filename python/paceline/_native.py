@@ -176,6 +176,11 @@ class Native:
         self.finish()
         _lib.lib().paceline_trainer_save_order(self.value, _lib.encode(path))
 
+    def save_trace(self, path: str) -> None:
+        """Writes the proposals of the tuner."""
+        self.finish()
+        _lib.lib().paceline_trainer_save_trace(self.value, _lib.encode(path))
+
     def load(self, path: str) -> None:
         _lib.lib().paceline_trainer_load(self.value, _lib.encode(path))
 

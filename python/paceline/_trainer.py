@@ -68,8 +68,8 @@ class Trainer(Model):
             reports a rate that is 0 in every update.
         callback: a stable-baselines3 callback object, a function (locals, globals) -> bool, or a
             list of them, called after every round. A falsy result other than None ends learning.
-        log_interval: episodes (DQN) or rollouts (other methods) between two log records; None: no
-            records. The default is 4 for DQN, 100 for A2C and A3C, 1 for PPO, APPO and PQN.
+        log_interval: episodes (DQN, GA3C) or rollouts (other methods) between two log records; None: no
+            records. The default is 4 for DQN, 100 for A2C, A3C and GA3C, 1 for PPO, APPO and PQN.
         tb_log_name: the name of the run's folder in tensorboard_log; None: the class name.
         reset_num_timesteps: True counts steps from 0 and repeats the warm-up. False continues the
             count. In a loop of learn(n, reset_num_timesteps=False) the schedules rise again at each

@@ -82,9 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", type=int, default=None)
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the method's class")
     sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end or after Ctrl-C")
-    sub.add_argument(
-        "--schedule", metavar="NAME", help="when learners (of a3c, appo, or dqn with learners) visit the store: virtual, race or recorded"
-    )
+    sub.add_argument("--schedule", metavar="NAME", help="what comes when in an asynchronous method: virtual, race or recorded")
     sub.add_argument("--order", metavar="PATH", help="repeat the order of a race from a file of --save-order or a checkpoint")
     sub.add_argument("--save-order", metavar="PATH", help="write the order of a race at the end or after Ctrl-C")
     sub.add_argument("--no-plot", action="store_true", help="draw no learning curve")
@@ -163,10 +161,11 @@ def _classes() -> dict[str, type[Trainer]]:
     from .a3c import A3C
     from .appo import APPO
     from .dqn import DQN
+    from .ga3c import GA3C
     from .ppo import PPO
     from .pqn import PQN
 
-    return {cls.METHOD: cls for cls in (A2C, A3C, APPO, DQN, PPO, PQN)}
+    return {cls.METHOD: cls for cls in (A2C, A3C, APPO, DQN, GA3C, PPO, PQN)}
 
 
 def _methods(args: argparse.Namespace) -> None:
@@ -301,10 +300,10 @@ def _train(args: argparse.Namespace) -> int:
 
 
 def _add_order(args: argparse.Namespace, method: str, model_class: type[Trainer], keywords: dict[str, Any]) -> None:
-    """Adds the keywords of --schedule and --order; refuses these options for a method with one learner."""
+    """Adds the keywords of --schedule and --order; refuses these options for a synchronous method."""
     for option, value in (("--schedule", args.schedule), ("--order", args.order), ("--save-order", args.save_order)):
-        if value is not None and "learners" not in model_class.keywords():
-            raise PacelineError(f"{option} {value}: {method} has one learner, --method must be a3c, appo or dqn")
+        if value is not None and "schedule" not in model_class.keywords():
+            raise PacelineError(f"{option} {value}: {method} is synchronous, --method must be a3c, appo, dqn or ga3c")
     for name, value in (("schedule", args.schedule), ("order", args.order)):
         if value is not None:
             keywords[name] = value

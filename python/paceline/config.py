@@ -153,11 +153,14 @@ _ELSEWHERE = {
     "clip_range": "only PPO and APPO have a clipped objective",
     "n_epochs": "only PPO, APPO and PQN make several passes over a rollout",
     **dict.fromkeys(("vtrace_groups", "vtrace_steps"), "only A2C and A3C have groups of V-trace"),
-    **dict.fromkeys(("vtrace", "vtrace_rho", "vtrace_c"), "only A2C, A3C, APPO and PPO have V-trace"),
+    **dict.fromkeys(("vtrace", "vtrace_rho", "vtrace_c"), "only A2C, A3C, APPO, GA3C and PPO have V-trace"),
     **dict.fromkeys(
-        ("learners", "schedule", "order", "shards", "rule", "sync_period", "pull_period", "adam_time"),
+        ("learners", "shards", "rule", "sync_period", "pull_period", "adam_time", "max_staleness"),
         "only A3C, APPO and DQN have several learners",
     ),
+    **dict.fromkeys(("schedule", "order"), "only A3C, APPO, DQN and GA3C are asynchronous"),
+    **dict.fromkeys(("predictors", "trainers", "min_training_batch", "tuner"), "only GA3C has predictors and trainers"),
+    **dict.fromkeys(("normalize_obs", "normalize_reward"), "only A2C, A3C, APPO and PPO normalise"),
 }
 
 

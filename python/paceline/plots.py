@@ -1,4 +1,4 @@
-"""Learning curves as an image; needs matplotlib (pip install 'paceline[plot]').
+"""Learning curves, and what GA3C's tuner did, as images; needs matplotlib (pip install 'paceline[plot]').
 
 from paceline import plots
 
@@ -8,15 +8,19 @@ plots.save_curves("curve.png", model.learning_curve)
 
 from __future__ import annotations
 
+import csv
 import os
 from typing import Any
 
 import numpy as np
 
 from .curve import LearningCurve
-from .errors import ConfigError
+from .errors import ConfigError, MissingFileError
 
-BLUE, ORANGE, GREY = "#2563eb", "#ea580c", "#e5e7eb"
+BLUE, ORANGE, GREEN, GREY = "#2563eb", "#ea580c", "#16a34a", "#e5e7eb"
+
+_NUMBERS = ("predictors", "trainers", "agents")
+_TRACE = ["period", "time", *_NUMBERS, "old", "new", "statistic", "kept"]
 
 
 def save_curves(path: str | os.PathLike[str], *curves: LearningCurve) -> None:
@@ -28,14 +32,64 @@ def save_curves(path: str | os.PathLike[str], *curves: LearningCurve) -> None:
     """
     if not curves:
         raise ConfigError("curves: none, must be at least one")
+    figure = _figure(1.5 + 4.5 * len(curves), 4)
+    for ax, curve in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves):
+        _draw(ax, curve)
+    figure.savefig(path, dpi=110)
+
+
+def save_trace(path: str | os.PathLike[str], trace: str | os.PathLike[str]) -> None:
+    """Draws a file of GA3C.save_trace into a file: Figure 2 of Babaeizadeh et al. 2017.
+
+    Above, over the time of the schedule: the predictors, trainers and agents that the tuner kept, as
+    lines, and those that it took back, as dots. Below: the updates a second of the proposals (of tuner
+    "authors": the updates), and those of the numbers before.
+    """
+    rows = _read_trace(trace)
+    figure = _figure(7, 5.5)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    seconds = [float(row["time"]) for row in rows]
+    kept = [row for row in rows if row["kept"] == "true"]
+    end = seconds[-1] if rows else 1.0
+    for name, color in zip(_NUMBERS, (BLUE, ORANGE, GREEN)):
+        at = [float(row["time"]) for row in kept]
+        values = [int(row[name]) for row in kept]
+        above.step([*at, end], [*values, *values[-1:]] if kept else [np.nan], where="post", color=color, label=name)
+        back = [(float(row["time"]), int(row[name])) for row in rows if row["kept"] != "true"]
+        above.plot([t for t, _ in back], [n for _, n in back], ".", color=color, alpha=0.35, markersize=4)
+    above.set_yscale("log", base=2)
+    above.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    above.set_ylabel("number")
+    above.legend(frameon=False, loc="upper left", ncols=3)
+    below.plot(seconds, [float(row["old"]) for row in rows], color=GREY, linewidth=1.5, label="before")
+    below.plot(seconds, [float(row["new"]) for row in rows], ".", color=BLUE, markersize=4, label="proposed")
+    below.set(xlabel="seconds", ylabel="updates/s", xlim=(0, end))
+    below.legend(frameon=False, loc="lower right", ncols=2)
+    for ax in (above, below):
+        ax.grid(color=GREY)
+        ax.set_axisbelow(True)
+        ax.spines[["right", "top"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+
+
+def _read_trace(path: str | os.PathLike[str]) -> list[dict[str, str]]:
+    """The lines of a file of GA3C.save_trace by their columns."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            lines = csv.DictReader(file)
+            if lines.fieldnames != _TRACE:
+                raise ConfigError(f"trace: {os.fspath(path)}: columns {lines.fieldnames}, must be {', '.join(_TRACE)}")
+            return list(lines)
+    except FileNotFoundError:
+        raise MissingFileError(f"trace: {os.fspath(path)}: no such file") from None
+
+
+def _figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigError("plots: needs the package matplotlib (pip install 'paceline[plot]')") from None
-    figure = Figure(figsize=(1.5 + 4.5 * len(curves), 4), layout="constrained")
-    for ax, curve in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves):
-        _draw(ax, curve)
-    figure.savefig(path, dpi=110)
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def _draw(ax: Any, curve: LearningCurve) -> None:

@@ -316,7 +316,7 @@ def test_clipped_actions_are_within_the_bounds_of_built_in_environments():
 @pytest.mark.parametrize("cls", [DQN, PQN])
 @pytest.mark.parametrize("kind", ["box", "multi_discrete", "multi_binary", "dict"])
 def test_methods_of_one_discrete_action_name_ppo(cls, kind):
-    with pytest.raises(ConfigError, match=rf"^actions: .*, must be discrete for {cls.METHOD}; a2c, a3c, appo and ppo take them$"):
+    with pytest.raises(ConfigError, match=rf"^actions: .*, must be discrete for {cls.METHOD}; a2c, a3c, appo, ga3c and ppo take them$"):
         cls("MlpPolicy", Acts(SPACES[kind]))
 
 

@@ -125,7 +125,7 @@ def test_rules_and_optimizers_that_do_not_fit_are_refused():
 def test_keywords_of_other_methods_name_the_method():
     with pytest.raises(TypeError, match="'vtrace_groups': only A2C and A3C have groups of V-trace"):
         small(APPO, vtrace_groups=2)
-    with pytest.raises(TypeError, match="'vtrace': only A2C, A3C, APPO and PPO have V-trace"):
+    with pytest.raises(TypeError, match="'vtrace': only A2C, A3C, APPO, GA3C and PPO have V-trace"):
         PQN("MlpPolicy", "CartPole-v1", vtrace=True)
     with pytest.raises(TypeError, match="'clip_range': only PPO and APPO have a clipped objective"):
         small(A3C, clip_range=0.1)

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from paceline import A2C, A3C, APPO, DQN, PPO, PQN, _lib
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN, _lib
 from paceline.errors import ConfigError
 
 SOFTWARE = os.environ.get("PACELINE_SOFTWARE")
@@ -29,8 +29,8 @@ def test_unknown_and_missing_devices_are_refused(cls):
             cls("MlpPolicy", "CartPole-v1", device="cuda:1")
 
 
-@pytest.mark.parametrize("cls", [A3C, APPO])
-def test_learners_compute_on_the_cpu(cls):
+@pytest.mark.parametrize("cls", [A3C, APPO, GA3C])
+def test_asynchronous_methods_compute_on_the_cpu(cls):
     for device in ("cuda", "cuda:1"):
         with pytest.raises(ConfigError, match=f"^device: {device}, must be auto or cpu for {cls.METHOD}$"):
             cls("MlpPolicy", "CartPole-v1", device=device)

@@ -10,6 +10,7 @@ PUBLIC = {
     "a2c": "A2C Hashes settings",
     "a3c": "A3C Hashes settings",
     "appo": "APPO Hashes settings",
+    "ga3c": "GA3C Hashes settings",
     "atari": "ALEInterface ALEState Action LoggerMode SDL_SUPPORT roms",
     "bench": "add_commands run",
     "bench.envs": "Contender main measure ratios",
@@ -112,7 +113,7 @@ def test_imports_have_no_cycle():
 def test_public_names_are_listed():
     import paceline
 
-    names = "A2C A3C APPO DQN Evaluation PPO PQN PacelineError PacelineWarning Policy __version__ linear load_env make make_vec"
+    names = "A2C A3C APPO DQN Evaluation GA3C PPO PQN PacelineError PacelineWarning Policy __version__ linear load_env make make_vec"
     assert set(names.split()) == set(paceline.__all__)
     for name in paceline.__all__:
         assert getattr(paceline, name)

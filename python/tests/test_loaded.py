@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from envs import SMALL, Steps
-from paceline import A2C, A3C, DQN, PQN, PacelineWarning, Policy
+from paceline import A2C, A3C, DQN, GA3C, PQN, PacelineWarning, Policy
 from paceline.errors import CheckpointError, ConfigError, MissingFileError
 
 THEIRS = Path(__file__).parent / "sb3" / "dqn.zip"
@@ -143,7 +143,7 @@ def test_a_space_of_bools_is_loaded(tmp_path):
 # ------------------------------------------------------- weights from files
 
 
-@pytest.mark.parametrize("cls", [DQN, A2C, A3C, PQN])
+@pytest.mark.parametrize("cls", [DQN, A2C, A3C, GA3C, PQN])
 @pytest.mark.filterwarnings("ignore:batch_size")
 def test_set_parameters_reads_files(cls, tmp_path):
     keywords = {"seed": 1, "policy_kwargs": {"net_arch": [16]}}

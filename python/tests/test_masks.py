@@ -8,7 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from envs import MODES, SMALL, Counter, vector
-from paceline import A2C, A3C, APPO, DQN, PPO, Policy
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, Policy
 from paceline.envs.vector import adapt
 from paceline.errors import ConfigError, SpaceError
 
@@ -241,7 +241,8 @@ def test_acting_without_masks_after_learning_with_them_warns_once(method, tmp_pa
 
 
 METHODS = [
-    (A2C, {}), (A3C, {"learners": 3}), (APPO, {"learners": 3, "n_steps": 8, "batch_size": 8}), (PPO, {"n_steps": 8, "batch_size": 8}),
+    (A2C, {}), (A3C, {"learners": 3}), (GA3C, {}), (APPO, {"learners": 3, "n_steps": 8, "batch_size": 8}),
+    (PPO, {"n_steps": 8, "batch_size": 8}),
 ]  # fmt: skip
 
 

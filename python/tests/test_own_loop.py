@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from envs import MODES, SMALL, vector
-from paceline import A2C, A3C, APPO, DQN, PPO, PQN
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN
 from paceline.errors import BusyError, ConfigError, SpaceError
 
 PAIR = (spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
@@ -15,6 +15,7 @@ KEYWORDS = {
     DQN: SMALL,
     A2C: {"seed": 1},
     A3C: {"seed": 1},
+    GA3C: {"seed": 1},
     APPO: {"seed": 1, "n_steps": 16, "batch_size": 8, "n_epochs": 3, "pull_period": 5},
     PPO: {"seed": 1, "n_steps": 16, "batch_size": 8, "n_epochs": 3},
     PQN: {"seed": 1, "n_steps": 16, "batch_size": 8, "n_epochs": 3},
@@ -111,7 +112,7 @@ def test_callbacks_of_learn_cannot_step(cls):
         model.learn(100)  # the run can continue
 
 
-@pytest.mark.parametrize("cls", [A3C, APPO, PPO, PQN])
+@pytest.mark.parametrize("cls", [A3C, APPO, GA3C, PPO, PQN])
 @pytest.mark.parametrize("mode", MODES)
 def test_an_own_loop_equals_learn(cls, mode):
     """A loop of begin, act and observe gives the bits of learn; test_swap.py tests DQN and A2C."""

@@ -6,10 +6,10 @@ import pytest
 from gymnasium import spaces
 
 from envs import Walk
-from paceline import A2C, A3C, APPO, DQN, PPO, PQN
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN
 from paceline.errors import ConfigError
 
-every = pytest.mark.parametrize("cls", [A2C, A3C, APPO, DQN, PPO, PQN])
+every = pytest.mark.parametrize("cls", [A2C, A3C, APPO, DQN, GA3C, PPO, PQN])
 
 
 class Moves(Walk):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from envs import SMALL
-from paceline import A2C, A3C, APPO, DQN, PPO, PQN, Policy, make
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN, Policy, make
 from paceline.errors import ConfigError, PacelineError, PacelineWarning
 
 
@@ -134,6 +134,7 @@ def test_very_long_names_are_refused(tmp_path):
         (A3C, "mnih2016", {"recipe": "mnih2015"}, {"episodic_life": False}),
         (A3C, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}),
         (APPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}),
+        (GA3C, "paper", {"recipe": "mnih2015"}, {"episodic_life": False}),
         (PPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"recipe": "ale"}),
         (PPO, "cleanrl", {"episodic_life": True}, {"decorrelation_steps": 10}),
         (PQN, "pqn", {"episodic_life": True}, {"episodic_life": False}),

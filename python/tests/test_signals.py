@@ -15,7 +15,10 @@ from conftest import restore_sigint, slow_but
 HERE = Path(__file__).parent
 
 
-HOWS = "native callback evaluation pixels push push-pixels own-loop a2c a2c-push a3c a3c-push appo ppo ppo-push ppo-own-loop pqn".split()
+HOWS = (
+    "native callback evaluation pixels push push-pixels own-loop a2c a2c-push a3c a3c-push appo ga3c ga3c-push ppo ppo-push "
+    "ppo-own-loop pqn"
+).split()
 
 
 @pytest.mark.parametrize("how", slow_but(["native", "callback", "push", "ppo-own-loop"], HOWS))

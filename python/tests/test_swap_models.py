@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from envs import SMALL
-from paceline import A2C, A3C, APPO, DQN, PPO, PQN, Policy
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN, Policy
 from paceline._checkpoints import stored_keywords
 from paceline.errors import BusyError, ConfigError, SpaceError
 
@@ -34,7 +34,7 @@ def test_bad_net_arch_is_refused(cls):
 
 
 LINEAR = {DQN: [[]], PQN: [[]], A2C: [[], {}, {"pi": [6]}, [{"vf": [5]}], [{"pi": [6], "vf": [5, 4]}]]}
-LINEAR |= {A3C: [{}], APPO: [{}], PPO: LINEAR[A2C]}
+LINEAR |= {A3C: [{}], APPO: [{}], GA3C: [{}], PPO: LINEAR[A2C]}
 
 
 @pytest.mark.parametrize("cls, net_arch", [(cls, net_arch) for cls, every in LINEAR.items() for net_arch in every])

@@ -9,7 +9,7 @@ import pytest
 
 import worker_envs
 from envs import SMALL
-from paceline import A2C, A3C, APPO, DQN, PPO, PQN, make_vec, workers
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN, make_vec, workers
 from paceline.errors import ConfigError, PacelineError, PacelineWarning
 from paceline.logger import configure
 
@@ -76,7 +76,7 @@ def learnt(make, env, steps, **keywords):
     [
         (DQN, {**SMALL, "learning_starts": 100}), (DQN, {**SMALL, "learning_starts": 100, "concurrent": False}),
         (A2C, {}), (PPO, {"n_steps": 32, "batch_size": 16}), (PQN, {"n_steps": 8, "batch_size": 16}),
-        (A3C, {"learners": 2}), (APPO, {"learners": 2, "n_steps": 32, "batch_size": 16}),
+        (A3C, {"learners": 2}), (GA3C, {}), (APPO, {"learners": 2, "n_steps": 32, "batch_size": 16}),
     ],
 )  # fmt: skip
 def test_groups_change_no_result(make, keywords):

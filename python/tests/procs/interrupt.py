@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from envs import SMALL, vector
-from paceline import A2C, A3C, APPO, DQN, PPO, PQN
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN
 
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 how = sys.argv[1]
@@ -35,6 +35,10 @@ elif how == "a3c-push":
     model = A3C("MlpPolicy", vector(AutoresetMode.NEXT_STEP, 4), learners=2, seed=1)
 elif how == "appo":
     model = APPO("CnnPolicy", "Catch-v0", num_envs=4, learners=2, n_steps=128, batch_size=64, n_epochs=20, seed=1)
+elif how == "ga3c":
+    model = GA3C("CnnPolicy", "Catch-v0", num_envs=4, schedule="race", seed=1)
+elif how == "ga3c-push":
+    model = GA3C("MlpPolicy", vector(AutoresetMode.NEXT_STEP, 4), seed=1)
 elif how in ("ppo", "ppo-push", "ppo-own-loop"):  # updates take seconds
     from envs import Image
 
