@@ -168,7 +168,7 @@ static void refused(const char *method) {
   FAILS(paceline_trainer_new(&t, cfg), PACELINE_EIO, "no such file or directory");
   paceline_config_free(cfg);
   OK(paceline_config_new(&cfg, method));
-  if (!is_ga3c(method)) OK(paceline_config_preset(cfg, "tuned", "CartPole-v1"));
+  OK(paceline_config_preset(cfg, "tuned", "CartPole-v1"));
   OK(paceline_config_preset(cfg, is_ga3c(method) ? "paper" : "stooke_abbeel", "CartPole-v1"));
   paceline_config_free(cfg);
 }

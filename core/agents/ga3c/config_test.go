@@ -27,6 +27,14 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 	for _, stride := range []string{"1", "2", "3", "4"} {
 		add("paper_large_"+stride, traintest.With(paper, map[string]string{"policy": "CnnPolicy", "cnn": "ga3c_" + stride}))
 	}
+	want["tuned CartPole-v1"] = map[string]string{
+		"num_envs": "16", "n_steps": "16", "gamma": "0.98", "gae_lambda": "0.95", "normalize_advantage": "true", "learning_rate": "0.001", "learning_rate_final": "0",
+		"rms_prop": "custom", "training_queue": "1024", "min_training_batch": "64", "loss_reduction": "mean",
+	}
+	want["tuned Catch-v0"] = map[string]string{
+		"num_envs": "16", "policy": "CnnPolicy", "n_steps": "8", "ent_coef": "0.01", "learning_rate": "0.0015", "learning_rate_final": "0",
+		"min_training_batch": "64", "loss_reduction": "mean",
+	}
 	traintest.Presets(t, "ga3c", want)
 }
 
