@@ -14,14 +14,17 @@ import (
 func Bench(name, options string) (report string, err error) {
 	benches := map[string]func(decode func(any) error) (any, error){
 		"alternate": benchAlternate,
+		"async":     benchAsync,
 		"forward":   benchForward,
+		"ga3c":      benchGA3C,
+		"latency":   benchLatency,
 		"modes":     benchModes,
 		"tuner":     benchTuner,
 		"update":    benchUpdate,
 	}
 	run, ok := benches[name]
 	if !ok {
-		return "", fmt.Errorf("bench: %q, must be alternate, forward, modes, tuner or update", name)
+		return "", fmt.Errorf("bench: %q, must be alternate, async, forward, ga3c, latency, modes, tuner or update", name)
 	}
 	decode := func(to any) error {
 		if options == "" {

@@ -82,6 +82,9 @@ func (h *Host) Lap(a Activity) time.Time {
 	return now
 }
 
+// Spent returns the times of acting and of stepping of the call in progress, added over threads.
+func (h *Host) Spent() (acting, stepping time.Duration) { return h.act, h.env }
+
 // Ran ends a lap in which a group took steps.
 func (h *Host) Ran(r actor.Ran) {
 	h.mark = time.Now()

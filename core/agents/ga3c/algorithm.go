@@ -2,6 +2,7 @@ package ga3c
 
 import (
 	"math"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rollout"
@@ -159,9 +160,11 @@ func (m *GA3C) apply(t *trainer) error {
 	if t.task != nil {
 		m.units.Look(t.learner, m.clock.Steps, t.batch.Obs[:t.rows*m.group.Spec.Obs.Bytes()])
 	}
+	done, began := t.task, time.Now()
 	t.busy, t.task = false, nil
 	if err == nil {
 		err = m.step(t)
+		m.measured("update", t.rows, done, time.Since(began))
 	}
 	if err != nil {
 		m.err = train.AtUpdate(err, m.clock.Steps, m.clock.Updates+1)

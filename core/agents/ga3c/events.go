@@ -107,6 +107,7 @@ func (m *GA3C) process(e event) error {
 		if err := m.tasks.wait(p.task); err != nil {
 			m.err = err
 		}
+		m.measured("predict", len(p.batch), p.task, 0)
 		return m.err
 	case tuned:
 		m.tune()
@@ -248,6 +249,7 @@ func (m *GA3C) request(i int) {
 func (m *GA3C) endStep(i int) error {
 	a := &m.agents[i]
 	err := m.tasks.wait(a.task)
+	m.measured("step", 1, a.task, 0)
 	a.phase = absent
 	m.moves--
 	m.reportStep(i)

@@ -3,6 +3,7 @@ package ga3c
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/limits"
@@ -62,8 +63,9 @@ type GA3C struct {
 	updated bool // the run's first update is done, or the run was loaded
 	report  report
 	sums    sums
-	before  func() // of the tests
-	err     error  // what ended training
+	before  func()                                          // of the tests
+	times   func(what string, rows int, took time.Duration) // of benchmarks; nil: nothing is measured
+	err     error                                           // what ended training
 }
 
 // clock holds every count and schedule. A checkpoint holds it.
@@ -290,6 +292,17 @@ func (m *GA3C) setEnd(end int64) {
 // BeforeUpdates makes every trainer call before before it computes a gradient, for the tests of
 // methods.
 func (m *GA3C) BeforeUpdates(before func()) { m.before = before }
+
+// Measure makes the run report to f, for benchmarks, how long every "step", "predict" and "update" took,
+// and its rows, when it ends.
+func (m *GA3C) Measure(f func(what string, rows int, took time.Duration)) { m.times = f }
+
+// measured reports a task that is done, and what the caller has spent on it.
+func (m *GA3C) measured(what string, rows int, t *task, own time.Duration) {
+	if m.times != nil && t != nil {
+		m.times(what, rows, t.took+own)
+	}
+}
 
 var (
 	_ train.Method   = (*GA3C)(nil)

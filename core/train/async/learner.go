@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -106,7 +107,9 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 			return err
 		}
 		before := l.host.Steps.Load()
+		acted, stepped := l.host.Spent()
 		err := l.Learner.Round()
+		l.measureRound(acted, stepped)
 		steps := l.host.Steps.Load() - before
 		l.count(steps)
 		l.m.turns.Took(l.k, int(steps))
@@ -135,9 +138,11 @@ func (l *learner) visits(interrupt *train.Interrupt) error {
 		}
 		switch period := int64(l.m.cfg.PullPeriod); {
 		case l.Lacks() == 0:
+			began := time.Now()
 			if err := l.Settle(interrupt); err != nil {
 				return err
 			}
+			l.measureGradient(began)
 			l.taken = 0
 			if err := l.link.rest(); err != nil {
 				return err

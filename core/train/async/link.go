@@ -138,12 +138,12 @@ func (k *link) begin() error {
 func (k *link) visit() error {
 	f, p := &k.flight, k.l.theta
 	for f.Due {
-		ok, err := k.l.m.turns.Visits(k.l.k, func(v order.Visit) error {
+		ok, err := k.l.m.turns.Visits(k.l.k, k.l.measureVisits(func(v order.Visit) error {
 			if v.Push {
 				return k.push(v.Shard, p)
 			}
 			return k.pull(v, p)
-		})
+		}))
 		switch {
 		case err != nil:
 			return err

@@ -36,6 +36,7 @@ type Method struct {
 	actions  vec.Actions // of Act and Latest
 	cut      bool        // an Interrupt or a failure ended the latest slice
 	before   func()      // of the tests
+	measure  Measured    // of benchmarks; nil: nothing is measured
 	err      error       // what ended training
 }
 

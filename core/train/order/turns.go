@@ -219,6 +219,9 @@ type pace interface {
 	begin(until int64) int64
 }
 
+// Unrecord sets Config.Unrecorded before the first Begin.
+func (t *Turns) Unrecord() { t.cfg.Unrecorded = true }
+
 // New returns the Turns of a run that has not begun.
 func New(cfg Config) (*Turns, error) {
 	if err := cfg.check(); err != nil {
