@@ -132,8 +132,8 @@ func slopeOf(x, y []float64) float64 {
 	}
 	n, meanX, meanY := float64(len(x)), 0.0, 0.0
 	for v, list := range at {
-		meanX += v * float64(len(list)) / n
-		meanY += median(list) * float64(len(list)) / n
+		meanX += float64(v*float64(len(list))) / n
+		meanY += float64(median(list)*float64(len(list))) / n
 	}
 	xy, xx := 0.0, 0.0
 	for v, list := range at {

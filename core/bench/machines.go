@@ -106,7 +106,7 @@ func (m *machine) ga3c() map[string]string {
 func (m *machine) a3c() map[string]string {
 	const steps, visits = 5, 1e-3
 	step := m.CPU * float64(m.Cores) / m.GA3C
-	forward := (float64(m.Cores)*steps/m.A3C - steps*step - 2*visits) / (steps + 4*steps)
+	forward := (float64(float64(m.Cores)*steps)/m.A3C - float64(steps*step) - 2*visits) / (steps + 4*steps)
 	text := func(s, sigma float64) string { return fmt.Sprintf("%.4g:%g", s, sigma) }
 	return map[string]string{
 		"learners": strconv.Itoa(m.Cores), "num_envs": strconv.Itoa(m.Cores), "n_steps": strconv.Itoa(steps),
