@@ -137,8 +137,8 @@ func slopeOf(x, y []float64) float64 {
 	}
 	xy, xx := 0.0, 0.0
 	for v, list := range at {
-		xy += float64((v-meanX)*(median(list)-meanY)) * float64(len(list))
-		xx += float64((v-meanX)*(v-meanX)) * float64(len(list))
+		xy += float64((v - meanX) * (median(list) - meanY) * float64(len(list)))
+		xx += float64((v - meanX) * (v - meanX) * float64(len(list)))
 	}
 	if xx == 0 {
 		return 0
