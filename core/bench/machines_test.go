@@ -123,7 +123,7 @@ func TestKeptNumbers(t *testing.T) {
 	if want := []numbers{{1, 1, 1}, {2, 1, 1}, {2, 1, 1}, {2, 1, 4}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v %v, want %v", got, err, want)
 	}
-	if _, err := keptNumbers(text, numbers{1, 1, 1}, 4); err == nil || err.Error() != "tuner_trace: 3 periods, must be at least 4" {
+	if _, err := keptNumbers(text, numbers{1, 1, 1}, 4); err == nil || err.Error() != "trace: 3 periods, must be at least 4" {
 		t.Error(err)
 	}
 }

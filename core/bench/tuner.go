@@ -4,8 +4,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,16 +179,10 @@ func (x *tunerBench) point(n numbers) (TunerPoint, error) {
 
 // tune runs a tuner with a seed.
 func (x *tunerBench) tune(form string, seed int, best float64) (r TunerRun, err error) {
-	folder, err := os.MkdirTemp("", "paceline-tuner")
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	trace := filepath.Join(folder, "trace.csv")
 	most := numbers{slices.Max(x.o.Grid[0]), slices.Max(x.o.Grid[1]), slices.Max(x.o.Grid[2])}
 	start := fmt.Sprintf("%d,%d,%d", x.o.Start[0], x.o.Start[1], x.o.Start[2])
 	s, err := newSimulation(seed, most, x.machine.ga3c(), map[string]string{
-		"tuner": form, "tuner_trace": trace, "tuner_start": start, "tuner_period": fmt.Sprint(x.o.Period),
+		"tuner": form, "tuner_start": start, "tuner_period": fmt.Sprint(x.o.Period),
 		"tuner_test": fmt.Sprint(x.o.Test), "tuner_pairs": strconv.Itoa(x.o.Pairs),
 	})
 	if err != nil {
@@ -205,12 +197,12 @@ func (x *tunerBench) tune(form string, seed int, best float64) (r TunerRun, err 
 			return r, err
 		}
 	}
-	text, err := os.ReadFile(trace)
-	if err != nil {
-		return r, err
+	traced, ok := s.Method().(interface{ Trace() []byte })
+	if !ok {
+		return r, errors.New("the method has no trace")
 	}
 	r.Seed = seed
-	if r.Trace, err = keptNumbers(string(text), numbers{x.o.Start[0], x.o.Start[1], x.o.Start[2]}, x.o.Periods); err != nil {
+	if r.Trace, err = keptNumbers(string(traced.Trace()), numbers{x.o.Start[0], x.o.Start[1], x.o.Start[2]}, x.o.Periods); err != nil {
 		return r, err
 	}
 	for period, n := range r.Trace {
@@ -234,7 +226,7 @@ func keptNumbers(text string, start numbers, periods int) ([]numbers, error) {
 		return nil, err
 	}
 	if len(rows) < 1+periods {
-		return nil, fmt.Errorf("tuner_trace: %d periods, must be at least %d", len(rows)-1, periods)
+		return nil, fmt.Errorf("trace: %d periods, must be at least %d", len(rows)-1, periods)
 	}
 	list := []numbers{start}
 	for _, row := range rows[1 : 1+periods] {
@@ -242,7 +234,7 @@ func keptNumbers(text string, start numbers, periods int) ([]numbers, error) {
 		if row[8] == "true" {
 			for k, to := range []*int{&n.Predictors, &n.Trainers, &n.Agents} {
 				if *to, err = strconv.Atoi(row[2+k]); err != nil {
-					return nil, fmt.Errorf("tuner_trace: %w", err)
+					return nil, fmt.Errorf("trace: %w", err)
 				}
 			}
 		}
