@@ -1,4 +1,7 @@
-"""Benchmarks of this machine: `paceline bench update | envs | ffi | ga3c | tuner | async | latency`. A checkout has others in python/benchmarks."""
+"""Benchmarks of this machine: `paceline bench update | envs | ffi | ga3c | tuner | async | latency`.
+
+A checkout has others in python/benchmarks.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,12 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     )
     ffi.add_arguments(command("ffi", ffi.main, "microseconds of calls of the library from C, C++ and Python"))
     envs.add_arguments(command("envs", envs.main, "steps/s of vector environments of Atari games: paceline, EnvPool, ale-py and Gymnasium"))
-    laboratory.ga3c_arguments(command("ga3c", laboratory.ga3c, "rates, batches, queues and lags of GA3C on the paper's machines, simulated, and here"))
-    laboratory.tuner_arguments(command("tuner", laboratory.tuner, "what GA3C's tuner finds on the paper's machines, simulated, and the best of a grid"))
+    laboratory.ga3c_arguments(
+        command("ga3c", laboratory.ga3c, "rates, batches, queues and lags of GA3C on the paper's machines, simulated, and here")
+    )
+    laboratory.tuner_arguments(
+        command("tuner", laboratory.tuner, "what GA3C's tuner finds on the paper's machines, simulated, and the best of a grid")
+    )
     laboratory.async_arguments(command("async", laboratory.asynchronous, "steps/s of A3C by schedule: race, unrecorded race, virtual"))
     laboratory.latency_arguments(command("latency", laboratory.latency, "durations of this machine as a file for latency_file"))
 

@@ -117,11 +117,13 @@ def tuner_text(report: dict[str, Any]) -> str:
     o = report["options"]
     lines = [f"predictors/trainers/agents after {o['periods']} periods of {o['period_s']:g} virtual seconds; the grid's best is 1"]
     for m in report["machines"]:
-        best = m["grid"][0]
-        lines += ["", f"{m['machine']['name']}: best of the grid {_counts(best)}, {best['tps']:.0f} updates/s; {_counts(m['start'])}, {m['start']['tps']:.0f}"]
+        best, start = m["grid"][0], m["start"]
+        found = f"best of the grid {_counts(best)}, {best['tps']:.0f} updates/s; {_counts(start)}, {start['tps']:.0f}"
+        lines += ["", f"{m['machine']['name']}: {found}"]
         for form in m["forms"]:
             shares = sorted(run["share"] for run in form["runs"])
-            lines.append(f"  {form['form']:<8} {form['within']} of {len(form['runs'])} seeds reach {o['within']:g}; {shares[0]:.2f} to {shares[-1]:.2f}")
+            reached = f"{form['within']} of {len(form['runs'])} seeds reach {o['within']:g}"
+            lines.append(f"  {form['form']:<8} {reached}; {shares[0]:.2f} to {shares[-1]:.2f}")
             first = form["runs"][0]
             steps = [n for k, n in enumerate(first["trace"]) if k == 0 or n != first["trace"][k - 1]]
             lines.append(f"           seed {first['seed']}: " + " ".join(_counts(n) for n in steps))
