@@ -60,7 +60,7 @@ func benchGA3C(decode func(any) error) (any, error) {
 	if !(o.Seconds > 0) || o.Steps < 1 || o.Trials < 1 {
 		return nil, fmt.Errorf("options: seconds %v, steps %d, trials %d, must be above 0", o.Seconds, o.Steps, o.Trials)
 	}
-	r := &GA3CReport{Options: o, ISA: cpu.Chosen(), Threads: o.NumThreads}
+	r := &GA3CReport{Options: o, ISA: cpu.Chosen(), Threads: o.NumThreads, Machines: []GA3CMachine{}, Races: []GA3CRace{}}
 	if r.Threads == 0 {
 		r.Threads = threads.Cores
 	}
