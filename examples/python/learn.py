@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 import paceline
-from paceline import A2C, A3C, APPO, DQN, PPO, PQN, PacelineWarning
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN, PacelineWarning
 
 GOLDEN = Path(__file__).resolve().parents[2] / "python" / "tests" / "golden_learn.txt"
 
@@ -47,6 +47,7 @@ TASKS = [
     Task("Catch-v0", 40_000, 0.9, False, ("a2c",)),
     Task("CartPole-v1", 500_000, 475.0, False, ("a3c",)),
     Task("CartPole-v1", 100_000, 475.0, False, ("appo",)),
+    Task("CartPole-v1", 500_000, 475.0, False, ("ga3c",)),
     Task("CartPole-v1", 100_000, 475.0, False, ("ppo",)),
     Task("Catch-v0", 40_000, 0.9, False, ("ppo",)),
     Task("Bricks-v0", 100_000, 10.0, False, ("ppo",)),
@@ -61,6 +62,7 @@ MODES = {
     "a2c": (A2C, {}),
     "a3c": (A3C, {}),
     "appo": (APPO, {}),
+    "ga3c": (GA3C, {}),
     "ppo": (PPO, {}),
     "pqn": (PQN, {}),
 }

@@ -17,7 +17,7 @@ import numpy as np
 from .curve import LearningCurve
 from .errors import ConfigError, MissingFileError
 
-BLUE, ORANGE, GREEN, GREY = "#2563eb", "#ea580c", "#16a34a", "#e5e7eb"
+BLUE, ORANGE, GREEN, GREY, DARK = "#2563eb", "#ea580c", "#16a34a", "#e5e7eb", "#9ca3af"
 
 _NUMBERS = ("predictors", "trainers", "agents")
 _TRACE = ["period", "time", *_NUMBERS, "old", "new", "statistic", "kept"]
@@ -61,7 +61,7 @@ def save_trace(path: str | os.PathLike[str], trace: str | os.PathLike[str]) -> N
     above.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     above.set_ylabel("number")
     above.legend(frameon=False, loc="upper left", ncols=3)
-    below.plot(seconds, [float(row["old"]) for row in rows], color=GREY, linewidth=1.5, label="before")
+    below.plot(seconds, [float(row["old"]) for row in rows], color=DARK, linewidth=1.5, label="before")
     below.plot(seconds, [float(row["new"]) for row in rows], ".", color=BLUE, markersize=4, label="proposed")
     below.set(xlabel="seconds", ylabel="updates/s", xlim=(0, end))
     below.legend(frameon=False, loc="lower right", ncols=2)
