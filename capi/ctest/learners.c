@@ -9,8 +9,8 @@ static int is_ga3c(const char *method) { return strcmp(method, "ga3c") == 0; }
 
 /* A trainer of four environments and two learners, or of GA3C, with further settings; table: of counters, else CartPole. */
 static paceline_trainer *make(const char *method, family *table, const char *const *more) {
-  static const char *const common[] = {"num_envs",    "4",  "n_steps",     "8", "net_arch_pi", "16",
-                                       "net_arch_vf", "16", "num_threads", "2", "seed",        "3", NULL};
+  static const char *const common[] = {"num_envs", "4",           "n_steps", "8",    "net_arch_pi", "16", "net_arch_vf",
+                                       "16",       "num_threads", "2",       "seed", "3",           NULL};
   paceline_config *cfg;
   paceline_trainer *t;
   OK(paceline_config_new(&cfg, method));
