@@ -38,3 +38,13 @@ def test_cleanrl_dqn_reports_returns_of_games(example, tmp_path):
     # Random games of Breakout last about 170 to 300 steps, and a life a fifth of that.
     assert 2 <= len(games) <= 12 and any(int(reward) > 0 for _, reward in games)
     assert list(tmp_path.glob("runs/*/model.zip"))
+
+
+@pytest.mark.slow
+def test_staleness_adds_runs_and_draws_them(example, tmp_path):
+    pytest.importorskip("matplotlib")
+    arguments = ("--seeds", "1", "--steps", "300", "--series", "GA3C,GA3C+V-trace")
+    first = example("staleness.py", *arguments)
+    assert len(first.stdout.splitlines()) == 16 and len((tmp_path / "staleness.jsonl").read_text().splitlines()) == 16
+    assert (tmp_path / "staleness.png").stat().st_size > 10_000
+    assert not example("staleness.py", *arguments).stdout  # all runs are in the file
