@@ -11,14 +11,18 @@ import (
 type replay struct{ *Turns }
 
 // begin returns the time of the next stop at which T first reached until in the recorded run: a slice
-// that ends there has the events of the recorded one.
+// that ends there has the events of the recorded one. A slice that was interrupted there, with visits
+// left, has another stop after it, which has these visits.
 func (r *replay) begin(until int64) int64 {
+	end := int64(never)
 	for _, s := range r.cfg.Order.stops[r.stopsPassed():] {
 		if s.until <= until && until <= s.steps {
-			return s.time
+			end = s.time
+		} else if end != never {
+			break
 		}
 	}
-	return never
+	return end
 }
 
 // stopsPassed returns how many stops come before the next event of every learner.
