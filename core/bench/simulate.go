@@ -106,7 +106,7 @@ type Flow struct {
 	// Lags are shares of the rows whose lag was 0, 1, 2 to 3, 4 to 7, and so on; the last one is open.
 	Lags []float64 `json:"lags"`
 	// CycleMS is the mean time from one step of an agent to its next one. MostUpdateMS is the longest
-	// time that an update can take on average with so many trainers. Both follow from Little's law.
+	// time that an update can take on average with this number of trainers. Both follow from Little's law.
 	CycleMS      float64 `json:"cycle_ms"`
 	MostUpdateMS float64 `json:"most_update_ms"`
 }

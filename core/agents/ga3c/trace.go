@@ -40,7 +40,7 @@ func (t *trace) add(p proposal) {
 
 func (t trace) at(period int64) int { return int((period-1)%traceMost) * proposalBytes }
 
-// rows calls row for each proposal of a run of so many periods, in their order.
+// rows calls row for each proposal of a run of a number of periods, in their order.
 func (t trace) rows(periods int64, row func(p proposal)) {
 	for n := max(1, periods-traceMost+1); n <= periods; n++ {
 		var p proposal
@@ -49,7 +49,7 @@ func (t trace) rows(periods int64, row func(p proposal)) {
 	}
 }
 
-// check refuses what is not the trace of a run of so many periods.
+// check refuses what is not the trace of a run of a number of periods.
 func (t trace) check(periods int64, most counts) error {
 	if want := min(periods, traceMost) * int64(proposalBytes); int64(len(t)) != want {
 		return fmt.Errorf("tuner: a trace of %d bytes, must be %d after %d periods", len(t), want, periods)

@@ -14,7 +14,7 @@ type versions struct {
 	all []*version
 }
 
-// version is one version of the parameters. Nobody writes it while it has readers.
+// version is one version of the parameters. It is not written while it has readers.
 type version struct {
 	*nn.Params
 	readers atomic.Int32

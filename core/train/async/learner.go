@@ -25,11 +25,11 @@ type learner struct {
 	host     *train.Host
 	link     *link
 
-	steps   int64 // its steps, of those that T counts
-	others  int64 // steps of other learners, as of the latest pull
-	stepped bool  // it has taken a round in the latest slice
-	taken   int64 // rounds since the latest update or pull
-	rounds  int64
+	steps   int64        // its steps, of those that T counts
+	others  int64        // steps of other learners, as of the latest pull
+	stepped bool         // it has taken a round in the latest slice
+	taken   int64        // rounds since the latest update or pull
+	rounds  int64        // since the learner was made
 	now     atomic.Int64 // no later episode of the slice ends before this time
 
 	device nn.Device
@@ -161,8 +161,10 @@ func (l *learner) visits(interrupt *train.Interrupt) error {
 
 // leg returns how many rounds the learner takes before it visits the store, and why it does.
 func (l *learner) leg() (rounds int, then order.Sequence) {
-	if left, visits := l.m.turns.Leg(l.k); l.link.joint != nil && visits { // see link.short
-		return left, order.PushAndPull
+	if l.link.joint != nil {
+		if left, visits := l.m.turns.Leg(l.k); visits { // see link.short
+			return left, order.PushAndPull
+		}
 	}
 	lacks := l.Lacks()
 	if period := l.m.cfg.PullPeriod; period > 0 && period-int(l.taken) < lacks {
@@ -207,6 +209,3 @@ func (l *learner) own(err error) error {
 	}
 	return err
 }
-
-// rows returns the learner's rows of the host's.
-func (l *learner) rows(all *vec.Rows) *vec.Rows { return all.Part(l.first, l.n) }

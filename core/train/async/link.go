@@ -81,11 +81,10 @@ func (k *link) Apply(p *nn.Params, grad []float32, factor float32, lr float64) e
 		return k.local.Step(p, grad, factor, lr)
 	}
 	k.grad, f.Factor, f.Rate = grad, factor, lr
-	f.Due, f.Alone = true, false
 	if k.joint != nil {
 		f.Rows, f.Agreed = k.rows, false
-		k.give()
 	}
+	k.give()
 	return nil
 }
 

@@ -91,7 +91,7 @@ func (j *joint) combine(k int) error {
 	return nil
 }
 
-// give makes the visits of a contribution due.
+// give makes the visits due that push the latest gradient, or a contribution.
 func (k *link) give() { k.flight.Due, k.flight.Alone, k.flight.Combined = true, false, false }
 
 // beginRound plans the contribution to the next minibatch. If the minibatch before had no step, the
