@@ -2,15 +2,18 @@ package async
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
 
+	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// episodes are those that have ended in a slice. They are reported in the order of events, which the
-// threads do not change: during the slice those that no other can precede, at its end all.
+// episodes are those that have ended and are not reported. They are reported in the order of events,
+// which the threads do not change: during a slice those that no other can precede, at its end all. At
+// the end of an interrupted slice some learners are ahead of others, and their latest episodes wait.
 type episodes struct {
 	mu   sync.Mutex
 	list []ended
@@ -21,8 +24,8 @@ type reporter interface{ Ended(train.Episode) }
 
 type ended struct {
 	train.Episode
-	time    int64
-	learner int
+	Time    int64 `json:"time"` // of the round in which it ended
+	Learner int   `json:"learner"`
 }
 
 // add adds an episode of learner k, which ended in a round with a time. A learner's episodes come
@@ -41,9 +44,9 @@ func (e *episodes) flush(to reporter, before int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	slices.SortStableFunc(e.list, func(a, b ended) int {
-		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.learner, b.learner))
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Learner, b.Learner))
 	})
-	n, _ := slices.BinarySearchFunc(e.list, before, func(a ended, t int64) int { return cmp.Compare(a.time, t) })
+	n, _ := slices.BinarySearchFunc(e.list, before, func(a ended, t int64) int { return cmp.Compare(a.Time, t) })
 	if before == whole {
 		n = len(e.list)
 	}
@@ -51,4 +54,36 @@ func (e *episodes) flush(to reporter, before int64) {
 		to.Ended(one.Episode)
 	}
 	e.list = slices.Delete(e.list, 0, n)
+}
+
+// early gives all a time before every event: the order that they ended in begins anew.
+func (e *episodes) early() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range e.list {
+		e.list[i].Time = -1
+	}
+}
+
+// mostWaiting is the most episodes in a file. There are no more, as learners do not get so far ahead.
+const mostWaiting = 1 << 16
+
+// part is the part of a checkpoint of a number of learners.
+func (e *episodes) part(learners int) checkpoint.Part {
+	return checkpoint.JSON("episodes.json", mostWaiting*128, func() ([]ended, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return append([]ended{}, e.list[:min(len(e.list), mostWaiting)]...), nil
+	}, func(list []ended) (func(), error) {
+		for _, one := range list {
+			if one.Length < 1 || one.Time < -1 || one.Time == whole || one.Learner < 0 || one.Learner >= learners {
+				return nil, fmt.Errorf("episodes: %+v, must have a length above 0, a time and a learner below %d", one, learners)
+			}
+		}
+		return func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.list = list
+		}, nil
+	})
 }

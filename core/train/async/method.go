@@ -43,6 +43,7 @@ type Method struct {
 // Begin is train.Method's.
 func (m *Method) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
+		m.episodes.flush(m.host, whole)
 		m.turns.SetSteps(0)
 		if err := m.forgive(); err != nil {
 			return err
@@ -123,9 +124,15 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 			m.err = err
 		}
 	}
-	m.episodes.flush(m.host, whole)
 	m.publish()
 	m.cut = err != nil
+	before := int64(whole)
+	if m.cut {
+		for _, l := range m.learners {
+			before = min(before, m.turns.At(l.k))
+		}
+	}
+	m.episodes.flush(m.host, before)
 	m.host.Lap(train.Waiting)
 	return err
 }

@@ -13,7 +13,7 @@ import (
 // Parts lists a checkpoint's parts: the store's, the order's, and those of every learner, whose names
 // begin with its number. The environments of all learners come last.
 func (m *Method) Parts(saving bool) []checkpoint.Part {
-	parts := m.store.Parts(m.set)
+	parts := append(m.store.Parts(m.set), m.episodes.part(len(m.learners)))
 	if m.shared != nil {
 		parts = append(parts, m.shared.Part())
 	}
@@ -52,6 +52,7 @@ func (m *Method) experience(p checkpoint.Part) checkpoint.Part {
 		}
 		return func() {
 			m.forget() // gradients were left out, too
+			m.episodes.early()
 			sum := int64(0)
 			for _, l := range m.learners {
 				sum += l.steps

@@ -46,6 +46,7 @@ func randomSetup(r *rng.Stream) setup {
 		"env": pick(r, "CartPole-v1", "Acrobot-v1"), "policy": "MlpPolicy", "seed": number(0, 1<<20), "num_envs": strconv.Itoa(learners * envs),
 		"learners": strconv.Itoa(learners), "shards": number(1, 9), "learning_rate": pick(r, "0.001", "0.01"), "learning_rate_final": pick(r, "", "0"),
 		"rule": pick(r, "gradient", "overwrite", "mean", "multi_step_adam"), "max_grad_norm": pick(r, "0", "0.5"),
+		"stats_window_size": number(1, 3), // the mean depends on the order in which episodes are reported
 	}
 	for _, name := range []string{"step", "forward", "gradient", "pull", "push"} {
 		s.settings["latency_"+name] = fmt.Sprintf("%g:%s", r.Uniform(1e-6, 1e-3), pick(r, "0", "0.5", "1.5"))
@@ -66,6 +67,7 @@ func randomSetup(r *rng.Stream) setup {
 			"prediction_batch_max": number(1, 8), "wait_for_update": pick(r, "false", "true"), "regulariser": pick(r, "paper", "authors", "exact"),
 			"loss_reduction": pick(r, "sum", "mean"), "vtrace": pick(r, "false", "true"), "net_arch_pi": "5", "net_arch_vf": "6", "learning_rate": "0.001",
 			"max_grad_norm": pick(r, "0", "0.5"), "latency_step": pick(r, "0.0002:1", "0.0001"), "latency_predict": "0.0002:0.5", "latency_update": pick(r, "0.0002:1", "0.003"),
+			"stats_window_size": number(1, 3),
 		}
 		return s
 	}
