@@ -40,7 +40,18 @@ COMMANDS = {
     "modes": ("python python/benchmarks/modes.py --step-ms 0,0.5,2,5,20 --steps 1500", "--steps 40"),
     "update": ("paceline bench update", "--rounds 1 --no-torch"),
     "ffi": ("paceline bench ffi", "--rounds 1"),
-    "learn": ("python examples/python/learn.py", ""),
+    "learn": ("python examples/python/learn.py --mode standard,both,a2c,ppo,pqn", ""),
+    "learn-asynchronous": ("python examples/python/learn.py --mode a3c,appo,ga3c", ""),
+    "async": ("paceline bench async", "--learners 2 --envs 1 --turns 1 --seconds 0.05"),
+    "ga3c": ("paceline bench ga3c", "--env Catch-v0 --steps 200 --trials 1 --seconds 1"),
+    "tuner": (
+        "paceline bench tuner --machines 'System I,System II,System III,here'",
+        "--machines 'System II' --seeds 1 --periods 2 --period-s 1",
+    ),
+    "continuous": (
+        "python python/benchmarks/continuous.py --runs docs/benchmarks/continuous.jsonl --most-steps 1000000 --turns 3",
+        "--runs build/quick.jsonl --rows a2c:Pendulum-v1 --seeds 1,2 --most-steps 64 --episodes 1 --turns 1",
+    ),
 }
 PACKAGES = ("paceline", "torch", "stable-baselines3", "envpool", "ale-py", "gymnasium")
 
@@ -55,14 +66,14 @@ def measure(names: list[str], folder: Path, quick: bool) -> None:
         print(command, flush=True)
         words = shlex.split(command)
         words = [sys.executable, *(["-m"] if words[0] == "paceline" else []), *words[words[0] == "python" :]]
-        done = subprocess.run([*words, *(["--json"] if name != "learn" else [])], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run([*words, *(["--json"] if not name.startswith("learn") else [])], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             raise SystemExit(f"{command}: status {done.returncode}")
-        report = json.loads(done.stdout) if name != "learn" else report_tables.read_learn(done.stdout)
+        report = report_tables.read_learn(done.stdout) if name.startswith("learn") else json.loads(done.stdout)
         record = {
             "name": name, "command": command, "machine": machine(), "peak_gflops": peak,
             "date": datetime.date.today().isoformat(), "commit": head,
-            "packages": packages(), "report": report,
+            "packages": packages(), "report": report_tables.shortened(name, report),
         }  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")

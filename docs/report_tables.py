@@ -31,6 +31,16 @@ def times(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
+def shortened(name: str, report: Any) -> Any:
+    """What a record keeps of a report: of the tuner's seeds only the first one has its trace."""
+    if name == "tuner":
+        for machine in report["machines"]:
+            for form in machine["forms"]:
+                for run in form["runs"][1:]:
+                    del run["trace"]
+    return report
+
+
 Made = list[tuple[str, Row, list[Row]]]
 
 
@@ -137,10 +147,13 @@ def read_learn(text: str) -> list[dict[str, Any]]:
         words = line.split()
         if len(words) >= 7 and words[2].isdigit():
             env, mode, seed, steps, reached, needed, seconds = words[:7]
-            rows.append(
-                {"env": env, "mode": mode, "seed": int(seed), "steps": int(steps.replace(",", "")), "return": float(reached),
-                 "needed": float(needed), "seconds": float(seconds)}
-            )  # fmt: skip
+            row = {
+                "env": env, "mode": mode, "seed": int(seed), "steps": int(steps.replace(",", "")), "return": float(reached),
+                "needed": float(needed), "seconds": float(seconds),
+            }  # fmt: skip
+            if words[-2] == "lag":
+                row["lag"] = float(words[-1])
+            rows.append(row)
     return rows
 
 
@@ -156,7 +169,97 @@ def _learn(report: list[dict[str, Any]]) -> Made:
     return [("Returns of three seeds.", ["", "steps", "needed", "reached", "seconds"], rows)]
 
 
+def _learn_asynchronous(report: list[dict[str, Any]]) -> Made:
+    ((title, columns, rows),) = _learn(report)
+    for row, first in zip(rows, dict.fromkeys((r["env"], r["mode"]) for r in report), strict=True):
+        lags = [r["lag"] for r in report if (r["env"], r["mode"]) == first]
+        row.append(", ".join(f"{lag:.1f}" for lag in lags))
+    return [(title, [*columns, "mean lag, updates"], rows)]
+
+
+def _async(report: dict[str, Any]) -> Made:
+    rows = [
+        [f"{r['learners']} learners of {r['envs']}", rate(r["medians"]["race"]), times(r["lognormal"]), times(r["measured"]),
+         times(r["recording"]), f"{r['overhead']:.1%}", f"{r['lag']:.1f}"]
+        for r in report["results"]
+    ]  # fmt: skip
+    columns = [
+        "", "a race, steps/s", "virtual, lognormal, over a race", "virtual, measured, over a race", "recorded over not recorded",
+        "locks and recording", "mean lag, updates",
+    ]  # fmt: skip
+    o = report["options"]
+    return [(f"A3C on {o['env']}: learners with environments each, medians of {o['turns']} turns.", columns, rows)]
+
+
+_FLOW = (
+    ("predictions a second", "pps", ",.0f"), ("updates a second", "tps", ",.0f"), ("rows of a prediction", "prediction_batch", ".1f"),
+    ("rows of an update", "training_batch", ".1f"), ("prediction queue", "prediction_queue", ".1f"),
+    ("training queue", "training_queue", ".1f"), ("mean lag, updates", "lag", ".1f"), ("largest lag", "lag_most", ".0f"),
+)  # fmt: skip
+
+
+def _ga3c(report: dict[str, Any]) -> Made:
+    def numbers(flow: dict[str, Any]) -> str:
+        return f"{flow['predictors']}, {flow['trainers']}, {flow['agents']}"
+
+    systems = [(m["machine"], m["flow"]) for m in report["machines"]]
+    rows = [
+        ["paper: predictions a second of A3C", *(rate(m["a3c_pps"]) for m, _ in systems)],
+        ["paper: predictions a second of GA3C", *(rate(m["ga3c_pps"]) for m, _ in systems)],
+        ["predictors, trainers, agents", *(numbers(flow) for _, flow in systems)],
+        *([label, *(f"{flow[key]:{form}}" for _, flow in systems)] for label, key, form in _FLOW),
+    ]
+    made: Made = [("The paper's machines in virtual time, with the small network.", ["", *(m["name"] for m, _ in systems)], rows)]
+    races = [r for r in report["races"] if r["flow"]]
+    if races:
+        rows = [
+            ["steps/s of A2C with 16 environments", *(rate(r["median"] / r["vs_a2c"]) for r in races)],
+            ["steps/s over A2C's", *(times(r["vs_a2c"]) for r in races)],
+            ["predictors, trainers, agents", *(numbers(r["flow"]) for r in races)],
+            *([label, *(f"{r['flow'][key]:{form}}" for r in races)] for label, key, form in _FLOW),
+        ]
+        labels = {"paper": "segments of 5 steps, as the paper has them", "joined": "segments joined to 20 steps"}
+        env = report["options"]["env"]
+        made.append((f"{env} on this machine's {report['threads']} threads, a race.", ["", *(labels[r["name"]] for r in races)], rows))
+    return made
+
+
+def _tuner(report: dict[str, Any]) -> Made:
+    def numbers(n: dict[str, Any]) -> str:
+        return f"{n['predictors']}/{n['trainers']}/{n['agents']}"
+
+    rows = []
+    for m in report["machines"]:
+        for form in m["forms"]:
+            shares = [run["share"] for run in form["runs"]]
+            rows.append(
+                [f"{m['machine']['name']}, {form['form']}", f"{form['within']} of {len(shares)}", times(min(shares)),
+                 times(statistics.median(shares)), numbers(form["runs"][0]["found"]), numbers(m["grid"][0])]
+            )  # fmt: skip
+    o = report["options"]
+    title = (
+        f"Updates a second of the numbers that the tuner found in {o['periods']} periods of {o['period_s']:g} virtual seconds, from "
+        f"{'/'.join(map(str, o['start']))}, over those of the best of the grid."
+    )
+    columns = ["", f"seeds that reach {o['within']:g}", "least", "median", "found, first seed", "best of the grid"]
+    return [(title, columns, rows)]
+
+
+def _continuous(report: dict[str, Any]) -> Made:
+    def mean(part: dict[str, Any]) -> str:
+        return f"{part['mean']:,.1f} ± {part['error']:.1f}"
+
+    rows = [
+        [f"{e['method'].upper()}, {e['env']}", rate(e["steps"]) + (f" of {rate(e['of'])}" if e["of"] != e["steps"] else ""),
+         mean(e["paceline"]), mean(e["stable-baselines3"]), f"{e['difference_in_errors']:+.1f}", times(e["speed"]["times_as_fast"])]
+        for e in report["entries"]
+    ]  # fmt: skip
+    columns = ["", "steps", "paceline", "stable-baselines3", "difference, standard errors", "times as fast"]
+    return [("Means of five seeds with their standard errors.", columns, rows)]
+
+
 _MAKERS = {
     "train": _turns, "onpolicy": _turns, "pong": _pong, "modes": _modes, "envs": _envs, "emulator": _emulator, "update": _update,
-    "ffi": _ffi, "learn": _learn,
+    "ffi": _ffi, "learn": _learn, "learn-asynchronous": _learn_asynchronous, "async": _async, "ga3c": _ga3c, "tuner": _tuner,
+    "continuous": _continuous,
 }  # fmt: skip

@@ -177,9 +177,5 @@ func writeLatencies(path string, o *LatencyOptions) error {
 	if err != nil {
 		return err
 	}
-	text, err := (&LatencyReport{Durations: durations}).text()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, text, 0o644)
+	return writeDurations(path, durations)
 }

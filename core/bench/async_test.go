@@ -73,7 +73,7 @@ func TestBenchLatency(t *testing.T) {
 				t.Errorf("%s: %s: %v", method, name, list)
 			}
 		}
-		text, err := r.text()
+		text, err := json.Marshal(r.Durations)
 		path := filepath.Join(t.TempDir(), "latency.json")
 		if err == nil {
 			err = os.WriteFile(path, text, 0o644)

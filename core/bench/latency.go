@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -164,5 +165,11 @@ func measured(o *LatencyOptions, settings map[string]string, prepare func(*train
 	return t.Run(0, 0)
 }
 
-// text is the JSON text of a latency file.
-func (r *LatencyReport) text() ([]byte, error) { return json.Marshal(r.Durations) }
+// writeDurations writes a latency file.
+func writeDurations(path string, durations map[string][]float64) error {
+	text, err := json.Marshal(durations)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}

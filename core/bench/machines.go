@@ -2,7 +2,10 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
+
+	"github.com/paceline-rl/paceline/core/threads"
 )
 
 // A machine is a cost model of one of the systems of Babaeizadeh et al. 2017 ("GA3C"), Table 1, with
@@ -34,6 +37,24 @@ type machine struct {
 	Update      float64 `json:"update_ms"`   // section 5.1; 0: not given
 	RowMS       float64 `json:"fit_row_ms"`  // fitted: predict_row
 	Fitted      string  `json:"fitted_what"` // which settings are fitted
+
+	measured map[string]string // settings, of the machine at hand
+}
+
+// hereName is the name of the machine at hand. Its durations are measured, and there is no GPU:
+// steps, predictions and updates share its cores.
+const hereName = "here"
+
+// measureHere measures the durations of GA3C's small network on Pong, and writes them to a file.
+func measureHere(file string, o *LatencyOptions) (machine, error) {
+	durations, err := measureGA3C(o)
+	if err != nil {
+		return machine{}, err
+	}
+	m := machine{Name: hereName, Cores: threads.Cores, measured: map[string]string{
+		"latency_file": file, "latency_device": "-1", "latency_cores": strconv.Itoa(threads.Cores),
+	}}
+	return m, writeDurations(file, durations)
 }
 
 var machines = []machine{
@@ -68,7 +89,7 @@ func machineNamed(name string) (machine, error) {
 			return m, nil
 		}
 	}
-	return machine{}, fmt.Errorf("options: machine %q, must be System I, System II or System III", name)
+	return machine{}, fmt.Errorf("options: machine %q, must be System I, System II, System III or, for the tuner, %s", name, hereName)
 }
 
 // onGPU is the GPU's time for a step in relation to that on System I.
@@ -79,6 +100,9 @@ func (m *machine) onGPU() float64 {
 
 // ga3c is the model as settings of GA3C.
 func (m *machine) ga3c() map[string]string {
+	if m.measured != nil {
+		return maps.Clone(m.measured)
+	}
 	seconds := func(ms, sigma float64) string {
 		text := strconv.FormatFloat(ms/1e3, 'g', 4, 64)
 		if sigma > 0 {

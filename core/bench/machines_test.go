@@ -104,8 +104,20 @@ func TestBenchTuner(t *testing.T) {
 			}
 		}
 	}
+	// Of the machine at hand: cores that predictions, updates and steps share, as many agents as wanted.
+	text, err = Bench("tuner", `{"machines": ["here"], "forms": ["ladder"], "seeds": 1, "periods": 2, "period_s": 0.01, "seconds": 0.01, "grid": [[1], [1], [2, 4]], "here": {"method": "ga3c", "env": "CartPole-v1", "num_envs": 4, "steps": 200, "settings": {"policy": "MlpPolicy", "net_arch_pi": "4", "net_arch_vf": "4"}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var here TunerReport
+	if err := json.Unmarshal([]byte(text), &here); err != nil {
+		t.Fatal(err)
+	}
+	if m := here.Machines[0]; m.Machine.Name != "here" || m.Model["latency_device"] != "-1" || m.Model["latency_cores"] != strconv.Itoa(m.Machine.Cores) || m.Grid[0].TPS <= 0 {
+		t.Errorf("%+v", m)
+	}
 	for options, want := range map[string]string{
-		`{"machines": ["System IV"]}`:                `options: machine "System IV", must be System I, System II or System III`,
+		`{"machines": ["System IV"]}`:                `options: machine "System IV", must be System I, System II, System III or, for the tuner, here`,
 		`{"seeds": 0}`:                               "options: seeds 0, periods 60, period_s 20, seconds 20, must be above 0",
 		`{"grid": [[1], [], [1]]}`:                   "options: grid [[1] [] [1]], must have three lists of numbers above 0",
 		`{"start": [1, 1, 256]}`:                     "options: start [1 1 256], must be 1 to the largest of the grid",

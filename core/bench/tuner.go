@@ -4,6 +4,8 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +24,8 @@ type TunerOptions struct {
 	Within   float64  `json:"within"`   // of the best of the grid
 	Test     float64  `json:"tuner_test"`
 	Pairs    int      `json:"tuner_pairs"`
+
+	Here LatencyOptions `json:"here"` // what is measured for the machine of this name
 }
 
 // TunerPoint has the updates a second of fixed numbers.
@@ -66,11 +70,12 @@ type TunerReport struct {
 // benchTuner compares the numbers that GA3C's tuner finds in virtual time with the best of a grid. A
 // period is shorter than the paper's minute, because that takes a third of the time. A window of such a period is
 // 26 times as long as a cycle of an agent.
-func benchTuner(decode func(any) error) (any, error) {
+func benchTuner(decode func(any) error) (result any, err error) {
 	o := TunerOptions{
 		Machines: machineNames(), Forms: []string{"ladder", "paper", "authors"}, Seeds: 20, Periods: 60, Period: 20, Seconds: 20,
 		Grid:  [3][]int{{1, 2, 4, 8, 16}, {1, 2, 4, 8, 16}, {16, 32, 64, 128}}, // section 5.1's
 		Start: [3]int{1, 1, 1}, Within: 0.95, Test: 1, Pairs: 4,
+		Here: LatencyOptions{Method: "ga3c", Env: "Pong", NumEnvs: 32, Steps: 20000, Settings: map[string]string{"cnn": "small", "n_steps": "5"}},
 	}
 	if err := decode(&o); err != nil {
 		return nil, err
@@ -79,9 +84,17 @@ func benchTuner(decode func(any) error) (any, error) {
 		return nil, err
 	}
 	report := &TunerReport{Options: o}
+	folder, err := os.MkdirTemp("", "paceline-tuner")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	var list []machine
 	for _, name := range o.Machines {
 		m, err := machineNamed(name)
+		if name == hereName {
+			m, err = measureHere(filepath.Join(folder, "latency.json"), &o.Here)
+		}
 		if err != nil {
 			return nil, err
 		}

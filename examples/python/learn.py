@@ -1,12 +1,14 @@
 """Shows that learning works, on three seeds of each task (`make learn`).
 
-    python learn.py [--env CartPole-v1] [--seeds 1,2,3] [--mode both] [--sb3]
+    python learn.py [--env CartPole-v1] [--seeds 1,2,3] [--mode both,a3c] [--sb3]
 
 Each task has the preset "tuned". DQN learns it in standard mode (one environment, both switches off)
 and with both switches on (eight environments); the other methods learn some of the tasks. The table
 shows the return and the first digits of the SHA-256 digests of the replay memory, the weights and the
 target's weights. The digests must equal those of the golden file, which has rows for each path of the
 kernels (PACELINE_ISA). The exit status is 1 if a return is below the threshold or a digest differs.
+Asynchronous methods run in virtual time with lognormal durations, and show the mean lag of their
+updates: how many updates came between the parameters that acted and the update.
 
 With --sb3 A2C and PPO are compared with stable-baselines3's instead, from the preset "sb3": the same
 networks, settings and number of steps, alternating. The time is from the first step to the last one.
@@ -50,6 +52,7 @@ TASKS = [
     Task("CartPole-v1", 500_000, 475.0, False, ("ga3c",)),
     Task("CartPole-v1", 100_000, 475.0, False, ("ppo",)),
     Task("Catch-v0", 40_000, 0.9, False, ("ppo",)),
+    Task("Catch-v0", 200_000, 0.9, False, ("a3c", "appo", "ga3c")),
     Task("Bricks-v0", 100_000, 10.0, False, ("ppo",)),
     Task("Pendulum-v1", 100_000, -200.0, False, ("ppo",)),
     Task("CartPole-v1", 200_000, 475.0, False, ("pqn",)),
@@ -83,7 +86,9 @@ def learn(task: Task, mode: str, seed: int) -> Result:
         model.learn(task.steps, log_interval=None, eval_freq=2500 if task.best_of else 0)
         hashes = model.hashes()._asdict()
         if not task.best_of:
-            return Result(model.evaluate(episodes=100, seed=seed).mean_return, time.monotonic() - began, hashes, "")
+            lag = model.stats.get("lag_mean", model.stats.get("lag"))  # GA3C has the latest update's, too
+            remark = "" if lag is None else f"lag {lag:.1f}"
+            return Result(model.evaluate(episodes=100, seed=seed).mean_return, time.monotonic() - began, hashes, remark)
         first = next((step for step, result in model.evaluations if result.mean_return >= task.threshold), None)
         last = model.evaluations[-1][1].mean_return
         remark = f"last {last:.0f}" + (f", first at {first:,}" if first is not None else "")
@@ -142,17 +147,21 @@ def compare_sb3(mode: str, env: str, steps: int, seeds: list[int]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", choices=[task.env for task in TASKS])
-    parser.add_argument("--mode", choices=list(MODES))
+    parser.add_argument("--mode", default=",".join(MODES), help="names with commas between them (default: all)")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--sb3", action="store_true", help="compare A2C and PPO with stable-baselines3's, which must be installed")
     args = parser.parse_args()
     seeds = [int(seed) for seed in args.seeds.split(",")]
+    modes = args.mode.split(",")
+    for mode in modes:
+        if mode not in MODES:
+            parser.error(f"--mode: {mode!r}, must be of {', '.join(MODES)}")
     warnings.simplefilter("ignore", PacelineWarning)
     if args.sb3:
         print(f"{'environment':<13}{'mode':<6}{'seed':>4}{'steps':>9}{'return':>9}{'seconds':>9}", end="")
         print(f"{'SB3 return':>12}{'seconds':>9}{'ratio':>8}")
         for mode, env, steps in COMPARED:
-            if args.env in (None, env) and args.mode in (None, mode):
+            if args.env in (None, env) and mode in modes:
                 compare_sb3(mode, env, steps, seeds)
         return 0
     isa, rows = golden()
@@ -162,7 +171,7 @@ def main() -> int:
     for task in TASKS:
         for mode in task.modes:
             for seed in seeds:
-                if args.env not in (None, task.env) or args.mode not in (None, mode):
+                if args.env not in (None, task.env) or mode not in modes:
                     continue
                 result = learn(task, mode, seed)
                 remarks = [result.remark] if result.remark else []

@@ -1,14 +1,16 @@
 """PPO and A2C with RL Zoo's keywords on four continuous tasks, beside stable-baselines3: python python/benchmarks/continuous.py
 
-Each run is a process with one thread on a core of its own. The two libraries train with the same
-keywords for the same number of steps, on Gymnasium's environments of LunarLander and BipedalWalker; of
-Pendulum and MountainCar each has what a user gets: the library its own, stable-baselines3 Gymnasium's.
-A run's return is the mean of episodes with deterministic actions after training.
+Each run is a process with one thread. The two libraries train with the same keywords for the same
+number of steps, on Gymnasium's environments of LunarLander and BipedalWalker; of Pendulum and
+MountainCar each has what a user gets: the library its own, stable-baselines3 Gymnasium's. A run's
+return is the mean of episodes with deterministic actions after training.
 
 RL Zoo's use_sde and sde_sample_freq are left out for both libraries: state-dependent exploration is
 not built here. Its `normalize: true` is normalize_obs and normalize_reward, and VecNormalize there.
 
-Runs are appended to --runs, and a run that is there is not repeated: all of them take half a day.
+Runs are appended to --runs, and a run that is there is not repeated: all of them take half a day. They
+share the machine, one process on a core. Their speed is therefore measured apart, in turns of a few
+rollouts with nothing beside them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import threading
 import time
 import warnings
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 
 from _command import command
@@ -74,17 +76,19 @@ ROWS = [
 ]  # fmt: skip
 
 
-def _ours(row: Row, seed: int, steps: int, episodes: int) -> tuple[float, float]:
+def _ours(row: Row, seed: int, steps: int, episodes: int) -> tuple[float | None, float]:
     method: Any = {"ppo": PPO, "a2c": A2C}[row.method]
     keywords = {**row.keywords, "normalize_obs": row.normalize, "normalize_reward": row.normalize}
     with method("MlpPolicy", row.env, num_envs=row.num_envs, num_threads=1, seed=seed, device="cpu", **keywords) as model:
         began = time.monotonic()
         model.learn(steps, log_interval=None)
         seconds = time.monotonic() - began
+        if not episodes:
+            return None, seconds
         return model.evaluate(episodes=episodes, seed=seed, deterministic=True).mean_return, seconds
 
 
-def _theirs(row: Row, seed: int, steps: int, episodes: int) -> tuple[float, float]:
+def _theirs(row: Row, seed: int, steps: int, episodes: int) -> tuple[float | None, float]:
     import stable_baselines3
     import torch
     from stable_baselines3.common.env_util import make_vec_env
@@ -104,19 +108,21 @@ def _theirs(row: Row, seed: int, steps: int, episodes: int) -> tuple[float, floa
     began = time.monotonic()
     model.learn(steps)
     seconds = time.monotonic() - began
+    if not episodes:
+        return None, seconds
     if row.normalize:
         vec.training = vec.norm_reward = False
     return float(evaluate_policy(model, vec, episodes, deterministic=True)[0]), seconds
 
 
 def run(library: str, number: int, seed: int, steps: int, episodes: int) -> dict[str, Any]:
-    """Trains once. number: a row's. steps: 0 for the row's."""
+    """Trains once. number: a row's. episodes: 0 for no evaluation."""
     row = ROWS[number]
     warnings.simplefilter("ignore")
-    mean, seconds = (_ours if library == "paceline" else _theirs)(row, seed, steps or row.steps, episodes)
+    mean, seconds = (_ours if library == "paceline" else _theirs)(row, seed, steps, episodes)
     cpu = resource.getrusage(resource.RUSAGE_SELF)
     return {
-        "method": row.method, "env": row.env, "library": library, "seed": seed, "steps": steps or row.steps, "episodes": episodes,
+        "method": row.method, "env": row.env, "library": library, "seed": seed, "steps": steps, "episodes": episodes,
         "return": mean, "seconds": round(seconds, 2), "cpu_seconds": round(cpu.ru_utime + cpu.ru_stime, 2),
     }  # fmt: skip
 
@@ -129,34 +135,43 @@ def _key(r: dict[str, Any]) -> tuple[Any, ...]:
     return r["method"], r["env"], r["library"], r["seed"], r["steps"]
 
 
-def train(file: Path, numbers: list[int], seeds: list[int], steps: int, episodes: int, minutes: float) -> None:
+def _one(library: str, number: int, seed: int, steps: int, episodes: int, core: int) -> str:
+    """The line of a run in a process of its own."""
+    words = [sys.executable, __file__, "--one", library, str(number), str(seed), str(steps), "--episodes", str(episodes)]
+    done = subprocess.run(["taskset", "-c", str(core), *words], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        row = ROWS[number]
+        raise PacelineError(f"{library}, {row.method} on {row.env}, seed {seed}: status {done.returncode}")
+    return done.stdout
+
+
+def train(file: Path, numbers: list[int], seeds: list[int], most_steps: int, episodes: int, minutes: float) -> None:
     """Runs what is missing in the file, one process on each core, until no new run may begin."""
     done = {_key(r) for r in read(file)}
-    jobs: queue.SimpleQueue[tuple[int, str, int]] = queue.SimpleQueue()
+    jobs: queue.SimpleQueue[tuple[str, int, int, int]] = queue.SimpleQueue()
     for seed in seeds:
         for number in numbers:
             row = ROWS[number]
+            steps = min(row.steps, most_steps)
             for library in _LIBRARIES if seed % 2 else reversed(_LIBRARIES):
-                if (row.method, row.env, library, seed, steps or row.steps) not in done:
-                    jobs.put((number, library, seed))
+                if (row.method, row.env, library, seed, steps) not in done:
+                    jobs.put((library, number, seed, steps))
     end = time.monotonic() + 60 * minutes
     writes, failures = threading.Lock(), list[str]()
 
     def work(core: int) -> None:
         while time.monotonic() < end:
             try:
-                number, library, seed = jobs.get_nowait()
+                line = _one(*jobs.get_nowait(), episodes, core)
             except queue.Empty:
                 return
-            words = [sys.executable, __file__, "--one", library, str(number), str(seed), "--steps", str(steps), "--episodes", str(episodes)]
-            began = subprocess.run(["taskset", "-c", str(core), *words], stdout=subprocess.PIPE, text=True)
+            except PacelineError as err:
+                failures.append(str(err))
+                continue
             with writes:
-                if began.returncode:
-                    failures.append(f"{library}, {ROWS[number].method} on {ROWS[number].env}, seed {seed}: status {began.returncode}")
-                    continue
                 with file.open("a") as out:
-                    out.write(began.stdout)
-                print(began.stdout.strip(), file=sys.stderr, flush=True)
+                    out.write(line)
+                print(line.strip(), file=sys.stderr, flush=True)
 
     threads = [threading.Thread(target=work, args=(core,)) for core in sorted(os.sched_getaffinity(0))]
     for thread in threads:
@@ -167,43 +182,53 @@ def train(file: Path, numbers: list[int], seeds: list[int], steps: int, episodes
         raise PacelineError("; ".join(failures))
 
 
-def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One entry for each method and environment: both means with their standard errors, their difference, and the seconds."""
+def speed(number: int, turns: int) -> dict[str, Any]:
+    """Seconds of whole rollouts of at least 8,192 steps, of both libraries in turns."""
+    row = ROWS[number]
+    rollout = row.num_envs * row.keywords["n_steps"]
+    steps = rollout * math.ceil(8192 / rollout)
+    seconds: dict[str, list[float]] = {library: [] for library in _LIBRARIES}
+    core = min(os.sched_getaffinity(0))
+    for turn in range(turns):
+        for library in _LIBRARIES if turn % 2 else reversed(_LIBRARIES):
+            seconds[library].append(json.loads(_one(library, number, 1, steps, 0, core))["seconds"])
+    ours, theirs = (seconds[library] for library in _LIBRARIES)
+    return {"steps": steps, "seconds": seconds, "times_as_fast": median(t / o for o, t in zip(ours, theirs, strict=True))}
+
+
+def summary(runs: list[dict[str, Any]], numbers: list[int], most_steps: int) -> list[dict[str, Any]]:
+    """One entry for each row that both libraries have runs of: both means with their standard errors, and their difference."""
     out = []
-    for row in ROWS:
-        found = {
-            library: sorted(
-                (r for r in runs if (r["method"], r["env"], r["library"]) == (row.method, row.env, library)), key=lambda r: int(r["seed"])
-            )
-            for library in _LIBRARIES
-        }
-        if not all(found.values()):
+    for number in numbers:
+        row = ROWS[number]
+        steps = min(row.steps, most_steps)
+        entry: dict[str, Any] = {"method": row.method, "env": row.env, "steps": steps, "of": row.steps, "row": number}
+        for library in _LIBRARIES:
+            key = row.method, row.env, library, steps
+            found = sorted((r for r in runs if (r["method"], r["env"], r["library"], r["steps"]) == key), key=lambda r: int(r["seed"]))
+            returns = [r["return"] for r in found]
+            if found:
+                entry[library] = {
+                    "seeds": [r["seed"] for r in found], "returns": returns, "mean": fmean(returns),
+                    "error": stdev(returns) / math.sqrt(len(returns)) if len(returns) > 1 else None,
+                }  # fmt: skip
+        if not all(library in entry for library in _LIBRARIES):
             continue
-        entry: dict[str, Any] = {"method": row.method, "env": row.env, "steps": found["paceline"][0]["steps"]}
-        for library, rs in found.items():
-            returns = [r["return"] for r in rs]
-            entry[library] = {
-                "seeds": [r["seed"] for r in rs], "returns": returns, "mean": fmean(returns),
-                "error": stdev(returns) / math.sqrt(len(returns)) if len(returns) > 1 else math.nan,
-                "seconds": fmean(r["seconds"] for r in rs), "cpu_seconds": fmean(r["cpu_seconds"] for r in rs),
-            }  # fmt: skip
         ours, theirs = (entry[library] for library in _LIBRARIES)
-        error = math.hypot(ours["error"], theirs["error"])
-        entry["difference_in_errors"] = (ours["mean"] - theirs["mean"]) / error if error else 0.0
-        entry["times_as_fast"] = theirs["seconds"] / ours["seconds"]
+        error = math.hypot(ours["error"] or 0, theirs["error"] or 0)
+        entry["difference_in_errors"] = (ours["mean"] - theirs["mean"]) / error if error else None
         out.append(entry)
     return out
 
 
 def text(entries: list[dict[str, Any]]) -> str:
     """The summary as a table."""
-    lines = [f"{'':<34}{'paceline':>20}{'stable-baselines3':>20}{'differ by':>11}{'seconds':>9}{'theirs':>9}{'ratio':>7}"]
+    lines = [f"{'':<34}{'steps':>10}{'paceline':>18}{'stable-baselines3':>20}{'differ by':>11}{'times as fast':>15}"]
     for e in entries:
-        means = (f"{e[library]['mean']:.1f} +- {e[library]['error']:.1f}" for library in _LIBRARIES)
-        lines.append(
-            f"{e['method'] + ' ' + e['env']:<34}" + "".join(f"{m:>20}" for m in means) + f"{e['difference_in_errors']:>8.1f} se"
-            f"{e['paceline']['seconds']:>9.0f}{e['stable-baselines3']['seconds']:>9.0f}{e['times_as_fast']:>7.2f}"
-        )
+        means = [f"{e[library]['mean']:.1f} +- {e[library]['error'] or 0:.1f}" for library in _LIBRARIES]
+        differ = f"{e['difference_in_errors']:.1f} se" if e["difference_in_errors"] is not None else ""
+        fast = f"{e['speed']['times_as_fast']:.2f}" if "speed" in e else ""
+        lines.append(f"{e['method'] + ' ' + e['env']:<34}{e['steps']:>10,}{means[0]:>18}{means[1]:>20}{differ:>11}{fast:>15}")
     return "\n".join(lines)
 
 
@@ -211,25 +236,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=Path, default=Path("build/continuous.jsonl"), help="file (default build/continuous.jsonl)")
     parser.add_argument("--rows", default="", help="methods and environments, as ppo:Pendulum-v1,... (default: all)")
     parser.add_argument("--seeds", default="1,2,3,4,5")
-    parser.add_argument("--steps", type=int, default=0, help="steps of each run instead of RL Zoo's")
+    parser.add_argument("--most-steps", type=int, default=sys.maxsize, help="steps of the runs for which RL Zoo has more")
     parser.add_argument("--episodes", type=int, default=50, help="episodes of each evaluation (default 50)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run later than this")
-    parser.add_argument("--one", nargs=3, metavar=("LIBRARY", "ROW", "SEED"), help=argparse.SUPPRESS)
+    parser.add_argument("--turns", type=int, default=0, help="turns in which the speed of each row is measured (default 0: not measured)")
+    parser.add_argument("--one", nargs=4, metavar=("LIBRARY", "ROW", "SEED", "STEPS"), help=argparse.SUPPRESS)
 
 
 def print_report(args: argparse.Namespace) -> None:
     if args.one:
-        print(json.dumps(run(args.one[0], int(args.one[1]), int(args.one[2]), args.steps, args.episodes)))
+        library, *numbers = args.one
+        print(json.dumps(run(library, *map(int, numbers), args.episodes)))
         return
     names = [f"{row.method}:{row.env}" for row in ROWS]
     wanted = args.rows.split(",") if args.rows else names
     for name in wanted:
         if name not in names:
             raise PacelineError(f"--rows: {name!r}, must be of {', '.join(names)}")
+    rows = [names.index(name) for name in wanted]
     args.runs.parent.mkdir(parents=True, exist_ok=True)
     seeds = [int(seed) for seed in args.seeds.split(",")]
-    train(args.runs, [names.index(name) for name in wanted], seeds, args.steps, args.episodes, args.minutes)
-    entries = summary(read(args.runs))
+    train(args.runs, rows, seeds, args.most_steps, args.episodes, args.minutes)
+    entries = summary(read(args.runs), rows, args.most_steps)
+    for entry in entries if args.turns else ():
+        entry["speed"] = speed(entry["row"], args.turns)
     print(json.dumps({"entries": entries}) if args.json else text(entries))
 
 

@@ -60,7 +60,8 @@ class GA3C(Asynchronous):
         "virtual", the durations in seconds (1e-9 to 60) of a step of an environment, of a prediction
         and of an update, and of each of their rows: a number, or "median:sigma" of a lognormal
         distribution (sigma 0 to 2).
-    latency_device: with schedule "virtual", the most predictions and updates at a time; 0 for any number.
+    latency_device: with schedule "virtual", the most predictions and updates at a time; 0 for any number, -1 if they run on
+        the cores of the steps.
     latency_cores: with schedule "virtual", the most steps of environments at a time; 0 for any number.
     latency_file: the path of a JSON file of measured durations; it replaces those above.
     vtrace: True corrects advantages and returns for the lag between the parameters that acted and those

@@ -52,7 +52,7 @@ type Latency struct {
 	PredictRow order.Duration // of each row of a prediction, the same for all rows of a batch
 	Update     order.Duration // of an update, without its rows
 	UpdateRow  order.Duration // of each row of an update
-	Device     int            // most predictions and updates at a time; 0: any number
+	Device     int            // most predictions and updates at a time; 0: any number; onCores: as many as Cores has free
 	Cores      int            // most steps at a time; 0: any number
 	File       string
 }
@@ -68,6 +68,8 @@ const (
 
 	rmsPropTF1    = "tf1"
 	rmsPropCustom = "custom"
+
+	onCores = -1 // of Latency.Device
 )
 
 // defaults are the paper's, where it gives them.
@@ -115,7 +117,7 @@ var latencySettings = []settings.Setting{
 	order.DurationSetting("predict_row", "2e-05", "each row of a prediction, drawn once for its batch", func(l *Latency) *order.Duration { return &l.PredictRow }),
 	order.DurationSetting("update", "0.0005:0.5", "an update, without its rows", func(l *Latency) *order.Duration { return &l.Update }),
 	order.DurationSetting("update_row", "5e-05", "each row of an update, drawn once for its batch", func(l *Latency) *order.Duration { return &l.UpdateRow }),
-	settings.Int("latency_device", 0, 0, 1024, "with schedule virtual, most predictions and updates that run at a time; others wait for them; 0: any number", func(l *Latency) *int { return &l.Device }),
+	settings.Int("latency_device", 0, onCores, 1024, "with schedule virtual, most predictions and updates that run at a time; others wait for them; 0: any number; -1: they run on the cores of the steps (latency_cores)", func(l *Latency) *int { return &l.Device }),
 	settings.Int("latency_cores", 0, 0, 1<<16, "with schedule virtual, most steps of environments that run at a time; others wait for them; 0: any number", func(l *Latency) *int { return &l.Cores }),
 	settings.Text("latency_file", "", "a JSON file of measured durations, lists of seconds under step, predict, predict_row, update or update_row, which take the place of the settings latency_*; empty: none", nil,
 		func(l *Latency) *string { return &l.File }),

@@ -54,7 +54,7 @@ type virtual struct {
 }
 
 func newVirtual(c *Config, latency Latency) *virtual {
-	v := &virtual{latency: latency, device: make(slots, latency.Device), cores: make(slots, latency.Cores)}
+	v := &virtual{latency: latency, device: make(slots, max(0, latency.Device)), cores: make(slots, latency.Cores)}
 	streams := func(name string, n int) (list []*rng.Stream) {
 		for i := range n {
 			list = append(list, rng.New(uint64(c.Seed), name, i))
@@ -74,12 +74,20 @@ func (v *virtual) step(i int, from int64) int64 {
 
 func (v *virtual) prediction(p, rows int, from int64) int64 {
 	l, r := &v.latency, v.predictions[p]
-	return v.device.end(from, l.Predict.Draw(r)+l.PredictRow.Draw(r)*int64(rows))
+	return v.computes().end(from, l.Predict.Draw(r)+l.PredictRow.Draw(r)*int64(rows))
 }
 
 func (v *virtual) update(k, rows int, from int64) int64 {
 	l, r := &v.latency, v.upgrades[k]
-	return v.device.end(from, l.Update.Draw(r)+l.UpdateRow.Draw(r)*int64(rows))
+	return v.computes().end(from, l.Update.Draw(r)+l.UpdateRow.Draw(r)*int64(rows))
+}
+
+// computes returns the slots of predictions and updates.
+func (v *virtual) computes() slots {
+	if v.latency.Device == onCores {
+		return v.cores
+	}
+	return v.device
 }
 
 // slots are what computations of one kind share, each with the time from which it is free. No slots:

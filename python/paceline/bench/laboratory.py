@@ -96,7 +96,11 @@ def ga3c_text(report: dict[str, Any]) -> str:
 
 def tuner_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--forms", type=lambda text: text.split(","), help="comma-separated (default ladder,paper,authors)")
-    parser.add_argument("--machines", type=lambda text: text.split(","), help="comma-separated (default System I,System II,System III)")
+    parser.add_argument(
+        "--machines",
+        type=lambda text: text.split(","),
+        help="comma-separated (default System I,System II,System III; here: this machine, measured)",
+    )
     parser.add_argument("--seeds", type=int, help="runs of each form (default 20)")
     parser.add_argument("--periods", type=int, help="periods of a run (default 60)")
     parser.add_argument("--period-s", type=float, help="virtual seconds of a period (default 20)")
