@@ -245,8 +245,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def print_report(args: argparse.Namespace) -> None:
     if args.one:
-        library, *numbers = args.one
-        print(json.dumps(run(library, *map(int, numbers), args.episodes)))
+        library, (row, seed, steps) = args.one[0], map(int, args.one[1:])
+        print(json.dumps(run(library, row, seed, steps, args.episodes)))
         return
     names = [f"{row.method}:{row.env}" for row in ROWS]
     wanted = args.rows.split(",") if args.rows else names
