@@ -67,7 +67,7 @@ func (s *Setup) Replica(method string, values map[string]string, k, learners int
 		return nil, nil, err
 	}
 	to := *s
-	to.Config = cfg.Struct().(Settings)
+	to.Config, to.cfg = cfg.Struct().(Settings), &Config{cfg, def}
 	notices, err := to.Config.Resolve()
 	if err != nil {
 		return nil, nil, err

@@ -70,6 +70,8 @@ type Setup struct {
 	// Device computes for the goroutine that calls the method. The Trainer owns it.
 	Device nn.Device
 	Host   *Host
+
+	cfg *Config // Config, by name
 }
 
 // InitialParams returns new parameters of a network. They are a function of the seed and the

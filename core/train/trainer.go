@@ -131,7 +131,7 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 		return nil, nil, err
 	}
 	t.host.use.cores = n
-	return t, &Setup{Config: t.cfg.settings(), Common: t.common, Cores: t.cores, Pool: t.pool, Host: t.host}, nil
+	return t, &Setup{Config: t.cfg.settings(), Common: t.common, Cores: t.cores, Pool: t.pool, Host: t.host, cfg: t.cfg}, nil
 }
 
 // known makes the environments of the setting env, after memory for them and for everything else

@@ -186,3 +186,44 @@ func TestOrderFileRepeatsTheRace(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The order of a race is repeated with other threads, and not with other settings or other environments.
+func TestOrdersOfOtherSettings(t *testing.T) {
+	edits := []string{"env", "CartPole-v1", "num_envs", "4", "learners", "2", "seed", "5"}
+	path := filepath.Join(t.TempDir(), "race.order")
+	race := trainer(t, "a3c", append(edits, "schedule", "race")...)
+	traintest.Check(t, race.Run(100, 0))
+	traintest.Check(t, race.SaveOrder(path))
+	edits = append(edits, "schedule", "recorded", "order", path)
+	repeated := func(edit ...string) (*train.Config, error) {
+		cfg := traintest.Must(train.NewConfig("a3c"))(t)
+		for list, i := append(edits[:len(edits):len(edits)], edit...), 0; i < len(list); i += 2 {
+			traintest.Check(t, cfg.Set(list[i], list[i+1]))
+		}
+		tr, err := train.New(cfg, nil)
+		if err == nil {
+			err = tr.Close()
+		}
+		return cfg, err
+	}
+	for _, edit := range [][]string{{}, {"num_threads", "1", "groups", "2", "host_data", "x", "latency_pull", "1", "device", "cpu", "autoreset", "next_step"}} {
+		if _, err := repeated(edit...); err != nil {
+			t.Errorf("%v: %v", edit, err)
+		}
+	}
+	for _, c := range [][]string{
+		{"learners", "2", "4"}, {"num_envs", "4", "6"}, {"seed", "5", "6"}, {"n_steps", "5", "4"}, {"learning_rate", "0.0007", "0.001"}, {"gamma", "0.99", "0.9"},
+		{"rule", "gradient", "overwrite"}, {"shards", "4", "3"}, {"env", "CartPole-v1", "Acrobot-v1"}, {"net_arch_pi", "64,64", "8"},
+	} {
+		want := fmt.Sprintf("order: %s: the record has %q, this run has %q", c[0], c[1], c[2])
+		if _, err := repeated(c[0], c[2]); err == nil || err.Error() != want {
+			t.Errorf("%v, must be %q", err, want)
+		}
+	}
+	cfg, err := repeated()
+	traintest.Check(t, err)
+	spec := *race.Spec()
+	if _, err := train.NewPushed(cfg, spec); err == nil || err.Error() != `order: environments_stepped_by: the record has "the library", this run has "the caller"` {
+		t.Errorf("environments that the caller steps: %v", err)
+	}
+}

@@ -53,6 +53,7 @@ type GA3C struct {
 	now      int64 // time of the latest event
 	pace     pace
 	recorder *recorder // nil: nothing is recorded
+	orders   orderOf
 	active   counts
 	tuner    *tuner  // nil: the counts stay
 	instants []event // scratch
@@ -236,6 +237,7 @@ func (m *GA3C) init(s *train.Setup) error {
 	}
 	m.agents = make([]agent, c.NumEnvs)
 	m.tasks = newTasks(s.Cores, c.Schedule == string(order.Race))
+	m.orders = m.orderOf(s)
 	if err := m.setPace(); err != nil {
 		return err
 	}

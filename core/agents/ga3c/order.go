@@ -3,7 +3,6 @@ package ga3c
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -11,19 +10,20 @@ import (
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/limits"
+	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/order"
 )
 
 // The text of an order, the events of a run in their order:
 //
-//	magic, trainers, agents, predictors, entries, CRC-32C of all before it (4 bytes)
+//	magic, fingerprint, entries, CRC-32C of all before it (4 bytes)
 //
-// Numbers are unsigned varints of encoding/binary. An entry is one event: twice its number, plus 1 if
+// The fingerprint is that of core/train/order. Numbers are unsigned varints of encoding/binary. An entry is one event: twice its number, plus 1 if
 // it is the last event of its instant. Events are numbered by trainers (their updates), then agents
 // (their steps), then predictors (the ends of their predictions), then the tuner, after whose number come
 // the numbers of active predictors, trainers and agents from then on. Which agents a predictor takes, and
 // which segments a trainer takes, follows from the events before.
-const orderMagic = "paceline ga3c order 1\n"
+const orderMagic = "paceline ga3c order 2\n"
 
 // Limits of an order.
 const (
@@ -33,10 +33,28 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// orderShape is what an order and a run must agree in.
+// orderShape is what gives the events their numbers.
 type orderShape struct{ trainers, agents, predictors int }
 
 func (c *Config) orderShape() orderShape { return orderShape{c.Trainers, c.NumEnvs, c.Predictors} }
+
+// orderOf is what the orders of a run begin with.
+type orderOf struct {
+	orderShape
+	fingerprint order.Fingerprint
+	repeats     bool // a record must be that of a run with the same settings
+}
+
+// shapeNames name the settings of orderShape.
+var shapeNames = []string{"num_envs", "predictors", "trainers"}
+
+// recordedBy are settings of the tuner that a record makes irrelevant, because it has the decisions. The
+// form of the tuner says whether a run begins with tuner_start.
+var recordedBy = []string{"tuner_period", "tuner_pairs", "tuner_test"}
+
+func (m *GA3C) orderOf(s *train.Setup) orderOf {
+	return orderOf{m.cfg.orderShape(), s.Fingerprint(recordedBy...), m.cfg.Schedule == string(order.Recorded)}
+}
 
 // number returns the number of an event.
 func (s orderShape) number(e event) uint64 {
@@ -83,7 +101,7 @@ func (s orderShape) counts(entries []byte) (c counts, size int, ok bool) {
 
 // recorder writes an order.
 type recorder struct {
-	orderShape
+	orderOf
 	entries []byte
 }
 
@@ -103,37 +121,33 @@ func (r *recorder) add(e event, last bool, active counts) {
 
 // file returns the order as a file.
 func (r *recorder) file() []byte {
-	text := []byte(orderMagic)
-	for _, n := range []int{r.trainers, r.agents, r.predictors} {
-		text = binary.AppendUvarint(text, uint64(n))
-	}
-	text = append(text, r.entries...)
+	text := append(r.fingerprint.Header(orderMagic), r.entries...)
 	return binary.LittleEndian.AppendUint32(text, crc32.Checksum(text, castagnoli))
 }
 
-// parse returns the entries of a file of an order of a shape.
-func (s orderShape) parse(text []byte) (entries []byte, err error) {
-	rest, ok := bytes.CutPrefix(text, []byte(orderMagic))
-	if !ok {
-		return nil, fmt.Errorf("not an order of ga3c: must begin with %q", orderMagic)
+// parse returns the recorder of a file of an order that fits the run.
+func (s orderOf) parse(text []byte) (*recorder, error) {
+	if !bytes.HasPrefix(text, []byte(orderMagic)) {
+		_, _, err := order.CutHeader(text, orderMagic)
+		return nil, err
 	}
 	end := len(text) - 4
-	if len(rest) < 4 || crc32.Checksum(text[:end], castagnoli) != binary.LittleEndian.Uint32(text[end:]) {
+	if end < len(orderMagic) || crc32.Checksum(text[:end], castagnoli) != binary.LittleEndian.Uint32(text[end:]) {
 		return nil, fmt.Errorf("damaged: %d bytes do not have their checksum", len(text))
 	}
-	rest = rest[:len(rest)-4]
-	for _, v := range []struct {
-		name string
-		want int
-	}{{"trainers", s.trainers}, {"num_envs", s.agents}, {"predictors", s.predictors}} {
-		got, size := binary.Uvarint(rest)
-		if size <= 0 {
-			return nil, errors.New("damaged: it ends early")
-		}
-		if rest = rest[size:]; got != uint64(v.want) {
-			return nil, fmt.Errorf("%s: recorded with %d, must be %d", v.name, got, v.want)
-		}
+	record, rest, err := order.CutHeader(text[:end], orderMagic)
+	if err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
 	}
+	if s.repeats {
+		err = s.fingerprint.Fits(record)
+	} else {
+		err = s.fingerprint.Only(shapeNames...).Fits(record.Only(shapeNames...))
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.fingerprint = s.fingerprint.Continued(record)
 	for at := 0; at < len(rest); {
 		code, size := binary.Uvarint(rest[at:])
 		e, ok := s.event(code / 2)
@@ -148,36 +162,36 @@ func (s orderShape) parse(text []byte) (entries []byte, err error) {
 			at += size
 		}
 	}
-	return slices.Clip(rest), nil
+	return &recorder{s, slices.Clip(rest)}, nil
 }
 
 // read reads a file of an order, or the order in the checkpoint of a race.
-func (s orderShape) read(path string) (entries []byte, err error) {
+func (s orderOf) read(path string) (o *recorder, err error) {
 	if in, err := checkpoint.Open(path); err == nil {
 		defer in.Close()
 		if !in.Has(orderPart) {
 			return nil, fmt.Errorf("order: %s: a checkpoint without a recorded order, must be one of schedule %q", path, order.Race)
 		}
 		part := checkpoint.Part{Name: orderPart, Version: 1, Read: func(r io.Reader, n int64) (func(), error) {
-			entries, err = s.readPart(r, n)
+			o, err = s.readPart(r, n)
 			return nil, err
 		}}
 		if _, err := in.Load([]checkpoint.Part{part}); err != nil {
 			return nil, fmt.Errorf("order: %w", err)
 		}
-		return entries, nil
+		return o, nil
 	}
 	text, err := order.ReadFile(path, maxOrderBytes)
 	if err == nil {
-		if entries, err = s.parse(text); err == nil {
-			return entries, nil
+		if o, err = s.parse(text); err == nil {
+			return o, nil
 		}
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return nil, fmt.Errorf("order: %w", err)
 }
 
-func (s orderShape) readPart(r io.Reader, n int64) (entries []byte, err error) {
+func (s orderOf) readPart(r io.Reader, n int64) (*recorder, error) {
 	if n > maxOrderBytes {
 		return nil, fmt.Errorf("%d bytes, must be at most %d", n, maxOrderBytes)
 	}
@@ -205,15 +219,15 @@ func (m *GA3C) orderParts(saving bool) []checkpoint.Part {
 			return func() {
 				m.recorder = nil
 				if m.clock.Steps == 0 {
-					m.recorder = &recorder{orderShape: m.cfg.orderShape()}
+					m.recorder = &recorder{orderOf: m.orders}
 				}
 			}, nil
 		}
-		entries, err := m.cfg.orderShape().readPart(r, n)
+		o, err := m.orders.readPart(r, n)
 		if err != nil {
 			return nil, fmt.Errorf("%w: order: %w", checkpoint.ErrFormat, err)
 		}
-		return func() { m.recorder = &recorder{m.cfg.orderShape(), entries} }, nil
+		return func() { m.recorder = o }, nil
 	}
 	return []checkpoint.Part{p}
 }
@@ -221,7 +235,7 @@ func (m *GA3C) orderParts(saving bool) []checkpoint.Part {
 // Order is train.Ordered's: of a race so far, or the order that is repeated.
 func (m *GA3C) Order() []byte {
 	if r, ok := m.pace.(*recorded); ok {
-		return (&recorder{r.shape, r.entries}).file()
+		return (&recorder{m.orders, r.entries}).file()
 	}
 	if m.recorder == nil {
 		return nil
@@ -234,13 +248,13 @@ func (m *GA3C) setPace() error {
 	c := &m.cfg
 	switch order.Schedule(c.Schedule) {
 	case order.Race:
-		m.pace, m.recorder = newRace(m.tasks), &recorder{orderShape: c.orderShape()}
+		m.pace, m.recorder = newRace(m.tasks), &recorder{orderOf: m.orders}
 	case order.Recorded:
-		entries, err := c.orderShape().read(c.Order)
+		o, err := m.orders.read(c.Order)
 		if err != nil {
 			return err
 		}
-		m.pace = &recorded{shape: c.orderShape(), entries: entries, steps: func() int64 { return m.clock.Steps }}
+		m.pace = &recorded{shape: o.orderShape, entries: o.entries, steps: func() int64 { return m.clock.Steps }}
 	default:
 		latency := c.Latency
 		if err := latency.open(); err != nil {

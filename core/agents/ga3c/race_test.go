@@ -132,18 +132,38 @@ func TestOrdersAreRefused(t *testing.T) {
 		return err
 	}
 	traintest.Check(t, make(text))
-	for n := range text {
+	traintest.Check(t, make(text, "num_threads", "1", "groups", "2", "stats_window_size", "7", "latency_step", "1", "tuner_test", "2"))
+	for n := 0; n < len(text); n += 1 + n/40 {
 		if err := make(text[:n]); err == nil || !strings.Contains(err.Error(), "order: ") {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
 	}
-	for says, more := range map[string][]string{
-		"num_envs: recorded with 3, must be 4":   {"num_envs", "4"},
-		"predictors: recorded with 2, must be 1": {"predictors", "1"},
-		"trainers: recorded with 2, must be 5":   {"trainers", "5"},
+	damaged := bytes.Replace(text, []byte("learning_rate"), []byte("learning_rata"), 1)
+	if err := make(damaged); err == nil || !strings.Contains(err.Error(), "damaged: ") {
+		t.Errorf("a changed byte: %v", err)
+	}
+	old := bytes.Replace(text, []byte("order 2"), []byte("order 1"), 1)
+	if err := make(old); err == nil || !strings.HasSuffix(err.Error(), "version 1, must be 2; the race must be recorded again") {
+		t.Errorf("another version: %v", err)
+	}
+	for _, c := range [][]string{ // a setting, its values in the record and in the run
+		{"num_envs", "3", "4"},
+		{"predictors", "2", "1"},
+		{"trainers", "2", "5"},
+		{"seed", "2", "3"},
+		{"learning_rate", "0.0003", "0.0004"},
+		{"n_steps", "5", "6"},
+		{"prediction_batch_max", "128", "2"},
+		{"min_training_batch", "1", "2"},
+		{"net_arch_pi", "4", "5"},
+		{"regulariser", "paper", "authors"},
+		{"tuner", "none", "paper"},
+		{"env_options", "", `{"a":1}`},
+		{"precision", "fp32", "bf16"},
 	} {
-		if err := make(text, more...); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v: %v, must say %q", more, err, says)
+		want := fmt.Sprintf("%s: the record has %q, this run has %q", c[0], c[1], c[2])
+		if err := make(text, c[0], c[2]); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, must end with %q", err, want)
 		}
 	}
 	if err := walks(t, edits...).SaveOrder(path); err == nil || !strings.Contains(err.Error(), "must be schedule race or recorded") {
@@ -197,5 +217,25 @@ func TestRaceFails(t *testing.T) {
 		if st := tr.Stats(); failures < 3 || st.Steps != taken {
 			t.Errorf("%s: %d failures; %d steps counted, the environments took %d", where, failures, st.Steps, taken)
 		}
+	}
+}
+
+// A race may continue another one with other settings. Its record says so, and is repeated by no run.
+func TestRacesWithOtherSettings(t *testing.T) {
+	edits := []string{"num_envs", "3", "seed", "2", "net_arch_pi", "4", "net_arch_vf", "4"}
+	path := filepath.Join(t.TempDir(), "race")
+	tr := walks(t, append(edits, "schedule", "race")...)
+	traintest.Check(t, tr.Run(100, 0))
+	traintest.Check(t, tr.Save(path, true))
+	next := walks(t, append(edits, "schedule", "race", "learning_rate", "0.01")...)
+	traintest.Check(t, next.Load(path))
+	traintest.Check(t, next.Run(100, 0))
+	traintest.Check(t, next.Save(path, true))
+	cfg := next.Config()
+	traintest.Check(t, cfg.Set("schedule", "recorded"))
+	traintest.Check(t, cfg.Set("order", path))
+	_, err := train.New(cfg, traintest.MakeWalk(2))
+	if want := `learning_rate: the record has "0.0003, then 0.01", this run has "0.01"`; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, must end with %q", err, want)
 	}
 }

@@ -85,6 +85,7 @@ func (c *Config) turns(s *train.Setup, shards int) (*order.Turns, error) {
 	t := order.Config{
 		Schedule: order.Schedule(c.Schedule), Learners: c.Learners, Shards: shards, Steps: s.Common.NumEnvs / c.Learners,
 		Barrier: c.Rule == param.RuleMean, Together: s.Source == nil, Varies: s.Disabled, Seed: uint64(s.Common.Seed), Cores: s.Cores, Waits: s.Spec.Waits,
+		Fingerprint: s.Fingerprint(),
 	}
 	switch t.Schedule {
 	case order.Virtual:

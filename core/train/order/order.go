@@ -14,6 +14,7 @@ import (
 
 // Order is a recorded order. It never changes.
 type Order struct {
+	Fingerprint
 	Shape
 	text    []byte // the file
 	visits  int64
@@ -107,18 +108,18 @@ func readOrder(r io.Reader, n int64) (*Order, error) {
 
 // ParseOrder reads the bytes of a file of an order, which must not change afterwards.
 func ParseOrder(text []byte) (*Order, error) {
-	rest, ok := bytes.CutPrefix(text, []byte(orderMagic))
-	if !ok {
-		return nil, fmt.Errorf("not an order: must begin with %q", orderMagic)
+	if !bytes.HasPrefix(text, []byte(orderMagic)) {
+		_, _, err := CutHeader(text, orderMagic)
+		return nil, err
 	}
 	end := len(text) - 4
-	if len(rest) < 4 || crc32.Checksum(text[:end], castagnoli) != binary.LittleEndian.Uint32(text[end:]) {
+	if end < len(orderMagic) || crc32.Checksum(text[:end], castagnoli) != binary.LittleEndian.Uint32(text[end:]) {
 		return nil, fmt.Errorf("damaged: %d bytes do not have their checksum", len(text))
 	}
 	if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("an order of %d bytes", len(text)), Bytes: orderMemory * int64(len(text))}); err != nil {
 		return nil, err
 	}
-	p := parser{Order: &Order{text: text}, text: text[:end], at: len(orderMagic)}
+	p := parser{Order: &Order{text: text}, text: text[:end]}
 	if err := p.header(); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
@@ -157,7 +158,12 @@ func (p *parser) number(what string, lo, hi uint64) (uint64, error) {
 	return n, nil
 }
 
-func (p *parser) header() error {
+func (p *parser) header() (err error) {
+	var rest []byte
+	if p.Fingerprint, rest, err = CutHeader(p.text, orderMagic); err != nil {
+		return err
+	}
+	p.at = len(p.text) - len(rest)
 	var v [4]uint64
 	for i, f := range []struct {
 		name   string
@@ -171,7 +177,7 @@ func (p *parser) header() error {
 	}
 	p.Shape = Shape{int(v[0]), int(v[1]), int(v[2]), v[3]&flagBarrier != 0}
 	p.tracks, p.since, p.gates = make([]track, p.Learners), make([]int64, p.Learners), make([]int64, p.Learners)
-	p.writing = newRecorder(p.Shape)
+	p.writing = newRecorder(p.Fingerprint, p.Shape)
 	return nil
 }
 
@@ -296,14 +302,19 @@ func (p *parser) stop() error {
 	return nil
 }
 
-// fits refuses an order of another shape.
+// fits refuses an order of another shape, or to repeat that of a run with other settings.
 func (o *Order) fits(c *Config) error {
+	if c.Schedule == Recorded {
+		if err := c.Fingerprint.Fits(o.Fingerprint); err != nil {
+			return fmt.Errorf("order: %w", err)
+		}
+	}
 	for _, v := range []struct {
 		name      string
 		own, want int
 	}{{"learners", o.Learners, c.Learners}, {"shards", o.Shards, c.Shards}, {"environments of a learner", o.Steps, c.Steps}} {
 		if v.own != v.want {
-			return fmt.Errorf("order: %s: recorded with %d, must be %d", v.name, v.own, v.want)
+			return fmt.Errorf("order: %s: the record has %d, this run has %d", v.name, v.own, v.want)
 		}
 	}
 	if o.Barrier != c.Barrier {

@@ -34,7 +34,7 @@ func recordedRace(t testing.TB, k, shards int, p programme) (order []byte, diges
 
 // The file of an order, byte for byte, as the documentation describes it.
 func TestTheFileOfAnOrder(t *testing.T) {
-	r := newRecorder(Shape{Learners: 2, Shards: 2, Steps: 4})
+	r := newRecorder(Fingerprint{{"seed", "7"}, {"env", ""}}, Shape{Learners: 2, Shards: 2, Steps: 4})
 	learners := make([]learner, 2)
 	note := func(k int, numbers []int64, heads []uint64, steps []int64) {
 		learners[k].log = visitLog{numbers, heads, steps}
@@ -48,7 +48,8 @@ func TestTheFileOfAnOrder(t *testing.T) {
 	r.stop(0, 0, []int64{0, 9}, true)
 	r.stop(30, 28, []int64{1, 9}, false) // interrupted
 	r.forget(0)
-	want := append([]byte(orderMagic), 2, 2, 4, 0,
+	want := append([]byte(orderMagic), 2, 4, 's', 'e', 'e', 'd', 1, '7', 3, 'e', 'n', 'v', 0,
+		2, 2, 4, 0,
 		2, 10, 2, 2, 0xc8, 1, // learner 1 after 5 rounds: two pushes, then the pull of shard 0 with T = 200
 		1, 0xd9, 4, 4, // learner 0 after 300 rounds: a pull of shard 0 alone, with T = 204
 		2,                   // learner 1 pulls shard 1
@@ -64,7 +65,7 @@ func TestTheFileOfAnOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Shape != r.shape || o.visits != 5 || fmt.Sprint(o.tracks, o.stops) !=
+	if o.Shape != r.shape || !slices.Equal(o.Fingerprint, Fingerprint{{"seed", "7"}, {"env", ""}}) || o.visits != 5 || fmt.Sprint(o.tracks, o.stops) !=
 		"[{[{300 0 204 0 1 2}] [3] 1} {[{5 0 200 0 4 4}] [0 1 2 4] 9}] [{5 5767168 208 209 [0 6]} {5 5767169 220 220 [0 9]} {5 5767170 0 0 [0 9]} {5 5767171 29 28 [1 9]}]" {
 		t.Errorf("%+v %v %v", o.Shape, o.tracks, o.stops)
 	}
@@ -124,10 +125,10 @@ func TestOrdersOfOtherRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for says, c := range map[string]Config{
-		"order: learners: recorded with 3, must be 4":                  {Learners: 4, Shards: 2, Steps: 4},
-		"order: shards: recorded with 2, must be 3":                    {Learners: 3, Shards: 3, Steps: 4},
-		"order: environments of a learner: recorded with 4, must be 5": {Learners: 3, Shards: 2, Steps: 5},
-		"order: recorded with another rule":                            {Learners: 3, Shards: 2, Steps: 4, Barrier: true},
+		"order: learners: the record has 3, this run has 4":                  {Learners: 4, Shards: 2, Steps: 4},
+		"order: shards: the record has 2, this run has 3":                    {Learners: 3, Shards: 3, Steps: 4},
+		"order: environments of a learner: the record has 4, this run has 5": {Learners: 3, Shards: 2, Steps: 5},
+		"order: recorded with another rule":                                  {Learners: 3, Shards: 2, Steps: 4, Barrier: true},
 	} {
 		c.Schedule, c.Order = Recorded, o
 		if _, err := New(c); err == nil || !strings.HasPrefix(err.Error(), says) {
@@ -161,7 +162,7 @@ func TestDamagedOrders(t *testing.T) {
 			t.Fatalf("bit %d is changed, and the order is read", bit)
 		}
 	}
-	header := append([]byte(orderMagic), 2, 1, 4, 0)
+	header := append([]byte(orderMagic), 0, 2, 1, 4, 0)
 	for says, entries := range map[string][]byte{
 		"learners is 0, must be 1 to 1024":                  nil,
 		"entry is 4, must be 0 to 3":                        {4},
@@ -177,13 +178,13 @@ func TestDamagedOrders(t *testing.T) {
 	} {
 		text := append(slices.Clone(header), entries...)
 		if entries == nil {
-			text[len(orderMagic)] = 0
+			text[len(orderMagic)+1] = 0
 		}
 		if _, err := ParseOrder(withSum(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, must say %q", err, says)
 		}
 	}
-	barrier := append([]byte(orderMagic), 2, 1, 4, 1)
+	barrier := append([]byte(orderMagic), 0, 2, 1, 4, 1)
 	for says, entries := range map[string][]byte{
 		"learner 0 pulls before learner 1 has pushed": {1, 10, 1, 5},
 		"learner 0 pulls without a push":              {1, 11, 5},
@@ -202,7 +203,7 @@ func FuzzOrder(f *testing.F) {
 		f.Add(text[:len(text)-4])
 		f.Add(text[:len(text)/2])
 	}
-	f.Add(append([]byte(orderMagic), 2, 2, 4, 1, 1, 10, 2, 10, 1, 2, 1, 3, 0, 12, 1, 0, 0))
+	f.Add(append([]byte(orderMagic), 1, 1, 'a', 0, 2, 2, 4, 1, 1, 10, 2, 10, 1, 2, 1, 3, 0, 12, 1, 0, 0))
 	f.Add([]byte(orderMagic))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -221,7 +222,7 @@ func FuzzOrder(f *testing.F) {
 			return
 		}
 		w := newWorld(programme{rounds: 3, updates: 1}, o.Learners, o.Shards, o.Steps, false)
-		turns := newTurns(t, Config{Schedule: Recorded, Order: o, Barrier: o.Barrier}, w, 2)
+		turns := newTurns(t, Config{Schedule: Recorded, Order: o, Fingerprint: o.Fingerprint, Barrier: o.Barrier}, w, 2)
 		for _, until := range []int64{20, 200} {
 			if err := w.run(turns, until, nil); err != nil {
 				oneSentence(t, err)

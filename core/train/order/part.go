@@ -66,7 +66,7 @@ func (t *Turns) Parts() []checkpoint.Part {
 			}
 			return func() {
 				if t.race != nil {
-					t.race.record = o.writing
+					t.race.record = o.writing.continued(t.cfg.Fingerprint.Continued(o.Fingerprint))
 				} else {
 					t.cfg.Order = o
 				}

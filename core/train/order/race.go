@@ -38,7 +38,7 @@ type shardLock struct {
 func newRace(t *Turns) *race {
 	n := t.cfg.Learners
 	return &race{Turns: t, locks: make([]shardLock, t.cfg.Shards), pushed: make([]int64, n), seated: make([]time.Time, n),
-		record: newRecorder(Shape{t.cfg.Learners, t.cfg.Shards, t.cfg.Steps, t.cfg.Barrier})}
+		record: newRecorder(t.cfg.Fingerprint, Shape{t.cfg.Learners, t.cfg.Shards, t.cfg.Steps, t.cfg.Barrier})}
 }
 
 func (r *race) begin() {

@@ -15,13 +15,13 @@ type Shape struct {
 
 // The text of an order: see docs/pages/reference/order-files.md.
 //
-//	magic, learners, shards, steps of a round, flags, entries, CRC-32C of all before it (4 bytes)
+//	magic, fingerprint, learners, shards, steps of a round, flags, entries, CRC-32C of all before it (4 bytes)
 //
 // Numbers are unsigned varints of encoding/binary. An entry begins with a number: 0 is a stop,
 // k+1 a visit of learner k, learners+1 forgotten visits. The shard of a visit, and whether it is a
 // push, follow from the visits of the same learner before it.
 const (
-	orderMagic  = "paceline order 1\n"
+	orderMagic  = "paceline order 2\n"
 	flagBarrier = 1
 )
 
@@ -58,6 +58,7 @@ func head(rounds int64, s Sequence) uint64 {
 type recorder struct {
 	shape  Shape
 	text   []byte // header and entries
+	header int    // bytes of it
 	visits int64
 	steps  int64 // T of the latest pull of shard 0 or stop
 	places []place
@@ -74,9 +75,8 @@ type recorder struct {
 // place is where a learner is in its visits.
 type place struct{ done, all int }
 
-func newRecorder(s Shape) recorder {
-	r := recorder{shape: s, places: make([]place, s.Learners)}
-	r.text = append(r.text, orderMagic...)
+func newRecorder(f Fingerprint, s Shape) recorder {
+	r := recorder{shape: s, text: f.Header(orderMagic), places: make([]place, s.Learners)}
 	flags := uint64(0)
 	if s.Barrier {
 		flags |= flagBarrier
@@ -84,6 +84,18 @@ func newRecorder(s Shape) recorder {
 	for _, n := range []uint64{uint64(s.Learners), uint64(s.Shards), uint64(s.Steps), flags} {
 		r.put(n)
 	}
+	r.header = len(r.text)
+	return r
+}
+
+// continued returns the recorder for a race with another fingerprint, which continues the order.
+func (r recorder) continued(f Fingerprint) recorder {
+	next := newRecorder(f, r.shape)
+	r.text = append(next.text, r.text[r.header:]...)
+	if r.latestStop > 0 {
+		r.latestStop += next.header - r.header
+	}
+	r.header = next.header
 	return r
 }
 

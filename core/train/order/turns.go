@@ -55,8 +55,9 @@ type Config struct {
 	// Seed and Latency determine a virtual order.
 	Seed    uint64
 	Latency *Latency
-	// Order is the order to repeat; Recorded only.
-	Order *Order
+	// Order is the order to repeat; Recorded only. Its Fingerprint must be that of the run.
+	Order       *Order
+	Fingerprint Fingerprint
 	// Unrecorded says that a race is not recorded.
 	Unrecorded bool
 	// Cores are the cores of the learners; nil: as many as there are learners.
@@ -422,7 +423,7 @@ func (t *Turns) Stats() Stats {
 	defer t.mu.Unlock()
 	s := Stats{Visits: t.visits, Times: t.times}
 	if t.race != nil {
-		s.Visits, s.Bytes = t.race.number.Load(), len(t.race.record.text)
+		s.Visits, s.Bytes = t.race.number.Load(), len(t.race.record.text)-t.race.record.header
 		s.Locks = time.Duration(t.race.locked.Load())
 	}
 	return s
