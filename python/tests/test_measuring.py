@@ -60,7 +60,6 @@ def test_zoo_results_are_as_good_as_stable_baselines3(capsys):
 
 def test_pong_minutes_ends_with_a_confirmed_mean(monkeypatch, capsys):
     minutes = load("pong_minutes")
-    monkeypatch.setattr(minutes, "EVERY", 300)
     monkeypatch.setattr(minutes, "GAMES", 2)
     played = iter([-1.0, 1.0, 0.0, 1.0, 1.0])
     with PPO("MlpPolicy", "CartPole-v1", num_envs=2, n_steps=50, batch_size=100, n_epochs=1, seed=1) as model:
@@ -71,7 +70,29 @@ def test_pong_minutes_ends_with_a_confirmed_mean(monkeypatch, capsys):
 
         monkeypatch.setattr(model, "evaluate", evaluate)
         monkeypatch.setattr(minutes, "WANTED", 1.0)
-        wins = minutes.UntilItWins()
+        wins = minutes.UntilItWins(300, None)
         model.learn(5000, callback=wins)
         assert model.num_timesteps == 900 and wins.won() and 0 < wins.minutes() < 1
     assert capsys.readouterr().out.count("minutes") == 3
+
+
+def test_pong_minutes_go_on_after_a_stop(monkeypatch, capsys, tmp_path):
+    minutes = load("pong_minutes")
+    monkeypatch.setattr(minutes, "GAME", "CartPole-v1")
+    played = iter([1.0, KeyboardInterrupt(), 20.0, 20.0])
+
+    def evaluate(model, **keywords):
+        result = next(played)
+        if isinstance(result, BaseException):
+            raise result
+        return type("Result", (), {"mean_return": result})
+
+    monkeypatch.setattr(PPO, "evaluate", evaluate)
+    file = tmp_path / "run.paceline"
+    arguments = (PPO, "tuned", 1, 100_000, 100_000, 2000, file)
+    with pytest.raises(KeyboardInterrupt):
+        minutes.run(*arguments)
+    assert file.exists() and "steps" in capsys.readouterr().out
+    assert minutes.run(*arguments) != "not reached"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert 6000 <= int(line.split()[0].replace(",", "")) < 8000 and line.endswith("20.00   20.00")
