@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #define CHECK(condition)                                          \
@@ -181,6 +182,28 @@ int main() {
     CHECK(again.hash("policy") == race.hash("policy"));
     throws(PACELINE_EINVAL, "order: dqn has one learner",
            [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).save_order(order); });
+  }
+  // The proposals of GA3C's tuner are written, and only where there is a tuner.
+  {
+    const std::string trace =
+        std::string(std::getenv("TMPDIR") == nullptr ? "/tmp" : std::getenv("TMPDIR")) + "/hpp.csv";
+    paceline::Config ga3c("ga3c");
+    ga3c.set("num_envs", 8).set("tuner", "ladder").set("tuner_period", 0.05).set("tuner_pairs", 2);
+    paceline::Trainer t(ga3c, paceline::environments<Counter>());
+    t.run(1200);
+    t.save_trace(trace);
+    std::ifstream file(trace);
+    std::string line;
+    int lines = 0;
+    while (std::getline(file, line)) {
+      CHECK(lines > 0 ? line.rfind(std::to_string(lines) + ",", 0) == 0
+                      : line == "period,time,predictors,trainers,agents,old,new,statistic,kept");
+      lines++;
+    }
+    CHECK(lines > 2 && lines == 1 + static_cast<int>(t.metric("ga3c/tuner_periods")));
+    throws(PACELINE_EIO, "no such file or directory", [&] { t.save_trace("/nowhere/trace.csv"); });
+    throws(PACELINE_EINVAL, "trace: dqn adjusts nothing",
+           [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).save_trace(trace); });
   }
   // A family is made and saved, and all its environments are freed.
   const std::string folder = std::getenv("TMPDIR") == nullptr ? "/tmp" : std::getenv("TMPDIR");

@@ -1,26 +1,49 @@
-/* A3C and APPO: learners around a store of parameters; GA3C: agents, predictors and trainers. A virtual run has one result for any number of threads
- * and continues from a checkpoint; a race is repeated from the file of its order; environments may be built in,
- * of a table, or stepped by the caller. */
+/* A3C, APPO and DQN: learners around a store of parameters; GA3C: agents, predictors and trainers. A virtual run has
+ * one result for any number of threads and continues from a checkpoint; a race is repeated from the file of its order;
+ * environments may be built in, of a table, or stepped by the caller. */
 #include "counter.h"
 
 enum { STEPS = 1200 };
 
-static int is_ga3c(const char *method) { return strcmp(method, "ga3c") == 0; }
+/* A method: its parameter set, a metric that counts, and settings after the common ones. */
+typedef struct method {
+  const char *name, *set, *metric, *preset;
+  const char *const *settings;
+} method;
 
-/* A trainer of four environments and two learners, or of GA3C, with further settings; table: of counters, else CartPole. */
-static paceline_trainer *make(const char *method, family *table, const char *const *more) {
-  static const char *const common[] = {"num_envs", "4",           "n_steps", "8",    "net_arch_pi", "16", "net_arch_vf",
-                                       "16",       "num_threads", "2",       "seed", "3",           NULL};
+#define WITH(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define AS_IT_IS ((const char *const[]){NULL})
+
+#define ACTOR_CRITIC "n_steps", "8", "net_arch_pi", "16", "net_arch_vf", "16"
+static const char *const a3c[] = {ACTOR_CRITIC, "learners", "2", NULL};
+static const char *const appo[] = {ACTOR_CRITIC, "learners", "2",           "batch_size", "8",
+                                   "n_epochs",   "2",        "pull_period", "3",          NULL};
+static const char *const ga3c[] = {ACTOR_CRITIC, NULL};
+static const char *const dqn[] = {
+    "net_arch",   "16", "learning_starts", "80",   "batch_size",          "8",    "buffer_size", "800",
+    "window",     "32", "train_freq",      "4",    "exploration_steps",   "600",  "learners",    "2",
+    "tau",        "1",  "shards",          "3",    "learning_rate",       "0.01", "rule",        "overwrite",
+    "concurrent", "1",  "double_q",        "true", "learning_rate_final", "0",    NULL};
+static const method methods[] = {{"a3c", "policy", "async/pushes", "stooke_abbeel", a3c},
+                                 {"appo", "policy", "async/pushes", "stooke_abbeel", appo},
+                                 {"ga3c", "policy", "ga3c/pps", "paper", ga3c},
+                                 {"dqn", "q_net", "async/pushes", "sb3", dqn}};
+static const method *const of_ga3c = &methods[2];
+
+static paceline_config *config_of(const method *m) {
   paceline_config *cfg;
+  OK(paceline_config_new(&cfg, m->name));
+  OK(paceline_config_set(cfg, "num_envs", "4"));
+  OK(paceline_config_set(cfg, "seed", "3"));
+  for (const char *const *s = m->settings; *s != NULL; s += 2) OK(paceline_config_set(cfg, s[0], s[1]));
+  return cfg;
+}
+
+/* A trainer with further settings; table: of counters, else CartPole. */
+static paceline_trainer *make(const method *m, family *table, const char *const *more) {
+  paceline_config *cfg = config_of(m);
   paceline_trainer *t;
-  OK(paceline_config_new(&cfg, method));
-  for (const char *const *s = common; *s != NULL; s += 2) OK(paceline_config_set(cfg, s[0], s[1]));
-  if (!is_ga3c(method)) OK(paceline_config_set(cfg, "learners", "2"));
-  if (strcmp(method, "appo") == 0) {
-    OK(paceline_config_set(cfg, "batch_size", "8"));
-    OK(paceline_config_set(cfg, "n_epochs", "2"));
-    OK(paceline_config_set(cfg, "pull_period", "3"));
-  }
+  OK(paceline_config_set(cfg, "num_threads", "2"));
   for (; *more != NULL; more += 2) OK(paceline_config_set(cfg, more[0], more[1]));
   if (table != NULL) {
     paceline_env_table functions = counter_table(1);
@@ -33,39 +56,36 @@ static paceline_trainer *make(const char *method, family *table, const char *con
   return t;
 }
 
-#define WITH(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define AS_IT_IS ((const char *const[]){NULL})
-
 typedef struct digest {
   char text[72];
 } digest;
 
-static digest digest_of(paceline_trainer *t) {
+static digest digest_of(const method *m, paceline_trainer *t) {
   digest d;
-  hash_of(d.text, t, "policy");
+  hash_of(d.text, t, m->set);
   return d;
 }
 
 /* Runs to the end and frees the trainer. */
-static digest whole(const char *method, paceline_trainer *t) {
+static digest whole(const method *m, paceline_trainer *t) {
   OK(paceline_trainer_begin(t, STEPS, 0));
   OK(paceline_trainer_run(NULL, t, 0, 0));
-  digest d = digest_of(t);
+  digest d = digest_of(m, t);
   CHECK(stats_of(t).num_timesteps >= STEPS && stats_of(t).num_timesteps < STEPS + 4 && stats_of(t).updates > 0);
-  CHECK(metric_of(t, is_ga3c(method) ? "ga3c/pps" : "async/pushes") > 0);
+  CHECK(metric_of(t, m->metric) > 0);
   paceline_trainer_free(t);
   return d;
 }
 
-static void virtual(const char *method) {
+static void virtual(const method *m) {
   const char *path = tmp("learners.paceline");
-  digest want = whole(method, make(method, NULL, AS_IT_IS));
+  digest want = whole(m, make(m, NULL, AS_IT_IS));
   for (int threads = 1; threads < 4; threads += 2) {
     char n[2] = {(char)('0' + threads), 0};
-    digest got = whole(method, make(method, NULL, WITH("num_threads", n)));
+    digest got = whole(m, make(m, NULL, WITH("num_threads", n)));
     CHECK(strcmp(got.text, want.text) == 0);
   }
-  paceline_trainer *t = make(method, NULL, AS_IT_IS);
+  paceline_trainer *t = make(m, NULL, AS_IT_IS);
   OK(paceline_trainer_begin(t, STEPS, 0));
   OK(paceline_trainer_run(NULL, t, 500, 0));
   OK(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE));
@@ -78,45 +98,40 @@ static void virtual(const char *method) {
   paceline_config_free(cfg);
   OK(paceline_trainer_load(t, path));
   OK(paceline_trainer_run(NULL, t, 0, 0));
-  digest got = digest_of(t);
+  digest got = digest_of(m, t);
   CHECK(strcmp(got.text, want.text) == 0);
   paceline_trainer_free(t);
 }
 
-static void race(const char *method) {
+static void race(const method *m) {
   const char *path = tmp("race.order");
   for (int table = 0; table < 2; table++) {
     family f[2] = {counters(SOUND, 0), counters(SOUND, 0)};
-    paceline_trainer *t = make(method, table ? &f[0] : NULL, WITH("schedule", "race"));
+    paceline_trainer *t = make(m, table ? &f[0] : NULL, WITH("schedule", "race"));
     OK(paceline_trainer_begin(t, STEPS, 0));
     OK(paceline_trainer_run(NULL, t, 0, 0));
-    digest want = digest_of(t);
+    digest want = digest_of(m, t);
     OK(paceline_trainer_save_order(t, path));
     FAILS(paceline_trainer_save_order(t, "/nowhere/race.order"), PACELINE_EIO, "no such file or directory");
     int64_t steps = stats_of(t).num_timesteps;
     paceline_trainer_free(t);
-    t = make(method, table ? &f[1] : NULL, WITH("schedule", "recorded", "order", path, "num_threads", "1"));
+    t = make(m, table ? &f[1] : NULL, WITH("schedule", "recorded", "order", path, "num_threads", "1"));
     OK(paceline_trainer_begin(t, STEPS, 0));
     OK(paceline_trainer_run(NULL, t, 0, 0));
-    digest got = digest_of(t);
+    digest got = digest_of(m, t);
     CHECK(strcmp(got.text, want.text) == 0 && stats_of(t).num_timesteps == steps);
     paceline_trainer_free(t);
   }
 }
 
 /* One act and one observe are a round of every learner. */
-static void pushed(const char *method) {
-  paceline_config *cfg;
+static void pushed(const method *m) {
+  paceline_config *cfg = config_of(m);
   paceline_trainer *t;
   digest of[2];
   paceline_spec obs = {
       .struct_size = sizeof obs, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {2}};
   paceline_spec action = {.struct_size = sizeof action, .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = 2};
-  OK(paceline_config_new(&cfg, method));
-  OK(paceline_config_set(cfg, "num_envs", "4"));
-  if (!is_ga3c(method)) OK(paceline_config_set(cfg, "learners", "2"));
-  OK(paceline_config_set(cfg, "n_steps", "8"));
-  if (strcmp(method, "appo") == 0) OK(paceline_config_set(cfg, "batch_size", "8"));
   for (int run = 0; run < 2; run++) {
     float rows_obs[8] = {0}, last[8] = {0};
     double rewards[4] = {0};
@@ -142,19 +157,19 @@ static void pushed(const char *method) {
       OK(paceline_trainer_observe(t, &rows, 0));
     }
     CHECK(stats_of(t).num_timesteps == 400 && stats_of(t).updates > 0);
-    of[run] = digest_of(t);
+    of[run] = digest_of(m, t);
     paceline_trainer_free(t);
   }
   CHECK(strcmp(of[0].text, of[1].text) == 0);
   paceline_config_free(cfg);
 }
 
-static void refused(const char *method) {
+static void refused(const method *m) {
   paceline_config *cfg;
   paceline_trainer *t;
-  OK(paceline_config_new(&cfg, method));
+  OK(paceline_config_new(&cfg, m->name));
   OK(paceline_config_set(cfg, "env", "CartPole-v1"));
-  if (!is_ga3c(method)) {
+  if (m != of_ga3c) {
     OK(paceline_config_set(cfg, "learners", "3"));
     OK(paceline_config_set(cfg, "num_envs", "4"));
     FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "num_envs: 4, must be a multiple of learners (3)");
@@ -167,9 +182,9 @@ static void refused(const char *method) {
   OK(paceline_config_set(cfg, "order", tmp("no such file")));
   FAILS(paceline_trainer_new(&t, cfg), PACELINE_EIO, "no such file or directory");
   paceline_config_free(cfg);
-  OK(paceline_config_new(&cfg, method));
+  OK(paceline_config_new(&cfg, m->name));
   OK(paceline_config_preset(cfg, "tuned", "CartPole-v1"));
-  OK(paceline_config_preset(cfg, is_ga3c(method) ? "paper" : "stooke_abbeel", "CartPole-v1"));
+  OK(paceline_config_preset(cfg, m->preset, "CartPole-v1"));
   paceline_config_free(cfg);
 }
 
@@ -178,7 +193,7 @@ static void traced(void) {
   const char *const with[] = {"tuner", "ladder", "tuner_period", "0.05", "tuner_pairs", "2", "num_envs", "8", NULL};
   const char *saved = tmp("traced.paceline");
   char text[2][4096];
-  paceline_trainer *t = make("ga3c", NULL, with);
+  paceline_trainer *t = make(of_ga3c, NULL, with);
   OK(paceline_trainer_begin(t, STEPS, 0));
   OK(paceline_trainer_run(NULL, t, 0, 0));
   CHECK(metric_of(t, "ga3c/tuner_periods") > 2);
@@ -194,23 +209,22 @@ static void traced(void) {
     CHECK(strstr(text[i], "period,time,predictors,trainers,agents,old,new,statistic,kept\n1,") == text[i]);
     paceline_trainer_free(t);
     if (i == 0) {
-      t = make("ga3c", NULL, with);
+      t = make(of_ga3c, NULL, with);
       OK(paceline_trainer_load(t, saved));
     }
   }
   CHECK(strcmp(text[0], text[1]) == 0);
-  t = make("ga3c", NULL, AS_IT_IS);
+  t = make(of_ga3c, NULL, AS_IT_IS);
   FAILS(paceline_trainer_save_trace(t, tmp("none.csv")), PACELINE_EINVAL, "trace: nothing is adjusted with tuner none");
   paceline_trainer_free(t);
 }
 
 int main(void) {
-  static const char *const methods[] = {"a3c", "appo", "ga3c"};
-  for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
-    virtual(methods[m]);
-    race(methods[m]);
-    pushed(methods[m]);
-    refused(methods[m]);
+  for (const method *m = methods; m < methods + sizeof methods / sizeof *methods; m++) {
+    virtual(m);
+    race(m);
+    pushed(m);
+    refused(m);
   }
   traced();
   paceline_config *cfg;
