@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from paceline import A2C, A3C, APPO, DQN, PPO, PQN
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN
 from paceline.callbacks import BaseCallback
 from paceline.errors import PacelineWarning
 
@@ -15,6 +15,7 @@ KEYWORDS = {
     DQN: {**SMALL, "buffer_size": 500, "learning_starts": 32, "train_freq": 8, "batch_size": 8},
     A2C: {**SMALL, "n_steps": 8},
     A3C: {**SMALL, "n_steps": 8},
+    GA3C: {**SMALL, "n_steps": 8},
     APPO: {**SMALL, "n_steps": 32, "batch_size": 16, "n_epochs": 1},
     PPO: {**SMALL, "n_steps": 32, "batch_size": 16, "n_epochs": 1},
     PQN: {**SMALL, "num_envs": 2, "n_steps": 16, "batch_size": 16},
@@ -69,7 +70,7 @@ def expected(steps, end, cls):
 def test_rates_follow_the_remaining_progress_over_slices(cls):
     exploring = {"exploration_fraction": 0.5, "exploration_initial_eps": 1.0, "exploration_final_eps": 0.1}
     clipped: dict = {"clip_range": lambda left: 0.2 * left}
-    more = {APPO: clipped, PPO: clipped, A2C: {}, A3C: {}}.get(cls, exploring)
+    more = {APPO: clipped, PPO: clipped, A2C: {}, A3C: {}, GA3C: {}}.get(cls, exploring)
     with cls("MlpPolicy", "CartPole-v1", learning_rate="lin_0.001", **KEYWORDS[cls], **more) as model:
         steps, every = 0, 1 if cls is DQN else model._periods().rollout
         for total, reset in SLICES:
@@ -129,6 +130,32 @@ def test_an_interrupted_run_and_its_rest_equal_one_run(cls, make):
                 assert first <= model.num_timesteps < 320
                 model.learn(320 - model.num_timesteps, reset_num_timesteps=False)
                 assert model.hashes() == whole.hashes() and model._current_progress_remaining == 0
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"wait_for_update": True, "trainers": 1}, {"min_training_batch": 24, "predictors": 1}],
+    ids=["default", "waiting", "joined"],
+)
+def test_an_interrupted_run_of_several_agents_and_its_rest_equal_one_run(more):
+    """Predictions, segments and gradients of GA3C that are in progress at the interrupt continue.
+
+    A run ends after the batch of a predictor, so it may have more steps than were asked for.
+    """
+    keywords = {**KEYWORDS[GA3C], "num_envs": 6, "latency_update": "0.004:0.5", "learning_rate": lambda left: 1e-2 * left**2, **more}
+
+    def learn(first):
+        with GA3C("MlpPolicy", "CartPole-v1", **keywords) as model:
+            model.learn(600, callback=lambda *_: model.num_timesteps < first)
+            assert first <= model.num_timesteps < min(first, 600) + 6
+            if first < 600:
+                model.learn(600 - model.num_timesteps, reset_num_timesteps=False)
+            return model.hashes(), model.num_timesteps, model.stats["updates"], model._current_progress_remaining
+
+    whole = learn(600)
+    assert -0.01 < whole[-1] <= 0 and whole[2] > 10
+    for first in (50, 251, 599):
+        assert learn(first) == whole
 
 
 def test_begin_continues_the_schedules():
