@@ -147,14 +147,14 @@ def test_an_interrupted_run_of_several_agents_and_its_rest_equal_one_run(more):
     def learn(first):
         with GA3C("MlpPolicy", "CartPole-v1", **keywords) as model:
             model.learn(600, callback=lambda *_: model.num_timesteps < first)
-            assert first <= model.num_timesteps < min(first, 600) + 6
+            assert first <= model.num_timesteps < first + 6
             if first < 600:
                 model.learn(600 - model.num_timesteps, reset_num_timesteps=False)
             return model.hashes(), model.num_timesteps, model.stats["updates"], model._current_progress_remaining
 
     whole = learn(600)
     assert -0.01 < whole[-1] <= 0 and whole[2] > 10
-    for first in (50, 251, 599):
+    for first in (50, 251, 590):
         assert learn(first) == whole
 
 
