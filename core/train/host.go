@@ -25,6 +25,7 @@ type Host struct {
 	// to the call in progress.
 	env, act, wait time.Duration
 	use            utilisation
+	speed          speed
 
 	// Loading is the num_envs of the checkpoint that Load reads.
 	Loading int

@@ -12,6 +12,7 @@ type optional struct {
 	digested   Digested
 	ordered    Ordered
 	traced     Traced
+	measured   Measured
 }
 
 func optionalOf(m Method) (o optional) {
@@ -23,6 +24,7 @@ func optionalOf(m Method) (o optional) {
 	o.digested, _ = m.(Digested)
 	o.ordered, _ = m.(Ordered)
 	o.traced, _ = m.(Traced)
+	o.measured, _ = m.(Measured)
 	return o
 }
 
@@ -78,4 +80,19 @@ type Ordered interface {
 type Traced interface {
 	// Trace returns what was proposed and kept, as comma-separated values; nil: nothing is adjusted.
 	Trace() []byte
+}
+
+// Measured is a Method for which Trainer.Proposal has rules.
+type Measured interface {
+	Knobs() Knobs
+}
+
+// Knobs are the settings that bound the speed of a method with lockstep rounds.
+type Knobs struct {
+	Synchronized bool // one forward pass for all environments
+	Alternates   bool // groups may be 2
+	// Replay says that the method trains from a replay memory, which the others are about.
+	Replay          bool
+	Concurrent      bool
+	Window, Longest int64 // steps of a window, and of the longest that is sensible
 }

@@ -54,6 +54,7 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 		return err
 	}
 	t.host.use.begin()
+	t.host.speed.begin(t.host)
 	t.needsReset, t.acted = false, false
 	t.end = t.host.Steps.Load() + total
 	t.begun = true
@@ -114,6 +115,7 @@ func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 	if err == nil && t.host.Steps.Load() >= t.end {
 		err = t.settle(interrupt)
 	}
+	t.host.speed.look(t.host)
 	if t.stopping.Swap(false) {
 		t.halt()
 	}
@@ -290,6 +292,7 @@ func (t *Trainer) Observe(rows *vec.Rows, limit time.Duration) (err error) {
 		return waited("observe", err)
 	}
 	t.acted = false
+	t.host.speed.look(t.host)
 	if t.host.Steps.Load() >= t.end {
 		return t.settle(interrupt)
 	}

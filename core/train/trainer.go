@@ -195,6 +195,10 @@ func (t *Trainer) make(setup *Setup) (err error) {
 		return err
 	}
 	t.optional = optionalOf(t.method)
+	if t.measured != nil {
+		knobs := t.measured.Knobs()
+		t.host.speed.knobs = &knobs
+	}
 	if t.pushed == nil && t.source == nil {
 		return fmt.Errorf("method: %s, cannot learn in environments that the caller steps", t.def.Name)
 	}

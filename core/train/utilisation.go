@@ -68,6 +68,7 @@ func (h *Host) Lap(a Activity) time.Time {
 	took := now.Sub(h.mark)
 	h.mark = now
 	helped := h.use.helpers()
+	h.speed.spend(h, a, took)
 	switch a {
 	case Acting:
 		h.act += took
@@ -87,12 +88,22 @@ func (h *Host) Spent() (acting, stepping time.Duration) { return h.act, h.env }
 
 // Ran ends a lap in which a group took steps.
 func (h *Host) Ran(r actor.Ran) {
+	began := h.mark
 	h.mark = time.Now()
+	round, acting := h.mark.Sub(began), time.Duration(0)
+	if all := r.Acting + r.Stepping; all > 0 { // added over threads, where these act alone
+		acting = time.Duration(float64(round) * (float64(r.Acting) / float64(all)))
+	}
+	h.speed.spend(h, Acting, acting)
+	h.speed.spend(h, Stepping, round-acting)
 	h.act += r.Acting
 	h.env += r.Stepping
 	h.use.add(Acting, r.Acting+h.use.helpers())
 	h.use.add(Stepping, r.Cores)
 }
+
+// Idle says when the thread for updates begins and ends to wait for steps. That thread calls it.
+func (h *Host) Idle(idle bool) { h.speed.idle.set(idle, time.Now()) }
 
 // Learned adds the time of an update on another thread than the caller's, and the time of its
 // helpers. It may be called at any time.

@@ -69,6 +69,15 @@ func (r *Run) reportRate() {
 	}
 }
 
+// Knobs is train.Measured's.
+func (r *Run) Knobs() train.Knobs {
+	p := r.cfg.Periods
+	return train.Knobs{
+		Synchronized: r.cfg.Synchronized, Alternates: r.cfg.Synchronized,
+		Replay: true, Concurrent: r.cfg.Concurrent, Window: p.Window, Longest: p.TargetInterval,
+	}
+}
+
 // Halt is train.Background's.
 func (r *Run) Halt() { r.Updates.Halt() }
 

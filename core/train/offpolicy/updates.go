@@ -68,8 +68,12 @@ func (up *Updates) work() {
 	up.mu.Lock()
 	defer up.mu.Unlock()
 	for {
-		for !up.closing && up.lockedIdle() {
-			up.changed.Wait()
+		if !up.closing && up.lockedIdle() {
+			up.host.Idle(true)
+			for !up.closing && up.lockedIdle() {
+				up.changed.Wait()
+			}
+			up.host.Idle(false)
 		}
 		if up.closing {
 			return

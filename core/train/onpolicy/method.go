@@ -62,6 +62,11 @@ func (r *Run) Wrote(string) { r.forgive() }
 // Policy is Theta, with actions as Config.Policy says.
 func (r *Run) Policy() policy.Spec { return r.policy }
 
+// Knobs is train.Measured's.
+func (r *Run) Knobs() train.Knobs {
+	return train.Knobs{Synchronized: true, Alternates: r.Normalizer == nil}
+}
+
 // Latest is train.Stepped's.
 func (r *Run) Latest() (*vec.Rows, vec.Actions) { return r.Actors.Latest() }
 
