@@ -216,6 +216,11 @@ func pacelineGoTrainerNotice(out **C.char, id C.uint64_t, why *C.pl_error) C.int
 	}), why)
 }
 
+//export pacelineGoTrainerProposal
+func pacelineGoTrainerProposal(out **C.char, id C.uint64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error { return putText(out, t.Proposal(), nil) }), why)
+}
+
 //export pacelineGoTrainerSettle
 func pacelineGoTrainerSettle(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {

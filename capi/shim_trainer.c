@@ -105,6 +105,12 @@ int paceline_trainer_notice(char **out, paceline_trainer *t) {
   return GO(pacelineGoTrainerNotice(out, id(t), &why));
 }
 
+int paceline_trainer_proposal(char **out, const paceline_trainer *t) {
+  ENTER;
+  NEED(out, t);
+  return GO(pacelineGoTrainerProposal(out, id(t), &why));
+}
+
 int paceline_trainer_settle(paceline_trainer *t, int64_t max_ms) {
   ENTER;
   NEED(t);

@@ -542,6 +542,14 @@ PACELINE_API int paceline_trainer_metric_index(size_t *out, const paceline_train
  * NULL if there is none. */
 PACELINE_API int paceline_trainer_notice(char **out, paceline_trainer *t);
 
+/* Writes in one line which of num_threads, groups, window, num_envs and the switches of "dqn" would
+ * make this run faster, such as "cores are busy 96 % of the time, and 8 cores are available:
+ * num_threads=4 instead of 2", or why there is nothing to propose. It says what was measured from
+ * the run's first update to the end of the latest call that ended; before a second has been
+ * measured, "not measured yet: ...". Nothing changes by itself. Settings that change the results
+ * are named as such. [thread-safe] */
+PACELINE_API int paceline_trainer_proposal(char **out, const paceline_trainer *t);
+
 /* Finishes the updates that are due at this step. Weights and experience are then a function of
  * the seed and the step. The functions below that read them settle by themselves. Gives
  * PACELINE_ETIMEDOUT if max_ms passes first. */

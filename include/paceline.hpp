@@ -731,6 +731,12 @@ class Trainer {
     check(paceline_trainer_notice(&text, get()));
     return detail::take(text);
   }
+  /* What would make the run faster: see paceline_trainer_proposal. */
+  std::string proposal() const {
+    char *text = nullptr;
+    check(paceline_trainer_proposal(&text, get()));
+    return detail::take(text);
+  }
   void settle(int64_t max_ms = 0) { check(paceline_trainer_settle(get(), max_ms)); }
   /* The digest of "replay", or of a set of parameters such as "q_net". */
   std::string hash(const std::string &part) {

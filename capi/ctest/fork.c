@@ -40,6 +40,7 @@ static int child(paceline_config *cfg, paceline_policy *p, paceline_vec *v) {
   FORKED(paceline_trainer_stop(t));
   FORKED(paceline_trainer_stats(&s, t));
   FORKED(paceline_trainer_notice(&text, t));
+  FORKED(paceline_trainer_proposal(&text, t));
   FORKED(paceline_trainer_settle(t, 0));
   FORKED(paceline_trainer_config(&c, t));
   FORKED(paceline_trainer_spec(&spec, &spec, t));

@@ -234,7 +234,8 @@ int main() {
     u.set_parameters("q_net", t.parameters("q_net"));
     throws(PACELINE_EINVAL, "set: \"pi\"", [&] { t.parameters("pi"); });
     paceline::Trainer moved = std::move(t);
-    CHECK(t.get() == nullptr && moved.stats().num_timesteps == 1000 && moved.notice().empty());
+    CHECK(t.get() == nullptr && moved.stats().num_timesteps == 1000 && moved.notice().empty() &&
+          !moved.proposal().empty());
     u = std::move(moved);
     CHECK(alive == 4);
     paceline::Policy p = u.policy();

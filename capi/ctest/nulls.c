@@ -57,6 +57,8 @@ int main(void) {
   NIL(paceline_trainer_stats(&st, NULL), "t");
   NIL(paceline_trainer_notice(NULL, t), "out");
   NIL(paceline_trainer_notice(&text, NULL), "t");
+  NIL(paceline_trainer_proposal(NULL, t), "out");
+  NIL(paceline_trainer_proposal(&text, NULL), "t");
   NIL(paceline_trainer_settle(NULL, 0), "t");
   NIL(paceline_trainer_metric(NULL, t, 0), "out");
   NIL(paceline_trainer_metric(&m, NULL, 0), "t");

@@ -200,7 +200,7 @@ static void call(source *s, arrays *a) {
   char *text = NULL;
   paceline_rows rows = rows_of(s, a);
   size_t size = draw(s, sizeof a->bytes);
-  switch (draw(s, 46)) {
+  switch (draw(s, 47)) {
     case 0:
       if (say(paceline_config_new((paceline_config **)&made, word(s))) == 0) store(s, CONFIG, made);
       break;
@@ -337,6 +337,7 @@ static void call(source *s, arrays *a) {
       break;
     case 44: say(paceline_trainer_save_order(any(s, TRAINER), draw(s, 8) ? order : word(s))); break;
     case 45: say(paceline_trainer_save_trace(any(s, TRAINER), draw(s, 8) ? order : word(s))); break;
+    case 46: say(paceline_trainer_proposal(&text, any(s, TRAINER))); break;
     default: break;
   }
   paceline_string_free(text);

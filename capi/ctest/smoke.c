@@ -312,6 +312,10 @@ static void trainer_functions(void) {
   char *notice;
   OK(paceline_trainer_notice(&notice, t));
   CHECK(notice == NULL);
+  char *line;
+  OK(paceline_trainer_proposal(&line, t));
+  CHECK(line && strlen(line) > 20);
+  paceline_string_free(line);
   OK(paceline_trainer_settle(t, 0));
   OK(paceline_trainer_settle(t, 1000));
   FAILS(paceline_trainer_settle(t, -1), PACELINE_EINVAL, "max_ms: -1");

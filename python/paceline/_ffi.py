@@ -169,6 +169,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_trainer_metric": (STATUS, [POINTER(Metric), _handle, c_size_t]),
     "paceline_trainer_metric_index": (STATUS, [POINTER(c_size_t), _handle, _text]),
     "paceline_trainer_notice": (STATUS, [_out_text, _handle]),
+    "paceline_trainer_proposal": (STATUS, [_out_text, _handle]),
     "paceline_trainer_settle": (STATUS, [_handle, c_int64]),
     "paceline_trainer_parameter": (STATUS, [POINTER(Parameter), _handle, _text, c_size_t]),
     "paceline_trainer_get_parameters": (STATUS, [POINTER(c_float), c_size_t, POINTER(c_int64), _handle, _text]),

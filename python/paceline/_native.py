@@ -92,6 +92,10 @@ class Native:
         while (text := _lib.take_text(_lib.lib().paceline_trainer_notice, self.value)) is not None:
             notice(text)
 
+    def proposal(self) -> str:
+        """Which settings would make the run faster."""
+        return _lib.take_text(_lib.lib().paceline_trainer_proposal, self.value) or ""
+
     def episodes(self, most: int) -> list[tuple[float, int]]:
         """(return, length) of the latest episodes, at most `most`, oldest first."""
         returns, lengths, n = np.empty(most), np.empty(most, np.int64), ctypes.c_size_t(most)

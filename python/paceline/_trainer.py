@@ -125,6 +125,18 @@ class Trainer(Model):
         if (policy := self._evaluating) is not None:
             policy.stop()
 
+    def proposal(self) -> str:
+        """One line: which of num_threads, groups, window and their neighbours would make this run faster, or that none would.
+
+        It is about the latest learn or begin, from its first update on. A second must have been
+        measured. Nothing is changed: a proposal is for the next model. "changes the results" marks
+        settings that are more than a matter of speed. A callback may ask during learn.
+
+        DQN, A2C, PPO and PQN have proposals. The other methods, and DQN with learners, say that they have none.
+        """
+        self._check_open()
+        return self._native.proposal()
+
     def begin(
         self, total_timesteps: int, obs: object, reset_num_timesteps: bool = True, *, action_masks: object = None
     ) -> None:  # fmt: skip

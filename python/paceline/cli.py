@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--schedule", metavar="NAME", help="what comes when in an asynchronous method: virtual, race or recorded")
     sub.add_argument("--order", metavar="PATH", help="repeat the order of a race from a file of --save-order or a checkpoint")
     sub.add_argument("--save-order", metavar="PATH", help="write the order of a race at the end or after Ctrl-C")
+    sub.add_argument("--propose", action="store_true", help="print at the end which settings would make training faster")
     sub.add_argument("--no-plot", action="store_true", help="draw no learning curve")
     sub.add_argument("--no-video", action="store_true", help="record no video")
 
@@ -292,6 +293,8 @@ def _train(args: argparse.Namespace) -> int:
                 model.save_order(args.save_order)
         for step, result in model.evaluations:
             print(f"{step:>10,} steps: mean return {result.mean_return:.2f} (min {result.min_return:.2f}, max {result.max_return:.2f})")
+        if args.propose:
+            print(f"proposal: {model.proposal()}")
         if not args.no_plot:
             _show("curve", curve, lambda: _draw(model, curve))
         if not args.no_video:
