@@ -234,10 +234,18 @@ type TDLossArgs struct {
 	Sum                        LossSumArgs
 }
 
+// Values of ActorCriticArgs.Regulariser; 0: none.
+const (
+	RegulariserPlus = 1
+	RegulariserMax  = 2
+)
+
 // ActorCriticArgs are the arguments of actor_critic.
 type ActorCriticArgs struct {
 	Rows, Width, LargestError    int32
+	Regulariser                  int32 // without LogProbs only
 	EntropyCoef, ValueCoef       float32
+	LogEps                       float32 // of Regulariser
 	Logits, Values, Actions      uint64
 	Masks                        uint64 // 0: all actions are allowed
 	Advantages, Returns, Weights uint64

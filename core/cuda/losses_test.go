@@ -153,16 +153,27 @@ func TestActorCritic(t *testing.T) {
 			for _, kind := range kinds {
 				t.Run(fmt.Sprint(n, clip, masked, largest, kind), func(t *testing.T) {
 					d.t = t
-					testActorCritic(t, d, n, kind, clip, masked, largest)
+					testActorCritic(t, d, n, kind, clip, masked, largest, nil)
 				})
+			}
+			if clip || largest {
+				continue
+			}
+			for _, form := range []kernel.Regulariser{{Eps: 1e-6}, {Eps: 0.1}, {Max: true, Eps: 1e-6}, {Max: true, Eps: 0.1}} {
+				for _, kind := range kinds {
+					t.Run(fmt.Sprint(n, masked, kind, form), func(t *testing.T) {
+						d.t = t
+						testActorCritic(t, d, n, kind, false, masked, false, &form)
+					})
+				}
 			}
 		}
 	}
 }
 
 // testActorCritic compares actor_critic_product with core/kernel, and, for one branch, actor_critic
-// with actor_critic_product, bit for bit.
-func testActorCritic(t *testing.T, d *device, n int, kind actionKind, clip, masked, largest bool) {
+// with actor_critic_product, bit for bit. form nil: without a regulariser.
+func testActorCritic(t *testing.T, d *device, n int, kind actionKind, clip, masked, largest bool, form *kernel.Regulariser) {
 	const entropyCoef, valueCoef = .02, .4
 	r := rand.New(rand.NewPCG(uint64(n), 11))
 	width, size, branches := 0, kind.size, len(kind.branches)
@@ -199,6 +210,12 @@ func testActorCritic(t *testing.T, d *device, n int, kind actionKind, clip, mask
 	if masked {
 		args.Masks = put(d, b.Masks)
 	}
+	if form != nil {
+		args.Regulariser, args.LogEps = RegulariserPlus, form.Eps
+		if form.Max {
+			args.Regulariser = RegulariserMax
+		}
+	}
 	if clip {
 		c := &kernel.ClipBatch{LogProbs: random(n, r), Ranges: random(n, r), Values: random(n, r), ValueRanges: random(n, r), Largest: largest}
 		for i := range n {
@@ -216,6 +233,9 @@ func testActorCritic(t *testing.T, d *device, n int, kind actionKind, clip, mask
 	}
 	g := kernel.ActorCriticGradients{Logits: make([]float32, n*width), Means: make([]float32, n*size), LogStd: make([]float32, size), Values: make([]float32, n)}
 	want := kernel.ActorCritic(&g, &b, entropyCoef, valueCoef)
+	if form != nil && width > 0 {
+		form.Apply(&g, &b, entropyCoef, &want)
+	}
 	outputs := func() {
 		args.DLogits, args.DValues, args.Sum = d.outputs(n*width), d.outputs(n), lossSum(d, n, LossTerms, entropyCoef, valueCoef)
 	}

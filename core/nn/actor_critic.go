@@ -22,7 +22,7 @@ type ActorCritic struct {
 	// Regulariser keeps the logarithms of the branches finite: RegulariserPlus, with which log pi(a|s)
 	// is log(pi + LogEps) and H is -sum of (pi + LogEps) log(pi + LogEps), or RegulariserMax, with
 	// which they are log(max(pi, LogEps)) and -sum of pi log(max(pi, LogEps)), both of each branch.
-	// "": the logarithms are exact. A GPU refuses the others.
+	// "": the logarithms are exact.
 	Regulariser string
 	LogEps      float64 // above 0, at most 1, with a Regulariser
 }

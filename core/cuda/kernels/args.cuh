@@ -252,11 +252,14 @@ struct TDLossArgs {
   LossSumArgs sum;
 };
 
+// Values of ActorCriticArgs::regulariser; see core/kernel's Regulariser.
+const int NO_REGULARISER = 0, REGULARISER_PLUS = 1, REGULARISER_MAX = 2;
+
 // With log_probs, PPO's loss. Without log_probs, A2C's loss, which does not read clips, old_values
-// and value_clips.
+// and value_clips, and may have a regulariser.
 struct ActorCriticArgs {
-  int rows, width, largest_error;
-  float entropy_coef, value_coef;
+  int rows, width, largest_error, regulariser;
+  float entropy_coef, value_coef, log_eps;
   const float *logits, *values;
   const int *actions;
   const unsigned char *masks;  // [rows][width]; or null: all actions are allowed

@@ -186,6 +186,57 @@ __device__ __forceinline__ double branch_gradient(float *d, const float *x, int 
   return entropy;
 }
 
+// The sum of the exponentials of a branch in float, as in core/kernel's Regulariser.
+__device__ __forceinline__ float sum_of_row(const float *e, int width) {
+  float sum = 0;
+  for (int a = 0; a < width; a++) sum += e[a];
+  return sum;
+}
+
+// The logarithm of a probability with the regulariser.
+__device__ __forceinline__ float regularised_log(const ActorCriticArgs &args, float p) {
+  if (args.regulariser == REGULARISER_PLUS) return logarithm(p + args.log_eps);
+  return logarithm(p < args.log_eps ? args.log_eps : p);
+}
+
+// The regularised logarithm of the probability of a choice, from the exponentials of its branch.
+__device__ __forceinline__ float regularised_chosen(const ActorCriticArgs &args, const float *e, int width,
+                                                    int action) {
+  return regularised_log(args, e[action] / sum_of_row(e, width));
+}
+
+// The derivative of a row's loss with respect to the probability p of a choice, without the share of
+// the row. With "plus" it lacks a term that is the same for all choices, which softmax takes away.
+// factor is what the entropy multiplies with the logarithm.
+__device__ __forceinline__ float regularised_slope(float &log_p, float &factor, const ActorCriticArgs &args, float p,
+                                                   bool chosen, float advantage) {
+  const bool plus = args.regulariser == REGULARISER_PLUS, above_eps = p >= args.log_eps;
+  log_p = regularised_log(args, p);
+  factor = plus ? p + args.log_eps : p;
+  const float of_entropy = args.entropy_coef * (!plus && above_eps ? log_p + 1 : log_p);
+  return chosen && (plus || above_eps) ? of_entropy - advantage / factor : of_entropy;
+}
+
+// branch_gradient with the regulariser, in the operations of core/kernel's: d has the exponentials.
+__device__ __forceinline__ double regularised_gradient(float *d, const ActorCriticArgs &args, const unsigned char *mask,
+                                                       int width, int action, float advantage, float by) {
+  double entropy = 0;
+  float log_p, factor, mean = 0;
+  const float sum = sum_of_row(d, width);
+  for (int a = 0; a < width; a++) {
+    d[a] /= sum;
+    if (mask != nullptr && !mask[a]) continue;
+    const float slope = regularised_slope(log_p, factor, args, d[a], action == a, advantage);
+    entropy -= (double)factor * (double)log_p;
+    mean += d[a] * slope;
+  }
+  for (int a = 0; a < width; a++) {
+    if (mask == nullptr || mask[a])
+      d[a] = by * (d[a] * (regularised_slope(log_p, factor, args, d[a], action == a, advantage) - mean));
+  }
+  return entropy;
+}
+
 // Sets the row's gradient of the value and the terms of value and entropy.
 __device__ __forceinline__ void value_gradient(double (&terms)[LOSS_TERMS], const ActorCriticArgs &args, int i,
                                                double weight, float by, double entropy) {
@@ -206,10 +257,16 @@ __device__ __forceinline__ void actor_critic_row(double (&terms)[LOSS_TERMS], co
   const double weight = args.weights[i];
   const float by = (float)(weight * share);
   float top;
-  const float sum = exponentials_of_row(dlogits, top, logits, mask, width), log_sum = logarithm(sum);
-  const float slope = policy_slope(terms, args, i, weight, (logits[action] - top) - log_sum);
-  const double entropy =
-      branch_gradient(dlogits, logits, width, top, sum, log_sum, action, slope, by, args.entropy_coef);
+  const float sum = exponentials_of_row(dlogits, top, logits, mask, width);
+  double entropy;
+  if (args.regulariser == NO_REGULARISER) {
+    const float log_sum = logarithm(sum);
+    const float slope = policy_slope(terms, args, i, weight, (logits[action] - top) - log_sum);
+    entropy = branch_gradient(dlogits, logits, width, top, sum, log_sum, action, slope, by, args.entropy_coef);
+  } else {
+    const float slope = policy_slope(terms, args, i, weight, regularised_chosen(args, dlogits, width, action));
+    entropy = regularised_gradient(dlogits, args, mask, width, action, slope, by);
+  }
   value_gradient(terms, args, i, weight, by, entropy);
 }
 
@@ -267,7 +324,9 @@ __device__ __forceinline__ float actor_critic_product_row(double (&terms)[LOSS_T
   for (int b = 0, at = 0; b < args.branches_count; at += args.branches[b++]) {
     const float sum =
         exponentials_of_row(dlogits + at, top, logits + at, mask == nullptr ? mask : mask + at, args.branches[b]);
-    log_prob += (logits[at + actions[b]] - top) - logarithm(sum);
+    log_prob += loss.regulariser == NO_REGULARISER
+                    ? (logits[at + actions[b]] - top) - logarithm(sum)
+                    : regularised_chosen(loss, dlogits + at, args.branches[b], actions[b]);
   }
   double entropy = 0;
   for (int k = 0; k < size; k++) {
@@ -280,8 +339,12 @@ __device__ __forceinline__ float actor_critic_product_row(double (&terms)[LOSS_T
     const int of_branch = args.branches[b];
     const float sum =
         exponentials_of_row(dlogits + at, top, logits + at, mask == nullptr ? mask : mask + at, of_branch);
-    entropy += branch_gradient(dlogits + at, logits + at, of_branch, top, sum, logarithm(sum), actions[b], slope, by,
-                               loss.entropy_coef);
+    if (loss.regulariser == NO_REGULARISER)
+      entropy += branch_gradient(dlogits + at, logits + at, of_branch, top, sum, logarithm(sum), actions[b], slope, by,
+                                 loss.entropy_coef);
+    else
+      entropy += regularised_gradient(dlogits + at, loss, mask == nullptr ? mask : mask + at, of_branch, actions[b],
+                                      slope, by);
   }
   for (int k = 0; k < size; k++) {
     const float z = deviations(inverse, args, i, k);

@@ -344,13 +344,16 @@ func (r *recorder) actorCritic(o *graph.ActorCriticOp, in []G.Value) (err error)
 		}
 		return at
 	}
-	if o.Loss.Regulariser != "" {
-		return fmt.Errorf("loss.regulariser: %q, must be \"\" on a GPU", o.Loss.Regulariser)
-	}
 	rows, loss, of := r.graph.Rows, o.Loss, o.Inputs(in)
 	args := cuda.ActorCriticArgs{Rows: int32(rows), Width: int32(o.Width), EntropyCoef: float32(loss.EntropyCoef), ValueCoef: float32(loss.ValueCoef),
 		Logits: address(of.Logits), Values: address(of.Values), Actions: address(of.Actions), Masks: r.masks,
 		Advantages: address(of.Columns[0]), Returns: address(of.Columns[1]), Weights: address(of.Columns[2]), DLogits: address(o.DLogits), DValues: address(o.DValues)}
+	switch loss.Regulariser {
+	case nn.RegulariserPlus:
+		args.Regulariser, args.LogEps = cuda.RegulariserPlus, float32(loss.LogEps)
+	case nn.RegulariserMax:
+		args.Regulariser, args.LogEps = cuda.RegulariserMax, float32(loss.LogEps)
+	}
 	if o.Clipped != nil {
 		args.LargestError = flag(o.Clipped.Largest)
 		args.LogProbs, args.Clips, args.OldValues, args.ValueClips = address(of.Columns[3]), address(of.Columns[4]), address(of.Columns[5]), address(of.Columns[6])

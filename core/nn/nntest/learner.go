@@ -21,6 +21,7 @@ func (on *suite) testGradientAgainstFiniteDifferences(t *testing.T) {
 	}
 	tds := []nn.Loss{nn.TD{Kind: "huber", Reduction: "mean"}, nn.TD{Kind: "huber", Reduction: "sum"}, nn.TD{Kind: "squared", Reduction: "mean"}, nn.TD{Kind: "squared", Reduction: "sum"},
 		nn.TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: 0.5}, nn.TD{Kind: "huber", Reduction: "sum", Weighted: true}}
+	plus, most := nn.ActorCritic{EntropyCoef: 0.1, ValueCoef: 0.25, Regulariser: nn.RegulariserPlus, LogEps: 0.01}, nn.ActorCritic{EntropyCoef: 0.2, ValueCoef: 0.25, Regulariser: nn.RegulariserMax, LogEps: 0.3}
 	acs := []nn.Loss{nn.ActorCritic{EntropyCoef: 0, ValueCoef: 0.5}, nn.ActorCritic{EntropyCoef: 0.1, ValueCoef: 0.25}, nn.PPO{EntropyCoef: 0.1, ValueCoef: 0.25, Largest: false}, nn.PPO{EntropyCoef: 0.1, ValueCoef: 0.25, Largest: true}}
 	for _, c := range []struct {
 		name   string
@@ -33,14 +34,14 @@ func (on *suite) testGradientAgainstFiniteDifferences(t *testing.T) {
 		{"linear", QSpec(vector(2, 2), 1, mlp("")), 3, tds}, {"linear one row", QSpec(vector(2, 2), 1, mlp("")), 1, tds},
 		{"linear bytes", QSpec(bytes(2, 2), 2, mlp("")), 6, tds}, {"cnn", cnn, 2, tds[1:2]},
 		{"two trunks", TwoMLPs(), 9, acs}, {"two trunks, one row", TwoMLPs(), 1, acs},
-		{"one trunk", ActorCritic(vector(5), 3, mlp("tanh", 6, 5)), 7, acs}, {"one trunk of bytes", ActorCritic(bytes(5), 2, mlp("relu", 4)), 7, acs},
+		{"one trunk", ActorCritic(vector(5), 3, mlp("tanh", 6, 5)), 7, append(acs, plus, most)}, {"one trunk of bytes", ActorCritic(bytes(5), 2, mlp("relu", 4)), 7, acs},
 		{"two linear heads", ActorCritic(vector(4), 3, mlp("")), 6, acs}, {"two trunks of images, one linear", ActorCritic(bytes(1, 3, 3), 3, mlp("tanh", 4), mlp("")), 6, acs},
 		{"raw image", raw(QSpec(bytes(1, 2, 3), 2, mlp("relu", 1))), 4, tds[1:2]}, {"raw cnn", raw(QSpec(bytes(1, 20, 20), 2, nn.Trunk{Arch: "small_cnn"})), 2, tds[1:2]},
 		{"norm", WithNorm(SmallMLP(), "layer_channels"), 5, tds[:1]}, {"norm, one row", WithNorm(SmallMLP(), "layer_all"), 1, tds[2:3]}, {"norm of two trunks", WithNorm(TwoMLPs(), "layer_all"), 4, acs[1:]},
 		{"norm of bytes", WithNorm(QSpec(bytes(3), 2, mlp("", 6)), "layer_channels"), 3, tds[:1]}, {"norm of nothing", WithNorm(QSpec(vector(2, 2), 1, mlp("")), "layer_all"), 3, tds[:1]},
 		{"norm of a cnn's channels", WithNorm(cnn, "layer_channels"), 2, tds[1:2]}, {"norm of a cnn", WithNorm(cnn, "layer_all"), 2, tds[1:2]},
 		{"norm of one cnn", WithNorm(OneCNN(), "layer_all"), 3, acs[1:]}, {"norm of one cnn's channels", WithNorm(OneCNN(), "layer_channels"), 3, acs[1:]},
-		{"branches", Policies()[0], 7, acs}, {"Gaussians", Policies()[1], 7, acs}, {"branches and Gaussians", Policies()[2], 7, acs}, {"one trunk of both", Policies()[3], 7, acs},
+		{"branches", Policies()[0], 7, acs}, {"Gaussians", Policies()[1], 7, acs}, {"branches and Gaussians", Policies()[2], 7, append(acs, plus, most)}, {"one trunk of both", Policies()[3], 7, acs},
 		{"norm of Gaussians", WithNorm(Policies()[1], "layer_all"), 4, acs[1:]}, {"Gaussians on one cnn", WithPolicy(OneCNN(), nil, 2), 3, acs[1:]},
 		{"one cnn", OneCNN(), 3, acs[1:]}, {"cnn and mlp", ActorCritic(bytes(1, 20, 20), 2, nn.Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
 	} {

@@ -207,8 +207,21 @@ func logPi(logits []float64) (logs []float64) {
 	return logs
 }
 
+// regularised returns the factor and the logarithm of a probability in the terms of a branch, from the
+// exact logarithm.
+func regularised(loss nn.ActorCritic, log float64) (factor, regular float64) {
+	pi := math.Exp(log)
+	switch loss.Regulariser {
+	case nn.RegulariserPlus:
+		return pi + loss.LogEps, math.Log(pi + loss.LogEps)
+	case nn.RegulariserMax:
+		return pi, math.Log(math.Max(pi, loss.LogEps))
+	}
+	return pi, log
+}
+
 // naivePolicy returns the log-probability of the action of row i and the entropy of its distribution.
-func naivePolicy(s nn.Spec, p *nn.Params, outputs [][]float64, b *nn.Batch, i int) (logProb, entropy float64) {
+func naivePolicy(s nn.Spec, loss nn.ActorCritic, p *nn.Params, outputs [][]float64, b *nn.Batch, i int) (logProb, entropy float64) {
 	branches, gaussians := s.Policy()
 	if pi := s.Head("pi"); pi >= 0 {
 		width := s.Heads[pi].Out
@@ -227,9 +240,11 @@ func naivePolicy(s nn.Spec, p *nn.Params, outputs [][]float64, b *nn.Batch, i in
 			}
 			logs := logPi(logits)
 			for _, x := range logs {
-				entropy -= math.Exp(x) * x
+				factor, log := regularised(loss, x)
+				entropy -= float64(factor * log)
 			}
-			logProb += logs[chosen]
+			_, log := regularised(loss, logs[chosen])
+			logProb += log
 			at += int(choices)
 		}
 	}
@@ -247,7 +262,7 @@ func naiveActorCritic(s nn.Spec, loss nn.ActorCritic, clipped *nn.PPO, p *nn.Par
 	total, values := 0.0, outputs[s.Head("v")]
 	for i, v := range values {
 		of := func(column int) float64 { return float64(b.Columns[column][i]) }
-		logProb, entropy := naivePolicy(s, p, outputs, b, i)
+		logProb, entropy := naivePolicy(s, loss, p, outputs, b, i)
 		policy, squared := -of(0)*logProb, (v-of(1))*(v-of(1))
 		if clipped != nil {
 			ratio := math.Exp(logProb - of(3))

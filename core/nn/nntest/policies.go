@@ -66,7 +66,11 @@ func (on *suite) testPolicyGradients(t *testing.T) {
 		if s.Head("pi") < 0 {
 			continue
 		}
-		for _, loss := range []nn.Loss{nn.ActorCritic{EntropyCoef: 0.1, ValueCoef: 0.25}, nn.PPO{EntropyCoef: 0.1, ValueCoef: 0.25}} {
+		losses := []nn.Loss{nn.ActorCritic{EntropyCoef: 0.1, ValueCoef: 0.25}, nn.PPO{EntropyCoef: 0.1, ValueCoef: 0.25}}
+		for _, form := range []string{nn.RegulariserPlus, nn.RegulariserMax} {
+			losses = append(losses, nn.ActorCritic{EntropyCoef: 0.1, ValueCoef: 0.25, Regulariser: form, LogEps: 0.3})
+		}
+		for _, loss := range losses {
 			r := rng.New(8, "test", 0)
 			p, b := Init(t, s, 1), maskedBatch(s, loss, r, rows)
 			if _, ok := loss.(nn.PPO); ok {

@@ -58,7 +58,7 @@ func acted(s nn.Spec, p *nn.Params, b *nn.Batch, r *rng.Stream) {
 	rows := len(b.Columns[0])
 	outputs := naiveOutputs(s, p, b.Obs, rows)
 	for i := range rows {
-		logProb, _ := naivePolicy(s, p, outputs, b, i)
+		logProb, _ := naivePolicy(s, nn.ActorCritic{}, p, outputs, b, i)
 		b.Columns[3][i] = float32(logProb + r.Uniform(-0.4, 0.4))
 		b.Columns[5][i] = float32(outputs[s.Head("v")][i] + r.Uniform(-0.6, 0.6))
 		b.Columns[4][i], b.Columns[6][i] = 0.2, 0.3
