@@ -3,6 +3,7 @@ package param
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/nn"
 )
@@ -31,7 +32,7 @@ type Contribution struct {
 	Rows float64
 	// Summed says that the loss is a sum over the rows. Otherwise it is the mean.
 	Summed bool
-	// Rate is the learning rate. The rate of learner 0 applies.
+	// Rate is the learning rate. The rate of the first learner with rows applies.
 	Rate float64
 }
 
@@ -72,7 +73,11 @@ func (m *Mean) Combine(all []Contribution) (c Combined, err error) {
 		}
 		c.Rows += g.Rows
 	}
-	if err := checkFinite(1, all[0].Rate); err != nil || c.Rows == 0 {
+	if c.Rows == 0 {
+		return c, nil
+	}
+	rate := all[slices.IndexFunc(all, func(g Contribution) bool { return g.Rows > 0 })].Rate
+	if err := checkFinite(1, rate); err != nil {
 		return c, err
 	}
 	m.addGradients(all, c.Rows)
@@ -80,7 +85,7 @@ func (m *Mean) Combine(all []Contribution) (c Combined, err error) {
 	if c.Norm = norm; math.IsNaN(norm) || math.IsInf(norm, 0) {
 		return c, notFinite(all, norm)
 	}
-	return c, m.store.stepAll(m.grad, factor, all[0].Rate)
+	return c, m.store.stepAll(m.grad, factor, rate)
 }
 
 // addGradients computes the combined gradient of a number of rows. The sums are in float64. The

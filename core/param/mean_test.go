@@ -126,6 +126,7 @@ func TestMeanAgainstTwin(t *testing.T) {
 				}
 				rows += all[k].Rows
 			}
+			rate := all[slices.IndexFunc(all, func(c Contribution) bool { return c.Rows > 0 })].Rate
 			grad := make([]float32, size)
 			for i := range grad {
 				sum := 0.0
@@ -139,7 +140,7 @@ func TestMeanAgainstTwin(t *testing.T) {
 				grad[i] = float32(sum)
 			}
 			norm, factor := o.ClipGradNorm(grad, 10)
-			nntest.Check(t, o.Apply(want, grad, factor, 1e-3))
+			nntest.Check(t, o.Apply(want, grad, factor, rate))
 			c, err := m.Combine(all)
 			if nntest.Check(t, err); c != (Combined{rows, norm}) {
 				t.Fatalf("%+v, must be %v rows and norm %v", c, rows, norm)

@@ -16,6 +16,10 @@ import (
 // and of a window. The period C and the exploration follow the steps of all learners. A learner's
 // updates are done between its rounds, by the learner's own thread; where training is concurrent,
 // the replay memory and theta-minus do not change inside its windows all the same.
+//
+// Where the host steps the environments, a row that only resets its environment (NextStep autoreset) is
+// no step, so learners may have taken different numbers of steps. With rule mean an update then waits for
+// the learner with the fewest steps, while the others go on acting.
 
 // ofLearners are the settings of learners. Parameters that act change at the ends of windows alone, so
 // there is no pull_period.

@@ -66,6 +66,8 @@ type flight struct {
 	Rate   float64 `json:"rate"`
 	Steps  int64   `json:"steps"` // T at the pull of shard 0
 	Lag    uint64  `json:"lag"`
+	// Rounds counts rounds of gradients that are over, with rule mean.
+	Rounds int64 `json:"rounds,omitempty"`
 	given
 }
 

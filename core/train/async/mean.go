@@ -2,6 +2,7 @@ package async
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/paceline-rl/paceline/core/nn"
@@ -132,11 +133,45 @@ func (k *link) absent() {
 	}
 }
 
+// paced is a learner whose updates have one minibatch each, and come after a number of its own steps.
+type paced interface {
+	// DueUpdates is the number of updates that the learner's steps ask for and that are not done.
+	DueUpdates() int64
+	// HoldUpdates lets at most n further updates be due, until the next call.
+	HoldUpdates(n int64)
+}
+
+// pace lets every learner do as many updates before the host's next round as the learner with the fewest.
+// The host steps the environments of all learners together, and a row that only resets its environment is
+// no step. So an update may be due for some learners a round earlier than for others. It waits for them.
+func (j *joint) pace() {
+	rounds := make([]int64, len(j.learners)) // that begin before the host's next round, and those before
+	for k, l := range j.learners {
+		p, ok := l.Learner.(paced)
+		if !ok {
+			return
+		}
+		rounds[k] = l.link.begun() + p.DueUpdates()
+	}
+	for _, l := range j.learners {
+		l.Learner.(paced).HoldUpdates(max(0, slices.Min(rounds)-l.link.begun()))
+	}
+}
+
+// begun is the number of rounds of gradients to which the learner has given its own.
+func (k *link) begun() int64 {
+	if k.flight.Due {
+		return k.flight.Rounds + 1
+	}
+	return k.flight.Rounds
+}
+
 // overRound goes on after the visits of a round.
 func (k *link) overRound() error {
 	f := &k.flight
 	if f.Round != moments {
 		f.given = given{}
+		f.Rounds++
 		return nil
 	}
 	f.Round, f.Agreed = gradient, true

@@ -86,6 +86,9 @@ func (m *Method) Settle(interrupt *train.Interrupt) error {
 	if m.turns.Follows() != nil {
 		return m.err // nothing is due
 	}
+	if m.pushed && m.joint != nil {
+		m.joint.pace()
+	}
 	return m.slice(m.turns.Steps(), interrupt, func(l *learner) error {
 		if m.pushed {
 			return l.visits(interrupt)
@@ -171,7 +174,7 @@ func (m *Method) due() int64 {
 func (m *Method) forget() {
 	m.turns.Forget()
 	for _, l := range m.learners {
-		l.link.flight.Due, l.link.flight.given = false, given{}
+		l.link.flight.Due, l.link.flight.Rounds, l.link.flight.given = false, 0, given{}
 	}
 }
 

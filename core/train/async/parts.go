@@ -89,7 +89,7 @@ func (l *learner) parts(saving bool) []checkpoint.Part {
 	}, func(s savedLearner) (func(), error) {
 		f := &s.Flight
 		const most = int64(1) << 51
-		if s.Steps < 0 || s.Steps > most || s.Others < -most || s.Others > most || s.Taken < 0 || s.Taken > most || len(s.Seen) != shards || f.Step < 0 || f.Step > most || f.Steps < 0 || f.Steps > most || !f.valid(k.joint) {
+		if s.Steps < 0 || s.Steps > most || s.Others < -most || s.Others > most || s.Taken < 0 || s.Taken > most || len(s.Seen) != shards || f.Step < 0 || f.Step > most || f.Steps < 0 || f.Steps > most || f.Rounds < 0 || f.Rounds > most || !f.valid(k.joint) {
 			return nil, fmt.Errorf("learner: counts that no learner has: %+v", s)
 		}
 		return func() {

@@ -44,6 +44,18 @@ func (r *Run) CheckRows(rows *vec.Rows) error {
 	})
 }
 
+// DueUpdates is the number of updates that the steps so far ask for and that are not done.
+func (r *Run) DueUpdates() int64 {
+	if !r.Clock.Warm {
+		return 0
+	}
+	return max(0, r.asked(r.Clock.T)-r.Updates.Done())
+}
+
+// HoldUpdates lets at most n further updates be due until the next call, because the other learners have
+// no more. Updates that are held may come in a later window than they would otherwise.
+func (r *Run) HoldUpdates(n int64) { r.hold = r.Updates.Done() + n }
+
 // Lacks is train.Learner's. Rounds are whole here: rows that wait for a reset would make more of them.
 func (r *Run) Lacks() int {
 	c, w, done := r.Clock, int64(r.envs), r.Updates.Done()

@@ -34,6 +34,7 @@ package offpolicy
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/env"
@@ -104,6 +105,7 @@ type Run struct {
 	envs int
 	// learners share the run. Each does its updates on the main thread. 0: the Run is alone.
 	learners int
+	hold     int64 // the latest update that may be due: see HoldUpdates
 	room     room
 	turn     int // the environment that steps next, where samplers step alone; 0 between rounds
 	backup   backup
@@ -164,7 +166,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 
 // Init makes everything of a run. After an error Close frees what was made.
 func (r *Run) Init(s *train.Setup, c Config) (err error) {
-	*r = Run{Host: s.Host, Device: s.Device, cfg: c, spec: s.Spec, envs: s.Common.NumEnvs, learners: s.Learners}
+	*r = Run{Host: s.Host, Device: s.Device, cfg: c, spec: s.Spec, envs: s.Common.NumEnvs, learners: s.Learners, hold: math.MaxInt64}
 	if r.Theta, err = s.InitialParams(c.Net); err != nil {
 		return err
 	}

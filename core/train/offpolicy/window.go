@@ -48,8 +48,11 @@ func (r *Run) windowEnd() int64 {
 	return r.Clock.T + (end-r.Clock.T+w-1)/w*w
 }
 
+// asked is the number of the latest update that t steps ask for.
+func (r *Run) asked(t int64) int64 { return r.Clock.Begun + r.cfg.updatesDue(t, r.Clock.Due) }
+
 // due is the number of the latest update that is due at t.
-func (r *Run) due(t int64) int64 { return r.Clock.Begun + r.cfg.updatesDue(t, r.Clock.Due) }
+func (r *Run) due(t int64) int64 { return min(r.asked(t), r.hold) }
 
 // wholeWindow reports whether a call takes all further steps of the window and no reader can run
 // before the window's end.
