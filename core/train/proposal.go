@@ -47,7 +47,8 @@ import (
 //     waits of a round run at the same time.
 //  8. Steps compute on fewer cores than there are: at least an environment for each core.
 //
-// There is no rule for more threads than cores: 8 threads on 2 cores were as fast as 2.
+// There is no rule for more threads than cores: 8 threads on 2 cores, which other programs shared,
+// were as fast as 2.
 //
 // # The figures
 //
