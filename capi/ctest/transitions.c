@@ -66,6 +66,23 @@ int main(void) {
   }
   CHECK(same(twice[0], twice[1]));
 
+  /* Learners: the transitions of the first learner come first, and so they are ordered by environment. */
+  family two = counters(SOUND, 0);
+  paceline_trainer *l;
+  OK(paceline_config_set(cfg, "learners", "2"));
+  OK(paceline_trainer_new_table(&l, cfg, &table, &two, counter_release));
+  OK(paceline_trainer_add_transitions(l, &in));
+  CHECK(metric_of(l, "replay_size") == N);
+  OK(paceline_trainer_read_transitions(&out, l, numbers));
+  for (int i = 0; i < N; i++) CHECK(read.obs[i][0] == (float)i && read.terminated[i] == (i >= 4));
+  FAILS(paceline_trainer_read_transitions(&out, l, (int64_t[N]){0, 1, 2, 3, 4, N}), PACELINE_EINVAL,
+        "numbers[5]: 6, must be 0 to 5");
+  OK(paceline_trainer_begin(l, 1000, 0));
+  OK(paceline_trainer_run(NULL, l, 0, 0));
+  CHECK(stats_of(l).updates > 0);
+  OK(paceline_trainer_read_transitions(&out, l, numbers));
+  paceline_trainer_free(l);
+
   paceline_config *on_policy;
   paceline_trainer *a2c;
   OK(paceline_config_new(&on_policy, "a2c"));

@@ -29,3 +29,17 @@ type Stack struct {
 	Slots  int32 // slots of the ring
 	Frames int32 // the newest Frames frames are valid; older frames read as zeros
 }
+
+// Row returns transition i of the n in x, in the same memory.
+func (x *Transitions) Row(i, n int) *Transitions {
+	return &Transitions{
+		Obs: row(x.Obs, i, n), NextObs: row(x.NextObs, i, n), Stacks: row(x.Stacks, i, n), NextStacks: row(x.NextStacks, i, n),
+		Actions: row(x.Actions, i, n), Rewards: row(x.Rewards, i, n), Discounts: row(x.Discounts, i, n), Terminated: row(x.Terminated, i, n),
+		NextMasks: row(x.NextMasks, i, n), Updates: row(x.Updates, i, n),
+	}
+}
+
+func row[T any](list []T, i, n int) []T {
+	size := len(list) / n
+	return list[i*size : (i+1)*size : (i+1)*size]
+}

@@ -148,6 +148,16 @@ func (m *Metrics) Add(name, unit, doc string, value float64) {
 	m.list = append(m.list, Metric{name, unit, doc, value})
 }
 
+// Sum adds the numbers that from reports under names to those of the same names.
+func (m *Metrics) Sum(from *Metrics, names ...string) {
+	for _, other := range from.list {
+		i := slices.IndexFunc(m.list, func(own Metric) bool { return own.Name == other.Name })
+		if i >= 0 && slices.Contains(names, other.Name) {
+			m.list[i].Value += other.Value
+		}
+	}
+}
+
 // Due reports how many updates are due at this step, in all.
 func (m *Metrics) Due(updates int64) { m.updatesDue = updates }
 

@@ -134,8 +134,5 @@ func (t *Trainer) checkTransition(x *Transitions, i int) error {
 
 // noReplay says why the method is not Replayed.
 func (t *Trainer) noReplay() string {
-	if _, err := t.cfg.Get("buffer_size"); err == nil {
-		return fmt.Sprintf("%s with learners has a replay memory for each of them, and none", t.def.Name)
-	}
 	return fmt.Sprintf("%s is an on-policy method and has no replay memory", t.def.Name)
 }

@@ -41,7 +41,8 @@ class ReplayBuffer:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.buffer_size = int(model.setting("buffer_size"))
+        learners = int(model.setting("learners")) or 1
+        self.buffer_size = int(model.setting("buffer_size")) // learners * learners  # all have equal shares
         self.n_envs: int = model.n_envs
         self.observation_space, self.action_space = model.observation_space, model.action_space
         self.device = model.device

@@ -148,7 +148,7 @@ class DQN(Trainer):
         environments, its share of buffer_size, learning_starts and window, and a target network.
         Its updates are done between its steps, on the CPU. Epsilon, the learning rate and
         target_update_interval follow the steps of all learners. One learner gives the bits of
-        learners=0. replay_buffer cannot be read then.
+        learners=0. replay_buffer shows the replay memories of all learners as one.
     schedule, order, shards, rule, sync_period, adam_time, max_staleness, latency_step, latency_forward,
         latency_gradient, latency_pull, latency_push, latency_file: of learners, as in A3C; rule
         "multi_step_adam" needs optimizer="adam".

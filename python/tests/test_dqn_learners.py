@@ -1,9 +1,10 @@
 """DQN with several learners: keywords, repetition, orders, files."""
 
+import numpy as np
 import pytest
 
 from paceline import DQN
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError
 
 SMALL = {
     "seed": 7, "policy_kwargs": {"net_arch": [16]}, "num_envs": 8, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000,
@@ -69,8 +70,27 @@ def test_wrong_keywords(keywords, says):
         small(**keywords)
 
 
-def test_the_replay_memories_of_learners_are_not_read():
-    with small(learners=2) as model:
-        model.learn(400)
-        with pytest.raises(PacelineError, match="dqn with learners has a replay memory for each of them"):
-            model.replay_buffer.sample(4)
+def test_the_replay_memories_of_learners_are_read_as_one():
+    with small(learners=2, buffer_size=1001) as model, small(learners=2, buffer_size=1001) as quiet:
+        for size in (400, 800, 1000):  # the last learn fills the memories
+            model.learn(400, reset_num_timesteps=False)
+            quiet.learn(400, reset_num_timesteps=False)
+            buffer = model.replay_buffer
+            assert buffer.size() == len(buffer) == size and buffer.buffer_size == 1000 and buffer.full == (size == 1000)
+            stored = int(model.stats["replay_size"])
+            rows = buffer.read(range(stored))
+            assert rows.observations.shape == (stored, 4) and buffer.sample(32).rewards.shape == (32, 1)
+            follows = (rows.next_observations[:-1] == rows.observations[1:]).all(axis=1)
+            assert follows.sum() > 0.8 * stored  # by environment, and within an environment by age
+            assert model.hashes() == quiet.hashes()
+
+
+def test_transitions_are_added_to_the_learner_of_their_environment():
+    with small(learners=4) as model:
+        obs = np.arange(8 * 4, dtype=np.float32).reshape(8, 4)
+        for k in range(3):
+            model.replay_buffer.add(obs + 100 * k, obs + 100 * k + 1, np.arange(8) % 2, np.arange(8), np.zeros(8))
+        rows = model.replay_buffer.read(range(24))
+        assert rows.rewards.ravel().tolist() == [env for env in range(8) for _ in range(3)]
+        assert np.array_equal(rows.observations, [obs[env] + 100 * k for env in range(8) for k in range(3)])
+        assert model.learn(800).stats["updates"] > 0

@@ -50,8 +50,7 @@ func memoryOf(s *train.Setup) ([]limits.Part, error) {
 func newMethod(s *train.Setup) (train.Method, error) {
 	cfg := s.Config.(*Config)
 	if cfg.Learners > 0 {
-		m := new(async.Method)
-		return m, m.Init(s, *cfg.async())
+		return newLearners(s, cfg)
 	}
 	run, err := cfg.run(s)
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/paceline-rl/paceline/core/param"
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/async"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
 	"github.com/paceline-rl/paceline/core/train/order"
 )
 
@@ -20,6 +22,67 @@ import (
 // Where the host steps the environments, a row that only resets its environment (NextStep autoreset) is
 // no step, so learners may have taken different numbers of steps. With rule mean an update then waits for
 // the learner with the fewest steps, while the others go on acting.
+
+// Learners is train.Method by several learners. To the host their replay memories are one, which has the
+// transitions of the first learner first, and so all of them by environment.
+type Learners struct {
+	async.Method
+	envs     int
+	learners []*DQN
+}
+
+func newLearners(s *train.Setup, c *Config) (train.Method, error) {
+	l := &Learners{envs: c.NumEnvs}
+	if err := l.Init(s, *c.async()); err != nil {
+		return nil, err
+	}
+	for _, w := range l.Workers() {
+		l.learners = append(l.learners, w.(*DQN))
+	}
+	return l, nil
+}
+
+// Stored is train.Replayed's.
+func (l *Learners) Stored() (sum int) {
+	for _, d := range l.learners {
+		sum += d.Stored()
+	}
+	return sum
+}
+
+// Recall is train.Replayed's.
+func (l *Learners) Recall(numbers []int64, to *train.Transitions) {
+	first := 0 // number of the learner's first transition
+	for _, d := range l.learners {
+		stored := d.Stored()
+		for row, n := range numbers {
+			if at := int(n) - first; at >= 0 && at < stored {
+				d.Recall([]int64{int64(at)}, to.Row(row, len(numbers)))
+			}
+		}
+		first += stored
+	}
+}
+
+// Insert is train.Replayed's.
+func (l *Learners) Insert(from *train.Transitions) error {
+	var runs []*offpolicy.Run
+	for _, d := range l.learners {
+		runs = append(runs, &d.Run)
+	}
+	n := l.envs / len(runs)
+	return offpolicy.Insert(from, l.envs, func(env int) (*offpolicy.Run, int) { return runs[env/n], env % n }, runs...)
+}
+
+// Metrics is train.Method's. The numbers of the replay memories are their sums.
+func (l *Learners) Metrics(to *train.Metrics) {
+	l.Method.Metrics(to)
+	for _, d := range l.learners[1:] {
+		var own train.Metrics
+		d.Metrics(&own)
+		to.Sum(&own, "replay_size", "replay_pending", "replay_bytes")
+	}
+}
 
 // ofLearners are the settings of learners. Parameters that act change at the ends of windows alone, so
 // there is no pull_period.

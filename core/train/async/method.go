@@ -170,6 +170,14 @@ func (m *Method) due() int64 {
 	return done + due
 }
 
+// Workers returns the methods of the learners.
+func (m *Method) Workers() (list []train.Learner) {
+	for _, l := range m.learners {
+		list = append(list, l.Learner)
+	}
+	return list
+}
+
 // forget discards what learners have not pushed.
 func (m *Method) forget() {
 	m.turns.Forget()

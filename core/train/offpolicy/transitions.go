@@ -21,26 +21,38 @@ func (r *Run) Recall(numbers []int64, to *experience.Transitions) {
 	r.Memory.Gather(picks, float32(r.cfg.Gamma), to, nil)
 }
 
-// Insert is train.Replayed's. It flushes the replay memory, even inside a window; prefetched
-// minibatches are then drawn again.
+// Insert is train.Replayed's.
 func (r *Run) Insert(from *experience.Transitions) error {
-	if err := r.await(0, nil); err != nil {
-		return err
+	return Insert(from, r.envs, func(env int) (*Run, int) { return r, env }, r)
+}
+
+// Insert adds transitions to the replay memories of runs, transition i to environment i mod envs. of
+// returns the run of an environment, and the number that it has in that run. Insert flushes the memories,
+// even inside a window; prefetched minibatches are then drawn again.
+func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int), runs ...*Run) error {
+	for _, r := range runs {
+		if err := r.await(0, nil); err != nil {
+			return err
+		}
 	}
 	defer func() {
-		r.Memory.Flush()
-		r.room.forget()
+		for _, r := range runs {
+			r.Memory.Flush()
+			r.room.forget()
+		}
 	}()
 	for row := range from.Actions {
-		if err := r.insert(from, row); err != nil {
+		r, e := of(row % envs)
+		if err := r.insert(from, row, e); err != nil {
 			return fmt.Errorf("row %d: %w", row, err)
 		}
 	}
 	return nil
 }
 
-func (r *Run) insert(from *experience.Transitions, row int) error {
-	e, size := row%r.envs, r.spec.Obs.Bytes()
+// insert adds a transition to environment e.
+func (r *Run) insert(from *experience.Transitions, row, e int) error {
+	size := r.spec.Obs.Bytes()
 	if r.Memory.Room(e) < 2 {
 		r.Memory.Flush() // evicts transitions that are too old
 	}
@@ -63,7 +75,7 @@ func (r *Run) insert(from *experience.Transitions, row int) error {
 		if err := r.storeWhole(nil); err != nil {
 			return err
 		}
-		return r.insert(from, row)
+		return r.insert(from, row, e)
 	}
 	return err
 }
