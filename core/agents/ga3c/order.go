@@ -18,8 +18,8 @@ import (
 //
 //	magic, fingerprint, entries, CRC-32C of all before it (4 bytes)
 //
-// The fingerprint is that of core/train/order. Numbers are unsigned varints of encoding/binary. An entry is one event: twice its number, plus 1 if
-// it is the last event of its instant. Events are numbered by trainers (their updates), then agents
+// The fingerprint is that of core/train/order. Numbers are unsigned varints of encoding/binary. An
+// entry is one event: twice its number, plus 1 if it is the last event of its instant. Events are numbered by trainers (their updates), then agents
 // (their steps), then predictors (the ends of their predictions), then the tuner, after whose number come
 // the numbers of active predictors, trainers and agents from then on. Which agents a predictor takes, and
 // which segments a trainer takes, follows from the events before.

@@ -56,7 +56,7 @@ func (e *episodes) flush(to reporter, before int64) {
 	e.list = slices.Delete(e.list, 0, n)
 }
 
-// early gives all a time before every event: the order that they ended in begins anew.
+// early gives all waiting episodes a time before every event, because a new order begins.
 func (e *episodes) early() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,7 +65,7 @@ func (e *episodes) early() {
 	}
 }
 
-// mostWaiting is the most episodes in a file. There are no more, as learners do not get so far ahead.
+// mostWaiting is the most episodes in a file. The first ones in order are saved if more of them wait.
 const mostWaiting = 1 << 16
 
 // part is the part of a checkpoint of a number of learners.
