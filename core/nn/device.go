@@ -99,6 +99,9 @@ type Batch struct {
 	// Masks are [n, outputs of the head "pi"]: 0 where a choice is not allowed. Each branch allows
 	// one. nil: all choices are allowed.
 	Masks []byte
+	// Complete, if it is not nil, gets the outputs of the heads for the batch before the loss is
+	// computed, and may set the elements of Columns. An error of it ends the call.
+	Complete func(Outputs) error
 }
 
 // Report is the result of an update. The next call that gets the same Report overwrites it, Parts

@@ -60,62 +60,53 @@ func (t *trainer) run() error {
 	if m.before != nil {
 		m.before()
 	}
-	if err := t.evaluate(); err != nil {
+	if err := t.evaluateLast(); err != nil {
 		return err
 	}
-	t.trace(m.cfg.Gamma, m.cfg.GAELambda)
 	for k := range t.weights {
 		t.weights[k] = 0
 		if k < t.rows {
 			t.weights[k] = 1
 		}
 	}
-	t.explained = rollout.ExplainedVarianceOf(t.returns, t.values, t.weights)
-	if m.cfg.NormalizeAdvantage {
-		rollout.MomentsOf(t.advantages, t.weights).Normalize(t.advantages, t.weights)
-	}
 	b := t.batch
-	return t.learner.Gradient(t.version.Params, nn.Batch{
-		Obs: b.Obs, Actions: b.Actions, Continuous: b.Continuous, Masks: b.Masks, Columns: [][]float32{t.advantages, t.returns, t.weights},
+	err := t.learner.Gradient(t.version.Params, nn.Batch{
+		Obs: b.Obs, Actions: b.Actions, Continuous: b.Continuous, Masks: b.Masks,
+		Columns: [][]float32{t.advantages, t.returns, t.weights}, Complete: t.complete,
 	}, t.grad, &t.report)
+	if err == nil {
+		t.report.Norm, _ = t.norms.ClipGradNorm(t.grad, math.Inf(1))
+	}
+	return err
 }
 
-// evaluate computes V(s_t; theta_t) of all steps, and of the observations after the last ones. Where
-// theta_t also chose all actions, V(s_t) is what the predictor has computed.
-func (t *trainer) evaluate() error {
-	b, m := t.batch, t.m
-	same := m.clock.Written != t.version.Updates+1
-	for _, updates := range t.updates {
-		same = same && updates == t.version.Updates
-	}
-	if same {
-		copy(t.values, b.Columns[columnValue][:t.rows])
-		for k := range t.ratios {
-			t.ratios[k] = 1
-		}
-	} else if err := t.valuesOf(b.Obs, t.rows, t.values, t.ratios); err != nil {
-		return err
-	}
-	return t.valuesOf(b.Last, len(b.Last)/m.group.Spec.Obs.Bytes(), t.last, nil)
-}
-
-// valuesOf computes V of a number of observations, and the ratios of the batch's steps (vtrace.go),
-// unless that is nil.
-func (t *trainer) valuesOf(obs []byte, rows int, to, ratios []float32) error {
-	size := t.m.group.Spec.Obs.Bytes()
-	for first := 0; first < rows; first += valueRows {
+// evaluateLast computes V(s_t+k; theta_t) of the observations after the last steps.
+func (t *trainer) evaluateLast() error {
+	obs, size := t.batch.Last, t.m.group.Spec.Obs.Bytes()
+	for first, rows := 0, len(obs)/size; first < rows; first += valueRows {
 		n := min(valueRows, rows-first)
 		out, err := t.network.Forward(t.version.Params, obs[first*size:(first+n)*size], n)
 		if err != nil {
 			return err
 		}
-		copy(to[first:first+n], out.Values[t.m.headV])
-		if ratios == nil {
-			continue
-		}
-		if err := t.compare(out, first, n, ratios); err != nil {
+		copy(t.last[first:first+n], out.Values[t.m.headV])
+	}
+	return nil
+}
+
+// complete computes R_t and R_t - V(s_t; theta_t) of the batch, whose outputs by theta_t are out.
+func (t *trainer) complete(out nn.Outputs) error {
+	m := t.m
+	copy(t.values[:t.rows], out.Values[m.headV])
+	if t.ratios != nil {
+		if err := t.compare(out); err != nil {
 			return err
 		}
+	}
+	t.trace(m.cfg.Gamma, m.cfg.GAELambda)
+	t.explained = rollout.ExplainedVarianceOf(t.returns, t.values, t.weights)
+	if m.cfg.NormalizeAdvantage {
+		rollout.MomentsOf(t.advantages, t.weights).Normalize(t.advantages, t.weights)
 	}
 	return nil
 }
@@ -191,12 +182,14 @@ func (m *GA3C) step(t *trainer) error {
 	if most == 0 {
 		most = math.Inf(1)
 	}
-	norm, factor := m.optimizer.ClipGradNorm(t.grad, most)
 	if m.cfg.LossReduction == reductionSum {
-		norm = float64(norm * float64(t.rows))
-		factor = nn.ClipFactor(norm, most) * float32(t.rows)
+		r.Norm = float64(r.Norm * float64(t.rows))
 	}
-	if r.Norm = norm; norm-norm != 0 {
+	norm, factor := r.Norm, nn.ClipFactor(r.Norm, most)
+	if m.cfg.LossReduction == reductionSum {
+		factor *= float32(t.rows)
+	}
+	if norm-norm != 0 {
 		return &nn.NotFinite{What: "gradient norm", Value: norm}
 	}
 	p := m.versions.write()

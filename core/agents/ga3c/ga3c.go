@@ -18,9 +18,6 @@ import (
 // set is the name of theta.
 const set = "policy"
 
-// columnValue is the column of a step's value.
-const columnValue = 1
-
 // valueRows is the most rows of a forward pass for values.
 const valueRows = 64
 
@@ -75,9 +72,6 @@ type clock struct {
 	End     int64          `json:"end"`
 	Updates int64          `json:"updates"`
 	Rate    train.Schedule `json:"learning_rate"`
-	// Written is 1 more than the updates of the parameters that the host wrote last; 0: it wrote none.
-	// Values of steps that as many updates chose may be of other parameters.
-	Written uint64 `json:"written"`
 }
 
 // report is of the latest update.
@@ -112,6 +106,7 @@ type trainer struct {
 	device                      nn.Device
 	network                     nn.Network
 	learner                     nn.Learner
+	norms                       nn.Optimizer // computes norms
 	batch                       *queue.Batch
 	values, advantages, returns []float32
 	ratios                      []float32 // with vtrace
@@ -232,6 +227,9 @@ func (m *GA3C) init(s *train.Setup) error {
 			return err
 		}
 		if t.learner, err = t.device.Learner(run.Net, rows, c.loss()); err != nil {
+			return err
+		}
+		if t.norms, err = t.device.Optimizer(nn.OptimizerConfig{Name: "adagrad"}, 1); err != nil {
 			return err
 		}
 	}

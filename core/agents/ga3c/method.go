@@ -152,10 +152,7 @@ func (m *GA3C) Sets() []nn.Set {
 }
 
 // Wrote is train.Method's.
-func (m *GA3C) Wrote(string) {
-	m.forgive()
-	m.clock.Written = m.versions.now.Updates + 1
-}
+func (m *GA3C) Wrote(string) { m.forgive() }
 
 // Policy is theta, with actions as the agents take them.
 func (m *GA3C) Policy() policy.Spec { return m.policy }

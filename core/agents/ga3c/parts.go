@@ -51,7 +51,7 @@ func (m *GA3C) clockPart() checkpoint.Part {
 	save := func() (savedClock, error) { return savedClock{m.clock, m.optimizer.Step()}, nil }
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		c := &s.Clock
-		if min(c.Steps, c.End, c.Updates) < 0 || max(c.Steps, c.End, c.Updates) > most || s.OptimizerStep != c.Updates || c.Written > uint64(c.Updates)+1 {
+		if min(c.Steps, c.End, c.Updates) < 0 || max(c.Steps, c.End, c.Updates) > most || s.OptimizerStep != c.Updates {
 			return nil, fmt.Errorf("clock: counts that no run has: %+v, %d steps of the optimiser", *c, s.OptimizerStep)
 		}
 		return func() {
@@ -95,6 +95,7 @@ type savedBusy struct {
 	Updates   []uint64 `json:"updates,omitempty"`
 	Envs      []int    `json:"envs,omitempty"`
 	Loss      uint64   `json:"loss,omitempty"`
+	Norm      uint64   `json:"norm,omitempty"`
 	Parts     []uint64 `json:"parts,omitempty"`
 	Explained uint64   `json:"explained,omitempty"`
 }
@@ -118,7 +119,7 @@ func (m *GA3C) saveEvents() (s savedEvents, err error) {
 	for _, t := range m.trainers {
 		b := savedBusy{Busy: t.busy}
 		if t.busy {
-			b = savedBusy{true, t.due, t.updates, t.envs, math.Float64bits(t.report.Loss), nil, math.Float64bits(t.explained)}
+			b = savedBusy{true, t.due, t.updates, t.envs, math.Float64bits(t.report.Loss), math.Float64bits(t.report.Norm), nil, math.Float64bits(t.explained)}
 			for _, part := range t.report.Parts {
 				b.Parts = append(b.Parts, math.Float64bits(part))
 			}
@@ -268,7 +269,8 @@ func (m *GA3C) adopt(s *savedEvents) {
 		t := m.trainers[k]
 		t.busy, t.due, t.task, t.rows = b.Busy, b.Due, nil, len(b.Updates)
 		t.updates, t.envs = append(t.updates[:0], b.Updates...), append(t.envs[:0], b.Envs...)
-		t.report.Loss, t.explained, t.report.Parts = math.Float64frombits(b.Loss), math.Float64frombits(b.Explained), t.report.Parts[:0]
+		t.report.Loss, t.report.Norm, t.explained = math.Float64frombits(b.Loss), math.Float64frombits(b.Norm), math.Float64frombits(b.Explained)
+		t.report.Parts = t.report.Parts[:0]
 		for _, part := range b.Parts {
 			t.report.Parts = append(t.report.Parts, math.Float64frombits(part))
 		}

@@ -1,6 +1,7 @@
 package ga3c
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 type tasks struct {
 	cores *threads.Budget
 	most  int           // threads besides the caller's
-	helps bool          // the caller computes while it waits
+	race  bool          // events are the ends of tasks
 	slots chan struct{} // of threads that wait inside a task
 
 	mu       sync.Mutex
@@ -38,8 +39,8 @@ type task struct {
 }
 
 func newTasks(cores *threads.Budget, race bool) *tasks {
-	s := &tasks{cores: cores, most: cores.Cores() - 1, helps: !race, slots: make(chan struct{}, threads.Max)}
-	if race { // the caller only decides what begins
+	s := &tasks{cores: cores, most: cores.Cores() - 1, race: race, slots: make(chan struct{}, threads.Max)}
+	if race { // the caller waits without a core
 		s.most++
 	}
 	s.changed.L = &s.mu
@@ -80,17 +81,17 @@ func (s *tasks) help() {
 	s.cores.Acquire()
 	s.mu.Lock()
 	for len(s.ready) > 0 {
-		s.runFirst()
+		s.runReady(0)
 	}
 	s.threads--
 	s.mu.Unlock()
 	s.cores.Release(1)
 }
 
-// runFirst runs the first ready task. mu is locked before and afterwards.
-func (s *tasks) runFirst() {
-	t := s.ready[0]
-	s.ready = s.ready[:copy(s.ready, s.ready[1:])]
+// runReady runs the task ready[n]. mu is locked before and afterwards.
+func (s *tasks) runReady(n int) {
+	t := s.ready[n]
+	s.ready = slices.Delete(s.ready, n, n+1)
 	s.mu.Unlock()
 	t.do()
 	s.mu.Lock()
@@ -104,7 +105,7 @@ func (s *tasks) end(t *task) {
 		s.enqueue(next)
 	}
 	s.took[t.event.kind] += t.took
-	if !s.helps {
+	if s.race {
 		s.finished = append(s.finished, t.event)
 	}
 	s.changed.Broadcast()
@@ -122,13 +123,25 @@ func (t *task) do() {
 	t.err = t.run()
 }
 
+// forCaller returns the ready task that the caller runs while it waits, or -1. In a race others wait
+// for the caller's decisions, so it takes no gradient, and nothing that an idle core can take.
+func (s *tasks) forCaller() int {
+	switch {
+	case !s.race && len(s.ready) > 0:
+		return 0
+	case !s.race || s.threads < s.most-1:
+		return -1
+	}
+	return slices.IndexFunc(s.ready, func(t *task) bool { return t.event.kind != updated })
+}
+
 // until waits until ok, which is called with mu locked, returns true.
 func (s *tasks) until(ok func() bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !ok() {
-		if s.helps && len(s.ready) > 0 {
-			s.runFirst()
+		if n := s.forCaller(); n >= 0 {
+			s.runReady(n)
 			continue
 		}
 		s.cores.Release(1)

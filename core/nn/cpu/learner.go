@@ -12,6 +12,7 @@ type learner struct {
 	graph   *graph.Learner
 	machine *machine
 	forward *machine    // computes the heads alone
+	rest    *machine    // computes all that comes after forward
 	outputs [][]float32 // of the heads
 	obsRows rowSet
 }
@@ -30,7 +31,7 @@ func (d *device) learner(s nn.Spec, rows int, loss nn.Loss) (*learner, error) {
 		return nil, err
 	}
 	m.parts = make([]float64, g.Parts)
-	return &learner{graph: g, machine: m, forward: m.part(g.Forward), outputs: heads(&g.Graph)}, nil
+	return &learner{graph: g, machine: m, forward: m.part(g.Forward), rest: m.without(g.Forward), outputs: heads(&g.Graph)}, nil
 }
 
 func (l *learner) Layout() *nn.Layout { return l.graph.Layout }
@@ -52,6 +53,15 @@ func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Repor
 		g.Grads[i].Raw = graph.BytesOf(grad[part.Offset : part.Offset+part.Size])
 	}
 	defer l.release()
+	if b.Complete != nil {
+		if err := l.forward.RunAll(); err != nil {
+			return err
+		}
+		if err := b.Complete(nn.Outputs{Rows: g.Rows, Values: l.outputs}); err != nil {
+			return err
+		}
+		m = l.rest
+	}
 	if err := m.RunAll(); err != nil {
 		return err
 	}

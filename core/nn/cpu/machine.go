@@ -112,8 +112,13 @@ func (s *state) runner(op G.Op) runner {
 	return op // Gorgonia's own
 }
 
-// part returns a machine with the steps of m that are in an order.
-func (m *machine) part(of *graph.Order) *machine {
+// part returns a machine with the steps of m that are in an order. It shares m's values.
+func (m *machine) part(of *graph.Order) *machine { return m.choose(of, true) }
+
+// without returns a machine with the steps of m that are not in an order. It shares m's values.
+func (m *machine) without(of *graph.Order) *machine { return m.choose(of, false) }
+
+func (m *machine) choose(of *graph.Order, in bool) *machine {
 	outs := map[int]bool{}
 	for _, s := range of.Steps {
 		outs[s.Out] = true
@@ -121,7 +126,7 @@ func (m *machine) part(of *graph.Order) *machine {
 	p := *m
 	p.steps = nil
 	for _, s := range m.steps {
-		if outs[s.out] {
+		if outs[s.out] == in {
 			p.steps = append(p.steps, s)
 		}
 	}

@@ -169,6 +169,15 @@ func (l *learner) load(p *nn.Params, b *nn.Batch) error {
 	if err := l.graph.CheckBatch(p, b, l.obsRows.rows); err != nil {
 		return err
 	}
+	if b.Complete != nil {
+		out, err := l.Outputs(p, *b)
+		if err == nil {
+			err = b.Complete(out)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if err := l.checkValues(b); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package nntest
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -216,5 +217,44 @@ func (on *suite) testRowsAllocateNothing(t *testing.T) {
 	}
 	if allocs := testing.AllocsPerRun(5, update); allocs != 0 {
 		t.Errorf("%v allocations", allocs)
+	}
+}
+
+// testBatchIsCompleted tests that Complete gets the outputs of the batch and sets the columns before
+// the loss is computed, and that its error ends the call.
+func (on *suite) testBatchIsCompleted(t *testing.T) {
+	const rows = 5
+	for _, s := range append(Policies(), SmallMLP(), OneCNN(), WithNorm(TwoMLPs(), "layer_all")) {
+		loss, r, p := LossOf(s), rng.New(1, "test", 0), Init(t, s, 1)
+		learner, twin := on.learner(t, s, rows, loss), on.learner(t, s, rows, loss)
+		var have, want nn.Report
+		gradients := [2][]float32{make([]float32, len(p.Host())), make([]float32, len(p.Host()))}
+		for range 3 {
+			whole := RandomBatch(s, loss, r, rows)
+			b := whole
+			b.Columns = nil
+			for _, c := range whole.Columns {
+				b.Columns = append(b.Columns, make([]float32, len(c)))
+			}
+			outputs := Must(twin.Outputs(p, whole))(t)
+			b.Complete = func(out nn.Outputs) error {
+				if !reflect.DeepEqual(out, outputs) {
+					t.Errorf("%s: outputs %v, want %v", Name(s), out, outputs)
+				}
+				for k, c := range whole.Columns {
+					copy(b.Columns[k], c)
+				}
+				return nil
+			}
+			Check(t, learner.Gradient(p, b, gradients[0], &have))
+			Check(t, twin.Gradient(p, whole, gradients[1], &want))
+			if !slices.Equal(gradients[0], gradients[1]) || !reflect.DeepEqual(have, want) {
+				t.Fatalf("%s: the completed batch has another gradient: %+v, want %+v", Name(s), have, want)
+			}
+			b.Complete = func(nn.Outputs) error { return errors.New("incomplete") }
+			if err := learner.Gradient(p, b, gradients[0], &have); err == nil || err.Error() != "incomplete" {
+				t.Errorf("%s: error %v", Name(s), err)
+			}
+		}
 	}
 }

@@ -39,6 +39,7 @@ func Run(t *testing.T, s Subject) {
 		{"PolicyGradients", on.testPolicyGradients},
 		{"PolicyBatchesRefused", on.testPolicyBatchesRefused},
 		{"OneBranchIsTheHead", on.testOneBranchIsTheHead},
+		{"BatchIsCompleted", on.testBatchIsCompleted},
 		{"RowsAreCopies", on.testRowsAreCopies},
 		{"RowsRefused", on.testRowsRefused},
 		{"OutputsOfRows", func(t *testing.T) { on.eachPath(t, on.testOutputsOfRows) }},
