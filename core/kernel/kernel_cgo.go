@@ -175,7 +175,7 @@ func (p native) denseForward(t *Team, y, x, w []float32, packed bool, b []float3
 	}
 	C.paceline_kernel_dense(p.k, t.share(helpers, parts), C.PACELINE_DENSE_FORWARD, C.struct_paceline_dense_args{
 		into: floats(y), x: floats(x), w: floats(w), packed: integer(packed), b: floats(b), n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out),
-		relu: integer(d.ReLU), ws: floats(ws), ws_per_thread: C.ptrdiff_t(d.perThread(n)),
+		relu: integer(d.ReLU), ws: floats(ws), ws_per_thread: C.ptrdiff_t(len(ws) / t.Threads()),
 	})
 	t.end(helpers)
 }
@@ -185,7 +185,7 @@ func (p native) denseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int,
 	helpers := t.begin(denseParts(n, d, d.In, t.Threads()))
 	C.paceline_kernel_dense(p.k, t.share(helpers, helpers+1), C.PACELINE_DENSE_BACKWARD, C.struct_paceline_dense_args{
 		into: floats(dw), db: floats(db), dx: floats(dx), x: floats(x), w: floats(w), y: floats(y), dy: floats(dy),
-		n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out), relu: integer(d.ReLU), ws: floats(ws), ws_per_thread: C.ptrdiff_t(d.perThread(n)),
+		n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out), relu: integer(d.ReLU), ws: floats(ws), ws_per_thread: C.ptrdiff_t(len(ws) / t.Threads()),
 	})
 	t.end(helpers)
 }

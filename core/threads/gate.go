@@ -47,6 +47,16 @@ const (
 	callerPauses = 360
 )
 
+// Linger spins until a word is no longer what it was, for tens of microseconds at most. A goroutine
+// calls it before it sleeps where another one is likely to need its thread soon.
+func Linger(word *atomic.Uint64, was uint64) {
+	for range helperPauses {
+		if pause(pauseLength); word.Load() != was {
+			return
+		}
+	}
+}
+
 // open starts the next job with 0 to Max-1 slots. more is gateMore if add may add slots, else 0.
 // The gate is shut and no helper is inside.
 func (g *gate) open(slots int, more uint64) {

@@ -15,15 +15,14 @@ import (
 //
 // Gorgonia's own tape machine is not used. It runs ops on another goroutine, where a panic ends the
 // process, it frees its buffers between runs, and it spends tens of microseconds and allocations on
-// a few ops. Here a run is a loop over the sorted ops. It reads the values of leaves from their
-// nodes in every run, and stores the output of an op for the ops after it. Each op is pure or owns
+// a few ops. Here a run is a loop over the sorted ops. It stores the output of an op for the
+// ops after it. A leaf keeps its value, whose memory the caller sets before a run. Each op is pure or owns
 // its output. Statements (G.Read, G.Set) have no Do and fail.
 type machine struct {
 	*state
 	steps  []step
 	nodes  []*G.Node
 	values []G.Value // of nodes[i]
-	leaves []int
 }
 
 // step is one op.
@@ -78,7 +77,10 @@ func newMachine(g *graph.Graph, team *kernel.Team) (*machine, error) {
 
 // machine returns a machine whose ops share s.
 func (s *state) machine(o *graph.Order) *machine {
-	m := &machine{state: s, nodes: o.Nodes, values: make([]G.Value, len(o.Nodes)), leaves: o.Leaves}
+	m := &machine{state: s, nodes: o.Nodes, values: make([]G.Value, len(o.Nodes))}
+	for _, i := range o.Leaves {
+		m.values[i] = o.Nodes[i].Value()
+	}
 	for _, of := range o.Steps {
 		m.steps = append(m.steps, step{op: s.runner(of.Op), in: of.In, out: of.Out, inputs: make([]G.Value, len(of.In))})
 	}
@@ -142,9 +144,6 @@ func (m *machine) RunAll() (err error) {
 			err = fmt.Errorf("nn: %v: %w", running, fault.Caught(r))
 		}
 	}()
-	for _, i := range m.leaves {
-		m.values[i] = m.nodes[i].Value()
-	}
 	for i := range m.steps {
 		s := &m.steps[i]
 		running = s.op

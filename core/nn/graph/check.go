@@ -31,6 +31,7 @@ func (l *Learner) CheckInputs(p *nn.Params, b *nn.Batch, obsRows int) error {
 	if err := l.Layout.CheckParams("parameters", p); err != nil {
 		return err
 	}
+	l.Layout = p.Layout // as in CheckForward
 	switch {
 	case b.Rows == nil:
 		return CheckObs(&l.Spec, "batch.obs", b.Obs, l.Rows)

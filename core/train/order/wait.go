@@ -80,8 +80,11 @@ func (t *Turns) ask(k int, w want) (verdict, error) {
 		t.watch(k, on)
 		l.began = time.Now()
 		passed := t.takeBack()
+		given := t.cores.given.Load()
 		t.mu.Unlock()
-		t.release(passed)
+		if t.release(passed); !passed {
+			threads.Linger(&t.cores.given, given)
+		}
 		waited := t.receive(k)
 		t.mu.Lock()
 		t.times.Cores += waited
@@ -228,6 +231,9 @@ type coreQueue struct {
 	woken  bool // a learner has got a free core since the latest unlock
 	queue  []int
 	length atomic.Int32 // of queue, for a race
+	// given counts the free cores that learners have got. A learner that waits beside a free core
+	// spins until it changes, so that a thread is awake for the learner that gets the core.
+	given  atomic.Uint64
 	budget *threads.Budget
 }
 
@@ -245,6 +251,7 @@ func (t *Turns) give(k int) {
 	if q.free > 0 {
 		q.free--
 		q.woken = true
+		q.given.Add(1)
 		t.learners[k].wake <- struct{}{}
 		return
 	}
