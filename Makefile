@@ -314,7 +314,7 @@ docs-check: docs ## every page of build/docs in a browser, narrow and wide: axe'
 
 # BENCHES="update ffi" measures only these. FROM=json measures nothing and writes the tables from the
 # existing files.
-bench-report: ## measure, then write docs/benchmarks/*.json, the documentation's tables and the chart (an hour)
+bench-report: ## measure, then write docs/benchmarks/*.json, the documentation's tables and the chart (hours)
 ifneq ($(FROM),json)
 	@$(MAKE) --no-print-directory $(VENV)/.package $(VENV)/peers/.made
 	$(VENV)/peers/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
