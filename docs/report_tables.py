@@ -260,6 +260,6 @@ def _continuous(report: dict[str, Any]) -> Made:
 
 _MAKERS = {
     "train": _turns, "onpolicy": _turns, "pong": _pong, "modes": _modes, "envs": _envs, "emulator": _emulator, "update": _update,
-    "ffi": _ffi, "learn": _learn, "learn-asynchronous": _learn_asynchronous, "async": _async, "ga3c": _ga3c, "tuner": _tuner,
-    "continuous": _continuous,
+    "ffi": _ffi, "learn": _learn, "learn-asynchronous": _learn_asynchronous, "async": _async, "async-pong": _async, "ga3c": _ga3c,
+    "tuner": _tuner, "continuous": _continuous,
 }  # fmt: skip

@@ -4,7 +4,7 @@
 
 The compiler is NVRTC 12.9 from NVIDIA's wheel. It is taken from the installed packages, from
 build/cuda, or from the folder of --wheels; without any of them pip fetches the wheel to build/cuda.
-The archive has machine code for the chips in ARCHS, PTX for newer chips, and a digest of the source
+The archive has machine code for the chips in ARCHS, PTX for newer chips, and digests of the source
 text. A text with the same digest is not compiled again. The same text gives the same bytes.
 """
 
@@ -37,13 +37,18 @@ def sources() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((HERE / "kernels").glob("*.cu*"))}
 
 
-def digest(texts: dict[str, bytes]) -> str:
-    """A digest of everything that the archive depends on."""
-    h = hashlib.sha256(repr((WHEEL, ARCHS, OPTIONS)).encode())
+def digest_of(texts: dict[str, bytes]) -> str:
+    """A digest of the source text, which the test of the archive also computes."""
+    h = hashlib.sha256()
     for name, text in texts.items():
         h.update(f"\n{name} {len(text)}\n".encode())
         h.update(text)
     return h.hexdigest()
+
+
+def digest(texts: dict[str, bytes]) -> str:
+    """A digest of everything that the archive depends on."""
+    return hashlib.sha256(repr((WHEEL, ARCHS, OPTIONS, digest_of(texts))).encode()).hexdigest()
 
 
 def find_library(wheels: Path | None) -> Path:
@@ -138,7 +143,7 @@ def main() -> None:
     with ThreadPoolExecutor(2) as pool:
         made = list(pool.map(lambda arch: compiler.compile(arch, texts), ARCHS))
     entries = {arch + (".cubin" if arch.startswith("sm_") else ".ptx"): code for arch, code in zip(ARCHS, made, strict=True)}
-    write(args.output, {"digest": wanted.encode(), **entries})
+    write(args.output, {"digest": wanted.encode(), "sources": digest_of(texts).encode(), **entries})
     sizes = ", ".join(f"{name} {len(code) >> 10}" for name, code in entries.items())
     took = time.monotonic() - began
     print(f"{args.output}: {args.output.stat().st_size >> 10} KB in {took:.0f} s ({sizes} KB)")

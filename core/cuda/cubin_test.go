@@ -3,11 +3,14 @@ package cuda
 import (
 	"archive/zip"
 	"bytes"
+	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -136,13 +139,7 @@ func readCubin(t *testing.T, code []byte) map[string]compiled {
 // The loop over a chunk's products is fully unrolled: if the compiler assumes that a lane may be
 // negative, it adds one more iteration. Shared memory is aligned for its four-word loads.
 func TestPTXUnrollsTheProducts(t *testing.T) {
-	archive, err := zip.OpenReader("kernels.zip")
-	if os.IsNotExist(err) {
-		t.Skip("left out: no kernels.zip; python core/cuda/compile.py makes it")
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close()
+	archive := openKernels(t)
 	f, err := archive.Open("compute_80.ptx")
 	if err != nil {
 		t.Fatal(err)
@@ -177,13 +174,7 @@ func TestPTXUnrollsTheProducts(t *testing.T) {
 // and 48 KB of shared memory. No kernel spills registers, except for 16 bytes of the two
 // kernels of actor-critic.
 func TestCubinsFitTheChips(t *testing.T) {
-	archive, err := zip.OpenReader("kernels.zip")
-	if os.IsNotExist(err) {
-		t.Skip("left out: no kernels.zip; python core/cuda/compile.py makes it")
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close()
+	archive := openKernels(t)
 	want, chips := compiledKernels(), 0
 	for _, f := range archive.File {
 		chip, ok := strings.CutSuffix(f.Name, ".cubin")
@@ -236,4 +227,40 @@ func TestCubinsFitTheChips(t *testing.T) {
 	if chips < 6 {
 		t.Errorf("%d chips, must be 6", chips)
 	}
+}
+
+// openKernels opens the archive of compile.py. The test is left out where there is none, or where it is
+// of other sources than those of this checkout.
+func openKernels(t *testing.T) *zip.ReadCloser {
+	t.Helper()
+	archive, err := zip.OpenReader("kernels.zip")
+	if os.IsNotExist(err) {
+		t.Skip("left out: no kernels.zip; python core/cuda/compile.py makes it")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { archive.Close() })
+	names, err := filepath.Glob("kernels/*.cu*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := sha256.New()
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(h, "\n%s %d\n%s", filepath.Base(name), len(text), text)
+	}
+	var digest []byte
+	if f, err := archive.Open("sources"); err == nil {
+		defer f.Close()
+		if digest, err = io.ReadAll(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if string(digest) != hex.EncodeToString(h.Sum(nil)) {
+		t.Skip("left out: kernels.zip is of other sources; python core/cuda/compile.py makes it anew")
+	}
+	return archive
 }
