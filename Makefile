@@ -135,7 +135,7 @@ AS_LIBRARY := -trimpath -buildmode=pie
 tested = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(1))
 
 test-go: ## Go tests, without the slow ones
-	@PACELINE_ROMS_DIR="$(ROMS)" go test $(AS_LIBRARY) -p $(PACKAGES) -short $(call tested,./...)
+	@PACELINE_ROMS_DIR="$(ROMS)" go test $(AS_LIBRARY) -p $(PACKAGES) -timeout 1h -short $(call tested,./...)
 
 test-go-all: ## all Go tests, and those of core/ without cgo
 	PACELINE_ROMS_DIR="$(ROMS)" go test $(AS_LIBRARY) -p $(PACKAGES) -timeout 1h $(call tested,./...)
@@ -144,9 +144,9 @@ test-go-all: ## all Go tests, and those of core/ without cgo
 
 test-kernels: ## the CUDA kernels on the software device, also under sanitizers, and the machine code of every chip (6 minutes; no GPU)
 	$(PYTHON) core/cuda/compile.py
-	go test $(AS_LIBRARY) ./core/cuda
-	PACELINE_CUDA_SANITIZER=address go test $(AS_LIBRARY) -count=1 ./core/cuda
-	PACELINE_CUDA_SANITIZER=thread go test $(AS_LIBRARY) -count=1 ./core/cuda
+	go test $(AS_LIBRARY) -timeout 1h ./core/cuda
+	PACELINE_CUDA_SANITIZER=address go test $(AS_LIBRARY) -count=1 -timeout 1h ./core/cuda
+	PACELINE_CUDA_SANITIZER=thread go test $(AS_LIBRARY) -count=1 -timeout 1h ./core/cuda
 
 test-c: ## C tests of the library and of the Atari machine, without the slow ones
 	@export PACELINE_ROMS_DIR="$(ROMS)"; sh core/atari/machine/ctest/run.sh -short & atari=$$!; \
@@ -239,8 +239,8 @@ test-arm64: arm64-tools ## Go and C tests built for arm64, under an emulator (a 
 
 test-gpu: $(VENV)/.test ## CUDA on the software device: Go tests with the tag gpu, the library with and without CUDA, Python tests (6 minutes; no GPU)
 	core/cuda/go.sh vet ./...
-	core/cuda/go.sh test ./core/cuda ./core/nn/gpu
-	core/cuda/go.sh test -run GPU ./core/agents/...
+	core/cuda/go.sh test -timeout 1h ./core/cuda ./core/nn/gpu
+	core/cuda/go.sh test -timeout 1h -run GPU ./core/agents/...
 	sh capi/ctest/gpu.sh build/gpu
 	PACELINE_LIBRARY=$(CURDIR)/build/gpu/with/libpaceline.so PACELINE_SOFTWARE=$(CURDIR)/build/gpu/software $(PY) -m pytest -q python/tests/test_device.py
 
@@ -249,7 +249,7 @@ GPU_ARM64 := $(ARM64_ENV) CXX=$(ARM64_CXX) PACELINE_SOFTWARE=$(CURDIR)/build/gpu
 
 test-gpu-arm64: arm64-tools ## make test-gpu, built for arm64, under an emulator (2 minutes)
 	CXX=$(ARM64_CXX) core/cuda/software/build.sh build/gpu-arm64/software
-	$(GPU_ARM64) core/cuda/go.sh test -short -exec '$(ARM64_RUN)' ./core/cuda
+	$(GPU_ARM64) core/cuda/go.sh test -timeout 1h -short -exec '$(ARM64_RUN)' ./core/cuda
 	$(GPU_ARM64) sh capi/ctest/gpu.sh build/gpu-arm64
 
 # GPU machines often have no compilers: test-cuda-build builds the tests elsewhere, and build/test-cuda is copied there.

@@ -58,11 +58,11 @@ mkdir -p "$build/bare"
 echo 'int cuInit(unsigned f) { return f == 0 ? 999 : 1; }' | $CC -shared -fPIC -x c - -o "$build/bare/libcuda.so.1"
 
 export PACELINE_LIBRARY="$without"
-hash=$(timeout 300 $run "$build/gpu" "no CUDA in it" "") || fail "the library without CUDA: $hash"
+hash=$(timeout 1200 $run "$build/gpu" "no CUDA in it" "") || fail "the library without CUDA: $hash"
 hash=$(echo "$hash" | tail -n 1)
 export PACELINE_LIBRARY="$with"
 attempt() { # name, the driver's folder, the expected text
-  if out=$(LD_LIBRARY_PATH=$2 timeout 300 $run "$build/gpu" "$3" "$hash" 2>&1); then echo "$1: ok"; else fail "$1: $out"; fi
+  if out=$(LD_LIBRARY_PATH=$2 timeout 1200 $run "$build/gpu" "$3" "$hash" 2>&1); then echo "$1: ok"; else fail "$1: $out"; fi
 }
 if ldconfig -p | grep -q 'libcuda\.so\.1'; then
   echo "left out, as this machine has one: no driver"

@@ -65,7 +65,7 @@ program() {
   case " $only " in "  " | *" $attempted "*) ;; *) return ;; esac
   link=$([ "$with" = - ] && echo "-lpthread -lm -ldl" || linked "$with")
   if $CC $C "$here/$attempted.c" $link -o "$build/$attempted"; then
-    attempt "$attempted" timeout 300 "$build/$attempted" "$@"
+    attempt "$attempted" timeout 1200 "$build/$attempted" "$@"
   else
     attempt "$attempted" false
   fi
@@ -88,10 +88,10 @@ hpp() {
     [ "$(echo "$says" | grep -c 'error')" -eq "$(echo "$says" | grep -c 'error.*paceline.hpp')" ] || { echo "$says"; return 1; }
   done
   for std in c++17 $(slow echo c++20); do
-    $CXX -std=$std $CPP "$here/hpp.cpp" "$here/hpp_second.cpp" $(linked lib) -o "$build/hpp" && timeout 300 "$build/hpp" || return 1
+    $CXX -std=$std $CPP "$here/hpp.cpp" "$here/hpp_second.cpp" $(linked lib) -o "$build/hpp" && timeout 1200 "$build/hpp" || return 1
   done
   acting "$TMPDIR" &&
-    $CXX -std=c++17 $CPP "$here/hpp_actions.cpp" $(linked lib) -o "$build/hpp_actions" && timeout 300 "$build/hpp_actions" "$TMPDIR"
+    $CXX -std=c++17 $CPP "$here/hpp_actions.cpp" $(linked lib) -o "$build/hpp_actions" && timeout 1200 "$build/hpp_actions" "$TMPDIR"
 }
 # The public symbols are the functions of the header. The library needs only the C library, has two
 # thread-local words (Go's and thread.c's), cannot be unloaded, and does not use os/signal.
@@ -130,7 +130,7 @@ frozen() {
     esac || return 1
   done
   for program in train policy vec console; do
-    timeout 300 "$TMPDIR/$program" "$TMPDIR/plugin.so" || { echo "frozen/$abi/$program.c fails"; return 1; }
+    timeout 1200 "$TMPDIR/$program" "$TMPDIR/plugin.so" || { echo "frozen/$abi/$program.c fails"; return 1; }
   done
 }
 # Environments in files of their own, not linked with the library: the example, and the variants of
@@ -163,12 +163,12 @@ examples() {
   # As in examples/README.md, with the library of this run.
   cd "$TMPDIR" || return 1
   for e in hello custom_env; do
-    $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/$e.c" -I"$root/include" $(linked lib) -o "$e" && timeout 300 "./$e" || return 1
+    $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/$e.c" -I"$root/include" $(linked lib) -o "$e" && timeout 1200 "./$e" || return 1
   done
   $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/cruise.c" -I"$root/include" $(linked lib) -o cruise || return 1
-  for method in $(slow echo ppo a2c); do timeout 300 ./cruise $method || return 1; done
+  for method in $(slow echo ppo a2c); do timeout 1200 ./cruise $method || return 1; done
   if [ -n "${PACELINE_ROMS_DIR:-}" ]; then
-    $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/atari.c" -I"$root/include" $(linked lib) -o atari && timeout 300 ./atari || return 1
+    $CC -std=c11 -Wall -Wextra -Werror -Wpedantic "$root/examples/c/atari.c" -I"$root/include" $(linked lib) -o atari && timeout 1200 ./atari || return 1
   else
     echo "left out, as there are no ROM files: the Atari example"
   fi
@@ -176,8 +176,8 @@ examples() {
   for e in custom_env $(slow echo lander); do
     $CXX -std=c++17 $CPP "$root/examples/cpp/$e.cpp" $(linked lib) -o "${e}_cpp" || return 1
   done
-  timeout 300 ./custom_env_cpp || return 1
-  for form in $(slow echo discrete continuous hybrid); do timeout 300 ./lander_cpp $form || return 1; done
+  timeout 1200 ./custom_env_cpp || return 1
+  for form in $(slow echo discrete continuous hybrid); do timeout 1200 ./lander_cpp $form || return 1; done
 }
 
 # Two halves run at the same time: tests that mostly compile, and programs.

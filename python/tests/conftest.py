@@ -33,7 +33,7 @@ def process(tmp_path):
     Returns the CompletedProcess. Its status must be 0 unless check is False.
     """
 
-    def run(what, *arguments, timeout=300, check=True, env=None, options=("-X", "dev")):
+    def run(what, *arguments, timeout=1200, check=True, env=None, options=("-X", "dev")):
         source = [str(PROCS / what)] if what.endswith(".py") else ["-c", what]
         done = subprocess.run(
             [sys.executable, *options, "-X", "faulthandler", *source, *map(str, arguments)],

@@ -89,7 +89,7 @@ attempt() {
   can_run "$1" || return
   build=$1 name=$2
   : >"$scratch/$kind.log"
-  if link "$build" "$name" && shift 2 && timeout 300 "$scratch/$name.$build" "$@" >"$scratch/$kind.log" 2>&1; then
+  if link "$build" "$name" && shift 2 && timeout 1200 "$scratch/$name.$build" "$@" >"$scratch/$kind.log" 2>&1; then
     [ -n "$short" ] || echo "$name ($build) ok"
     passed=$((passed + 1))
   else
