@@ -182,14 +182,13 @@ func (m *GA3C) step(t *trainer) error {
 	if most == 0 {
 		most = math.Inf(1)
 	}
+	rows := 1 // that the learner's mean is multiplied by
 	if m.cfg.LossReduction == reductionSum {
-		r.Norm = float64(r.Norm * float64(t.rows))
+		rows = t.rows
 	}
-	norm, factor := r.Norm, nn.ClipFactor(r.Norm, most)
-	if m.cfg.LossReduction == reductionSum {
-		factor *= float32(t.rows)
-	}
-	if norm-norm != 0 {
+	norm := float64(r.Norm * float64(rows))
+	factor := nn.ClipFactor(norm, most) * float32(rows)
+	if r.Norm = norm; norm-norm != 0 {
 		return &nn.NotFinite{What: "gradient norm", Value: norm}
 	}
 	p := m.versions.write()

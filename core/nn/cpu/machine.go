@@ -16,8 +16,8 @@ import (
 // Gorgonia's own tape machine is not used. It runs ops on another goroutine, where a panic ends the
 // process, it frees its buffers between runs, and it spends tens of microseconds and allocations on
 // a few ops. Here a run is a loop over the sorted ops. It stores the output of an op for the
-// ops after it. A leaf keeps its value, whose memory the caller sets before a run. Each op is pure or owns
-// its output. Statements (G.Read, G.Set) have no Do and fail.
+// ops after it. A leaf keeps its value, whose memory the caller sets before a run. Each op is pure
+// or owns its output. Statements (G.Read, G.Set) have no Do and fail.
 type machine struct {
 	*state
 	steps  []step
