@@ -119,7 +119,7 @@ test: $(VENV)/.test test-go test-c test-py ## Go, C and Python tests, without th
 test-all: $(VENV)/.test test-go-all test-c-all test-py-slow test-kernels test-gpu ## the tests that make test leaves out: slow ones, no cgo, GPU in software, stable-baselines3 (fetches some gigabytes)
 	@if $(MAKE) --no-print-directory $(VENV)/sb3/.made; then $(MAKE) --no-print-directory test-sb3; \
 		else echo "left out: the comparisons with stable-baselines3, which could not be installed"; fi
-	@echo "left out: tests that need a GPU (make test-cuda), an emulator (make test-arm64, make test-gpu-arm64) or a wheel (make wheel-test), and random tests (make check-deep, make soak)"
+	@echo "left out: tests that need a GPU (make test-cuda), an emulator (make test-arm64, make test-gpu-arm64) or a wheel (make wheel-test), long ones (make test-portable, make test-math, make test-atari), and random ones (make check-deep, make soak)"
 
 # Atari ROMs are the user's, in PACELINE_ROMS_DIR; otherwise those of an installed ale-py.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -208,7 +208,7 @@ test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## compare with stable-baselines3 (
 	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal $$(grep -l stable_baselines3 python/tests/test_*.py) python/tests/test_swap*.py
 
 test-portable: ## isa portable: 1,000 updates of the Nature CNN on every path of this machine (6 minutes)
-	go test -count=1 -v -timeout 3h -run TestPortable ./core/agents/...
+	PACELINE_EVERY_PATH=1 go test -count=1 -v -timeout 3h -run TestPortable ./core/agents/...
 
 test-math: ## exp, log and tanh of every float32, on every path of the kernels (30 minutes)
 	PACELINE_EVERY_FLOAT=1 go test -count=1 -v -timeout 3h -run TestMathFunctions ./core/kernel

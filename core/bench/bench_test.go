@@ -9,15 +9,15 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// skipSlow skips a test with -short if the C kernels are not built: in Go it takes 15 seconds.
-func skipSlow(t *testing.T) {
-	if testing.Short() && cpu.Chosen() == "go" {
-		t.Skip("left out by -short, because the C kernels are not built")
+// needsKernels skips a benchmark of the kernels in C if they are not built: in Go it takes 15 seconds.
+func needsKernels(t *testing.T) {
+	if cpu.Chosen() == cpu.Go {
+		t.Skip("left out, because the C kernels are not built")
 	}
 }
 
 func TestBenchUpdate(t *testing.T) {
-	skipSlow(t)
+	needsKernels(t)
 	text, err := Bench("update", `{"batch": 2, "act": [1, 3], "precisions": ["bf16"], "threads": [1, 2], "trials": 2}`)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestBenchUpdate(t *testing.T) {
 
 // Updates in a row have their own result, and GPUs have their own defaults.
 func TestBenchUpdatesInARow(t *testing.T) {
-	skipSlow(t)
+	needsKernels(t)
 	text, err := Bench("update", `{"batch": 2, "act": [1], "precisions": ["fp32"], "threads": [1], "trials": 2, "row": 3}`)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestBenchUpdatesInARow(t *testing.T) {
 }
 
 func TestBenchSteps(t *testing.T) {
-	skipSlow(t)
+	needsKernels(t)
 	text, err := Bench("modes", `{"num_envs": [4], "step_ms": [0, 1], "steps": 40, "trials": 1, "num_threads": 2, "settings": {"learning_starts": "40", "batch_size": "4", "buffer_size": "100", "policy": "MlpPolicy", "net_arch": "16"}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestBenchForward(t *testing.T) {
-	skipSlow(t)
+	needsKernels(t)
 	text, err := Bench("forward", `{"rows": [1, 3], "trials": 2}`)
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestForwardKernelsComputeTheNetwork(t *testing.T) {
 }
 
 func TestBenchAlternate(t *testing.T) {
-	skipSlow(t)
+	needsKernels(t)
 	text, err := Bench("alternate", `{"env": "Catch-v0", "num_envs": 4, "rounds": 3, "trials": 2, "wait_ms": 2}`)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	_ "github.com/paceline-rl/paceline/core/agents/a3c"
 	_ "github.com/paceline-rl/paceline/core/agents/ga3c"
+	"github.com/paceline-rl/paceline/core/cpu"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
@@ -72,7 +73,7 @@ func TestMachinesHaveTheRatesOfA3C(t *testing.T) {
 // From one of each the ladder comes within 5 % of the best of a grid.
 func TestBenchTuner(t *testing.T) {
 	names, seeds := machineNames(), 2
-	if testing.Short() {
+	if testing.Short() || cpu.Chosen() == cpu.Go {
 		names, seeds = names[:1], 1
 	}
 	list, err := json.Marshal(names)

@@ -31,7 +31,7 @@ func TestSuite(t *testing.T) {
 		"learners, V-trace":    {"learners": "2", "vtrace": "true", "n_steps": "8", "vtrace_steps": "2"},
 		"learners, overwrite":  {"learners": "2", "rule": "overwrite", "shards": "1", "learning_rate_final": "0"},
 	} {
-		if testing.Short() && name != "learners" {
+		if traintest.Few() && name != "learners" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

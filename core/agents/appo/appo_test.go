@@ -34,7 +34,7 @@ func TestSuite(t *testing.T) {
 		"learners, V-trace":     {"learners": "2", "vtrace": "true"},
 		"learners, two steps":   {"learners": "2", "sync_period": "2"},
 	} {
-		if testing.Short() && name != "learners" {
+		if traintest.Few() && name != "learners" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

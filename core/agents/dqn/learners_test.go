@@ -95,7 +95,7 @@ func TestSuiteOfLearners(t *testing.T) {
 		"learners, mean":        {"learners": "2", "rule": "mean", "concurrent": "false"},
 		"learners, three steps": {"learners": "2", "rule": "multi_step_adam", "sync_period": "3", "double_q": "true"},
 	} {
-		if testing.Short() && name != "learners" {
+		if traintest.Few() && name != "learners" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

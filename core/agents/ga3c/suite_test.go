@@ -32,7 +32,7 @@ func TestSuite(t *testing.T) {
 		"V-trace":                  {"vtrace": "true", "vtrace_rho": "0.9", "min_training_batch": "3"},
 		"small queues":             {"prediction_queue": "2", "prediction_batch_max": "1", "training_queue": "1", "trainers": "1", "latency_update": "0.02"},
 	} {
-		if testing.Short() && name != "defaults" {
+		if traintest.Few() && name != "defaults" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })

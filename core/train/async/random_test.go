@@ -15,7 +15,6 @@ import (
 	_ "github.com/paceline-rl/paceline/core/agents/dqn"
 	_ "github.com/paceline-rl/paceline/core/agents/ga3c"
 	_ "github.com/paceline-rl/paceline/core/agents/ppo"
-	"github.com/paceline-rl/paceline/core/cpu"
 	_ "github.com/paceline-rl/paceline/core/env/builtin"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train"
@@ -188,18 +187,10 @@ func (s *setup) stopped(t *testing.T, path string, r *rng.Stream, edits map[stri
 	return s.result(t, tr, path)
 }
 
-// times is a fifth of all where the kernels are in Go.
-func times(all, few int) int {
-	if n := traintest.Times(all, few); cpu.Chosen() != "go" || n == few {
-		return n
-	}
-	return all / 5
-}
-
 // Random runs: the virtual schedule has one result for any number of threads, any slices and any
 // reloads. A race that was recorded, also across a reload, can be repeated.
 func TestRandomRuns(t *testing.T) {
-	for i := range times(1000, 20) {
+	for i := range traintest.Times(1000, 20) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			r := rng.New(uint64(i), "random runs", 0)
 			s := randomSetup(r)
@@ -245,7 +236,7 @@ func TestRandomRuns(t *testing.T) {
 // A run that is stopped at random times has the bits of one that never was, also in a new trainer. The
 // record of such a race can be repeated.
 func TestRandomStops(t *testing.T) {
-	for i := range times(300, 10) {
+	for i := range traintest.Times(300, 10) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			r := rng.New(uint64(i), "random stops", 0)
 			s := randomSetup(r)

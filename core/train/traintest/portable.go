@@ -19,7 +19,7 @@ type PortableRun struct {
 	Settings map[string]string // in addition to the Subject's; without isa
 	Steps    int64
 	Updates  int64 // number of updates in Steps steps
-	Slow     bool  // skipped by -short
+	Slow     bool  // skipped by -short; on the best instruction set only, unless PACELINE_EVERY_PATH is set
 }
 
 // Portable does runs with isa "portable" on every instruction set with C kernels that this machine
@@ -49,7 +49,11 @@ func Portable(t *testing.T, s Subject, runs []PortableRun) {
 		if run.Slow && testing.Short() {
 			continue
 		}
-		for _, isa := range paths[:Times(len(paths), 1)] {
+		n := Times(len(paths), 1)
+		if run.Slow && os.Getenv("PACELINE_EVERY_PATH") == "" {
+			n = 1
+		}
+		for _, isa := range paths[:n] {
 			t.Run(run.Name+"/"+isa, func(t *testing.T) {
 				check(t, kernel.Use(isa))
 				got := s.portable(t, run)

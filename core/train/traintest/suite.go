@@ -64,18 +64,23 @@ func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
 	}
 }
 
-// Times returns a number of repetitions: all, or few with -short.
+// Few reports whether tests do fewer repetitions and cases: with -short, and with the kernels in Go,
+// on which the guarantees of core/train do not depend.
+func Few() bool {
+	return testing.Short() || cpu.Chosen() == cpu.Go
+}
+
+// Times returns a number of repetitions: all, or few where Few says so.
 func Times(all, few int) int {
-	if testing.Short() {
+	if Few() {
 		return few
 	}
 	return all
 }
 
-// Run runs the whole suite. With -short it skips the kernels in Go, which take minutes, because the
-// guarantees of core/train do not depend on the kernels.
+// Run runs the whole suite. With -short it skips the kernels in Go, which take minutes.
 func Run(t *testing.T, s Subject) {
-	if testing.Short() && cpu.Chosen() == "go" {
+	if testing.Short() && cpu.Chosen() == cpu.Go {
 		t.Skip("skipped by -short without the kernels in C")
 	}
 	for name, test := range map[string]func(*testing.T, Subject){
@@ -186,7 +191,7 @@ func threadsDoNotMatter(t *testing.T, s Subject) {
 // changes nothing.
 func resume(t *testing.T, s Subject) {
 	want := s.fullRun(t, s.config(t))
-	for k := range Times(12, 3) {
+	for k := range Times(6, 3) {
 		r := rand.New(rand.NewPCG(3, uint64(k)))
 		tr := s.newTrainer(t, s.config(t), nil)
 		check(t, tr.Begin(total, 0))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
-	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -57,12 +56,12 @@ func MakeMaskedWalk(seed int) func(i int) (env.Env, error) {
 	}
 }
 
-// Actions are the kinds of actions, other than a discrete one, with which a method is tested. With
-// -short it is the kind that has all parts.
+// Actions are the kinds of actions, other than a discrete one, with which a method is tested:
+// where Few says so, the kind that has all parts.
 func Actions() map[string]env.ActionSpec {
 	inf := float32(math.Inf(1))
 	kinds := map[string]env.ActionSpec{"branches and a box": {Branches: []int32{3, 4}, Low: []float32{-0.5}, High: []float32{0.5}}}
-	if !testing.Short() {
+	if !Few() {
 		kinds["branches"] = env.ActionSpec{Branches: []int32{3, 2}}
 		kinds["a box"] = env.ActionSpec{Low: []float32{-1, -inf}, High: []float32{1, 2}}
 	}
