@@ -27,6 +27,11 @@ type Device interface {
 	QStepper(c StepperConfig, double bool) (QStepper, error)
 	// Backup returns a Backup of sets and an optimiser of this device.
 	Backup(sets []*Params, o Optimizer) (Backup, error)
+	// ClipGradNorm returns the Euclidean norm of grad and the factor that scales it to at most max
+	// (above 0), as PyTorch's clip_grad_norm_: max/(norm + 1e-6) if that is below 1, else 1. A norm
+	// that is not finite would make the step NaN, as in PyTorch: the caller checks the norm. It does
+	// not allocate.
+	ClipGradNorm(grad []float32, max float64) (norm float64, factor float32)
 	// Average computes to = (1-weight)*to + weight*from, element by element. It also copies Updates.
 	// It panics if the sizes differ.
 	Average(to, from *Params, weight float64)
@@ -152,11 +157,6 @@ type Optimizer interface {
 	// caller counts steps, Updates and Writes. Goroutines may call it at the same time for ranges that
 	// do not overlap, if the device has one thread. A GPU refuses it. It does not allocate.
 	ApplyRange(p *Params, first int, grad []float32, factor float32, lr float64, step int64) error
-	// ClipGradNorm returns the Euclidean norm of grad and the factor that scales it to at most max
-	// (above 0), as PyTorch's clip_grad_norm_: max/(norm + 1e-6) if that is below 1, else 1. A norm
-	// that is not finite would make the step NaN, as in PyTorch: the caller checks the norm. It does
-	// not allocate.
-	ClipGradNorm(grad []float32, max float64) (norm float64, factor float32)
 	// Step returns the number of steps taken.
 	Step() int64
 	// SetStep overwrites that number, which must be at least 0.

@@ -81,7 +81,7 @@ func (m *Mean) Combine(all []Contribution) (c Combined, err error) {
 		return c, err
 	}
 	m.addGradients(all, c.Rows)
-	norm, factor := m.store.optimizer.ClipGradNorm(m.grad, m.maxNorm)
+	norm, factor := m.store.device.ClipGradNorm(m.grad, m.maxNorm)
 	if c.Norm = norm; math.IsNaN(norm) || math.IsInf(norm, 0) {
 		return c, notFinite(all, norm)
 	}

@@ -139,7 +139,7 @@ func TestMeanAgainstTwin(t *testing.T) {
 				}
 				grad[i] = float32(sum)
 			}
-			norm, factor := o.ClipGradNorm(grad, 10)
+			norm, factor := device(t).ClipGradNorm(grad, 10)
 			nntest.Check(t, o.Apply(want, grad, factor, rate))
 			c, err := m.Combine(all)
 			if nntest.Check(t, err); c != (Combined{rows, norm}) {

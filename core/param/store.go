@@ -23,6 +23,7 @@ type Store struct {
 	params    *nn.Params
 	theta     []float32 // of params
 	rule      Rule
+	device    nn.Device    // of one thread, so that learners step shards concurrently; nil: multi_step_adam
 	optimizer nn.Optimizer // nil: multi_step_adam
 	state     []nn.Tensor  // of the optimiser
 	shards    []shard
@@ -63,11 +64,11 @@ func New(d nn.Device, p *nn.Params, rule Rule, shards int) (*Store, error) {
 			return nil, err
 		}
 	} else {
-		single, err := d.Another(1, nil) // of one thread, so that learners step shards concurrently
-		if err != nil {
+		var err error
+		if s.device, err = d.Another(1, nil); err != nil {
 			return nil, err
 		}
-		if s.optimizer, err = single.Optimizer(rule.Optimizer, size); err != nil {
+		if s.optimizer, err = s.device.Optimizer(rule.Optimizer, size); err != nil {
 			return nil, err
 		}
 		s.state = s.optimizer.State()

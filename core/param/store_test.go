@@ -41,7 +41,7 @@ func TestOneLearnerIsTheOptimizer(t *testing.T) {
 					}
 					for step := int64(1); step <= 12; step++ {
 						grad, rate := floats(r, size), r.Uniform(1e-3, 1e-2)
-						norm, factor := o.ClipGradNorm(grad, 3)
+						norm, factor := device(t).ClipGradNorm(grad, 3)
 						nntest.Check(t, o.Apply(want, grad, factor, rate))
 						if mean == nil {
 							whole(t, s, Push{Grad: grad, Factor: factor, Rate: rate, Step: step, To: theta}, theta, seen)

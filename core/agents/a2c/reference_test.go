@@ -61,7 +61,7 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 		check(t, learner.Gradient(w.Theta, b, grad, &nn.Report{}))
 		factor := float32(1)
 		if c.MaxGradNorm > 0 {
-			_, factor = optimizer.ClipGradNorm(grad, c.MaxGradNorm)
+			_, factor = device.ClipGradNorm(grad, c.MaxGradNorm)
 		}
 		rate := c.LearningRate
 		if final := c.LearningRateFinal; !math.IsNaN(final) {

@@ -28,6 +28,7 @@ type windowTwin struct {
 	updates   int64
 	trained   map[*traintest.Step]int
 	net       nn.Network
+	device    nn.Device
 	learner   nn.Learner
 	optimizer nn.Optimizer
 	theta     *nn.Params
@@ -103,7 +104,7 @@ func (w *windowTwin) update() {
 	}
 	grad := make([]float32, w.theta.Layout.Size)
 	check(w.t, w.learner.Gradient(w.theta, b, grad, &nn.Report{}))
-	_, factor := w.optimizer.ClipGradNorm(grad, w.c.MaxGradNorm)
+	_, factor := w.device.ClipGradNorm(grad, w.c.MaxGradNorm)
 	check(w.t, w.optimizer.Apply(w.theta, grad, factor, w.c.LearningRate))
 	w.updates++
 }
@@ -125,7 +126,7 @@ func newWindowTwin(t *testing.T, c Config, nextStep bool) *windowTwin {
 	t.Cleanup(device.Close)
 	w := &windowTwin{
 		Steps: traintest.Steps{NextStep: nextStep, ResetInUpdate: !c.MidBatchReset},
-		t:     t, c: c, trained: map[*traintest.Step]int{},
+		t:     t, c: c, device: device, trained: map[*traintest.Step]int{},
 		net: must(device.Network(spec, 1))(t), theta: must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t),
 		learner: must(device.Learner(spec, c.NSteps*c.NumEnvs/c.VTraceGroups, nn.ActorCritic{EntropyCoef: c.EntCoef, ValueCoef: c.VfCoef}))(t),
 	}

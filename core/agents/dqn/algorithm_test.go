@@ -91,7 +91,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 				b.actions, b.rewards, b.discounts = append(b.actions, m.action), append(b.rewards, m.reward), append(b.discounts, discount)
 			}
 			b.gradient(t, net, learner, theta, minus, false, grad)
-			_, factor := adam.ClipGradNorm(grad, c.MaxGradNorm)
+			_, factor := cpu(t).ClipGradNorm(grad, c.MaxGradNorm)
 			adam.Apply(theta, grad, factor, c.LearningRate)
 		}
 		if tt > 0 && tt%c.TargetUpdateInterval == 0 {

@@ -116,6 +116,7 @@ type naive struct {
 	due         int64 // t of the next boundary
 	updates     int64
 	copies      int64
+	device      nn.Device
 	net         nn.Network
 	learner     nn.Learner
 	optimizer   nn.Optimizer
@@ -148,16 +149,16 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 		t.Fatal(err)
 	}
 	c.Policy = train.PolicyMLP
-	n := &naive{c: c, pushed: pushed, nextStep: nextStep, total: total, w: c.NumEnvs, copies: -1,
+	n := &naive{c: c, device: cpu(t), pushed: pushed, nextStep: nextStep, total: total, w: c.NumEnvs, copies: -1,
 		resetting: make([]bool, c.NumEnvs), d: make([][]transition, c.NumEnvs), staged: make([][]transition, c.NumEnvs),
 		draws: rng.New(uint64(c.Seed), "replay", 0)}
 	e := must(makeWalks(c.Seed, c.ActionMasks)(0))(t)
 	spec := c.network(e.Spec())
 	n.theta = must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t)
 	n.minus, n.snapshot = n.theta.Clone(), n.theta.Clone()
-	n.net = must(cpu(t).Network(spec, 1))(t)
-	n.learner = must(cpu(t).Learner(spec, c.BatchSize, nn.TD{Kind: c.Loss, Reduction: c.LossReduction}))(t)
-	n.optimizer = must(cpu(t).Optimizer(nn.OptimizerConfig{Name: c.Optimizer}, n.theta.Layout.Size))(t)
+	n.net = must(n.device.Network(spec, 1))(t)
+	n.learner = must(n.device.Learner(spec, c.BatchSize, nn.TD{Kind: c.Loss, Reduction: c.LossReduction}))(t)
+	n.optimizer = must(n.device.Optimizer(nn.OptimizerConfig{Name: c.Optimizer}, n.theta.Layout.Size))(t)
 	for i := range n.w {
 		n.streams = append(n.streams, rng.New(uint64(c.Seed), "explore", i))
 		e := must(makeWalks(c.Seed, c.ActionMasks)(i))(t).(*walk)
@@ -239,7 +240,7 @@ func (n *naive) update(t *testing.T) {
 		}
 		grad := make([]float32, n.theta.Layout.Size)
 		b.gradient(t, n.net, n.learner, n.theta, n.minus, n.c.DoubleQ, grad)
-		_, factor := n.optimizer.ClipGradNorm(grad, n.c.MaxGradNorm)
+		_, factor := n.device.ClipGradNorm(grad, n.c.MaxGradNorm)
 		n.optimizer.Apply(n.theta, grad, factor, n.rate(n.warmup+at))
 		n.theta.Updates = uint64(n.updates)
 	}

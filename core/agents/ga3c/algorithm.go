@@ -75,7 +75,7 @@ func (t *trainer) run() error {
 		Columns: [][]float32{t.advantages, t.returns, t.weights}, Complete: t.complete,
 	}, t.grad, &t.report)
 	if err == nil {
-		t.report.Norm, _ = t.norms.ClipGradNorm(t.grad, math.Inf(1))
+		t.report.Norm, _ = t.device.ClipGradNorm(t.grad, math.Inf(1))
 	}
 	return err
 }

@@ -106,7 +106,6 @@ type trainer struct {
 	device                      nn.Device
 	network                     nn.Network
 	learner                     nn.Learner
-	norms                       nn.Optimizer // computes norms
 	batch                       *queue.Batch
 	values, advantages, returns []float32
 	ratios                      []float32 // with vtrace
@@ -227,9 +226,6 @@ func (m *GA3C) init(s *train.Setup) error {
 			return err
 		}
 		if t.learner, err = t.device.Learner(run.Net, rows, c.loss()); err != nil {
-			return err
-		}
-		if t.norms, err = t.device.Optimizer(nn.OptimizerConfig{Name: "adagrad"}, 1); err != nil {
 			return err
 		}
 	}

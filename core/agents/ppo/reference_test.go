@@ -75,7 +75,7 @@ func newTwin(t *testing.T, c Config, total int64, nextStep, masked bool) *traint
 				}
 				factor := float32(1)
 				if c.MaxGradNorm > 0 {
-					_, factor = optimizer.ClipGradNorm(grad, c.MaxGradNorm)
+					_, factor = device.ClipGradNorm(grad, c.MaxGradNorm)
 				}
 				check(t, optimizer.Apply(w.Theta, grad, factor, along(c.LearningRate, c.LearningRateFinal, nil)))
 				w.Updates++

@@ -71,7 +71,7 @@ func newTwin(t *testing.T, c Config, total int64, nextStep bool, ends map[string
 				check(t, learner.Gradient(w.Theta, b, grad, &nn.Report{}))
 				factor := float32(1)
 				if c.MaxGradNorm > 0 {
-					_, factor = optimizer.ClipGradNorm(grad, c.MaxGradNorm)
+					_, factor = device.ClipGradNorm(grad, c.MaxGradNorm)
 				}
 				check(t, optimizer.Apply(w.Theta, grad, factor, rate))
 				w.Updates++

@@ -7,6 +7,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -39,6 +40,11 @@ func New(n int, budget *threads.Budget) (nn.Device, error) {
 func (d *device) Name() string { return "cpu" }
 
 func (d *device) Another(n int, budget *threads.Budget) (nn.Device, error) { return New(n, budget) }
+
+func (d *device) ClipGradNorm(grad []float32, max float64) (norm float64, factor float32) {
+	norm = math.Sqrt(kernel.SumSquares(d.team, grad))
+	return norm, nn.ClipFactor(norm, max)
+}
 
 func (d *device) Average(to, from *nn.Params, weight float64) {
 	if len(to.Raw()) != len(from.Raw()) {

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -74,9 +73,4 @@ func (o *optimizer) apply(theta []float32, first int, grad []float32, by, lr flo
 		}
 		kernel.RMSProp(o.team, theta, grad, by, avg, state(0), lr, c.Decay, eps, c.Centered, c.EpsInside)
 	}
-}
-
-func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64, factor float32) {
-	norm = math.Sqrt(kernel.SumSquares(o.team, grad))
-	return norm, nn.ClipFactor(norm, max)
 }

@@ -11,6 +11,7 @@ import (
 // stepper is an nn.Stepper.
 type stepper struct {
 	*learner
+	device    *device
 	optimizer nn.Optimizer
 	maxNorm   float64 // +Inf: never clipped
 	grad      []float32
@@ -33,7 +34,7 @@ func (d *device) stepper(c nn.StepperConfig) (*stepper, error) {
 			return nil, err
 		}
 	}
-	s := &stepper{learner: l, optimizer: o, maxNorm: c.MaxGradNorm, grad: make([]float32, size)}
+	s := &stepper{device: d, learner: l, optimizer: o, maxNorm: c.MaxGradNorm, grad: make([]float32, size)}
 	if s.maxNorm == 0 {
 		s.maxNorm = math.Inf(1)
 	}
@@ -50,7 +51,7 @@ func (s *stepper) Step(p *nn.Params, lr float64, r *nn.Report) error {
 	if !finite(r.Loss) {
 		return &nn.NotFinite{What: "loss", Value: r.Loss}
 	}
-	norm, factor := s.optimizer.ClipGradNorm(s.grad, s.maxNorm)
+	norm, factor := s.device.ClipGradNorm(s.grad, s.maxNorm)
 	if r.Norm = norm; !finite(norm) {
 		return &nn.NotFinite{What: "gradient norm", Value: norm}
 	}

@@ -46,7 +46,7 @@ func newUpdate(t testing.TB, s nn.Spec, rows, n int) func() {
 			err = l.Gradient(theta, batch, grad, &r)
 		}
 		if err == nil {
-			_, factor := opt.ClipGradNorm(grad, 1e-3)
+			_, factor := d.ClipGradNorm(grad, 1e-3)
 			err = opt.Apply(theta, grad, factor, 1e-6)
 		}
 		if err != nil {
@@ -97,7 +97,7 @@ func TestThreadsChangeNoBit(t *testing.T) {
 						if err := l.Gradient(p, batch, grad, &r); err != nil {
 							t.Fatal(err)
 						}
-						norm, factor := opt.ClipGradNorm(grad, 1)
+						norm, factor := d.ClipGradNorm(grad, 1)
 						if err := opt.Apply(p, grad, factor, 1e-3); err != nil {
 							t.Fatal(err)
 						}

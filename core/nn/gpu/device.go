@@ -1,11 +1,13 @@
 package gpu
 
 import (
+	"math"
 	"slices"
 	"time"
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/cuda"
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/threads"
 )
@@ -48,6 +50,11 @@ func (d *device) Close() {
 		d.closed = true
 		d.gpu.release()
 	}
+}
+
+func (d *device) ClipGradNorm(grad []float32, max float64) (norm float64, factor float32) {
+	norm = math.Sqrt(kernel.SumSquares(nil, grad))
+	return norm, nn.ClipFactor(norm, max)
 }
 
 func (d *device) Average(to, from *nn.Params, weight float64) {

@@ -3,10 +3,8 @@ package gpu
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/paceline-rl/paceline/core/cuda"
-	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/graph"
 )
@@ -232,9 +230,4 @@ func (o *optimizer) enqueue(l *lanes, list []launch) error {
 		return err
 	}
 	return o.clock.download(l.main)
-}
-
-func (o *optimizer) ClipGradNorm(grad []float32, max float64) (norm float64, factor float32) {
-	norm = math.Sqrt(kernel.SumSquares(nil, grad))
-	return norm, nn.ClipFactor(norm, max)
 }

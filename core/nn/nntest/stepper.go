@@ -40,7 +40,7 @@ func (on *suite) stepper(t *testing.T, s nn.Spec, maxNorm float64) {
 		if limit == 0 {
 			limit = math.Inf(1)
 		}
-		norm, factor := o.ClipGradNorm(grad, limit)
+		norm, factor := d.ClipGradNorm(grad, limit)
 		if want.Norm = norm; factor < 1 {
 			clipped++
 		}

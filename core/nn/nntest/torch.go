@@ -344,7 +344,7 @@ func (c *torchCase) run(t *testing.T, on *suite) {
 		factor := float32(1)
 		if c.Clip > 0 {
 			var norm float64
-			norm, factor = opt.ClipGradNorm(grad.Host(), c.Clip)
+			norm, factor = on.device(t, 1).ClipGradNorm(grad.Host(), c.Clip)
 			w.number(t, "gradient norm", norm, c.Norms, step)
 		}
 		if err := opt.Apply(theta, grad.Host(), factor, c.LR); err != nil {

@@ -52,9 +52,6 @@ func newLearner(m *Method, s *train.Setup, c *Config, k int) (l *learner, err er
 	if l.device, err = s.Device.Another(1, s.Cores); err != nil {
 		return l, err
 	}
-	if l.link.Optimizer, err = l.device.Optimizer(nn.OptimizerConfig{Name: "adagrad"}, 1); err != nil {
-		return l, err
-	}
 	setup, def, err := s.Replica(c.Worker, c.Values, k, c.Learners, &device{l.device, l.link}, l.pool, func(e train.Episode) { m.episodes.add(m.turns.At(k), k, e) })
 	if err != nil {
 		return l, err

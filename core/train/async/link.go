@@ -40,12 +40,11 @@ func (d *device) Another(n int, budget *threads.Budget) (nn.Device, error) {
 // where it is until the learner's next one. Then visit pushes it to the store's shards and pulls the
 // parameters that the learner goes on with, as far as the slice of the run allows.
 type link struct {
-	nn.Optimizer // computes norms
-	l            *learner
-	local        *param.Local     // with rule multi_step_adam
-	period       int64            // local steps between two pushes
-	joint        *joint           // with rule mean
-	share        *normalize.Share // nil: nothing is normalised
+	l      *learner
+	local  *param.Local     // with rule multi_step_adam
+	period int64            // local steps between two pushes
+	joint  *joint           // with rule mean
+	share  *normalize.Share // nil: nothing is normalised
 
 	grad   []float32
 	rows   float64  // of the latest minibatch, with rule mean
@@ -74,6 +73,10 @@ type flight struct {
 func (k *link) Step() int64        { return k.flight.Step }
 func (k *link) SetStep(step int64) { k.flight.Step = step }
 func (k *link) State() []nn.Tensor { return nil }
+
+func (k *link) ApplyRange(*nn.Params, int, []float32, float32, float64, int64) error {
+	return errors.New("optimizer: a learner takes steps of all parameters")
+}
 
 func (k *link) Apply(p *nn.Params, grad []float32, factor float32, lr float64) error {
 	f := &k.flight
