@@ -208,7 +208,7 @@ test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## compare with stable-baselines3 (
 	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal $$(grep -l stable_baselines3 python/tests/test_*.py) python/tests/test_swap*.py
 
 test-portable: ## isa portable: 1,000 updates of the Nature CNN on every path of this machine (6 minutes)
-	PACELINE_EVERY_PATH=1 go test -count=1 -v -timeout 3h -run TestPortable ./core/agents/...
+	PACELINE_LONG=1 go test -count=1 -v -timeout 3h -run TestPortable ./core/agents/...
 
 test-math: ## exp, log and tanh of every float32, on every path of the kernels (30 minutes)
 	PACELINE_EVERY_FLOAT=1 go test -count=1 -v -timeout 3h -run TestMathFunctions ./core/kernel

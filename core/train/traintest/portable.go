@@ -19,13 +19,13 @@ type PortableRun struct {
 	Settings map[string]string // in addition to the Subject's; without isa
 	Steps    int64
 	Updates  int64 // number of updates in Steps steps
-	Slow     bool  // skipped by -short; on the best instruction set only, unless PACELINE_EVERY_PATH is set
+	Slow     bool  // done only where PACELINE_LONG is set
 }
 
 // Portable does runs with isa "portable" on every instruction set with C kernels that this machine
 // has. It compares the digests with those in testdata/portable.txt, which hold for every processor.
 // With PACELINE_WRITE_GOLDEN set it adds missing runs to the file and never changes existing ones.
-// With -short it uses only the best instruction set and skips slow runs.
+// With -short it uses only the best instruction set. Slow runs need PACELINE_LONG (make test-portable).
 func Portable(t *testing.T, s Subject, runs []PortableRun) {
 	file := filepath.Join("testdata", "portable.txt")
 	want := map[string]string{}
@@ -46,14 +46,10 @@ func Portable(t *testing.T, s Subject, runs []PortableRun) {
 		t.Skip("a build without C has no portable kernels")
 	}
 	for _, run := range runs {
-		if run.Slow && testing.Short() {
+		if run.Slow && os.Getenv("PACELINE_LONG") == "" {
 			continue
 		}
-		n := Times(len(paths), 1)
-		if run.Slow && os.Getenv("PACELINE_EVERY_PATH") == "" {
-			n = 1
-		}
-		for _, isa := range paths[:n] {
+		for _, isa := range paths[:Times(len(paths), 1)] {
 			t.Run(run.Name+"/"+isa, func(t *testing.T) {
 				check(t, kernel.Use(isa))
 				got := s.portable(t, run)
