@@ -54,7 +54,8 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 	minus := theta.Clone()
 	net := must(cpu(t).Network(spec, 1))(t)
 	learner := must(cpu(t).Learner(spec, c.BatchSize, nn.TD{Kind: c.Loss, Reduction: c.LossReduction}))(t)
-	adam := must(cpu(t).Optimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size))(t)
+	device := cpu(t)
+	adam := must(device.Optimizer(nn.OptimizerConfig{Name: "adam"}, theta.Layout.Size))(t)
 	grad := make([]float32, theta.Layout.Size)
 	size := e.Spec().Obs.Bytes()
 	obs := make([]byte, size)
@@ -91,7 +92,7 @@ func textbook(t *testing.T, c Config, steps int) (weights, target string) {
 				b.actions, b.rewards, b.discounts = append(b.actions, m.action), append(b.rewards, m.reward), append(b.discounts, discount)
 			}
 			b.gradient(t, net, learner, theta, minus, false, grad)
-			_, factor := cpu(t).ClipGradNorm(grad, c.MaxGradNorm)
+			_, factor := device.ClipGradNorm(grad, c.MaxGradNorm)
 			adam.Apply(theta, grad, factor, c.LearningRate)
 		}
 		if tt > 0 && tt%c.TargetUpdateInterval == 0 {

@@ -317,7 +317,7 @@ func (c *torchCase) run(t *testing.T, on *suite) {
 	}
 	learner := on.learner(t, c.spec(), c.Batch, c.loss())
 	net := on.network(t, c.spec(), c.Batch)
-	grad := nn.NewParams(theta.Layout)
+	grad, device := nn.NewParams(theta.Layout), on.device(t, 1)
 	opt := on.optimizer(t, nn.OptimizerConfig{Name: c.Optimizer.Name, Eps: c.Optimizer.Eps, Decay: c.Optimizer.Decay, Centered: c.Optimizer.Centered,
 		EpsInside: c.Optimizer.EpsInside, FirstAverage: c.Optimizer.FirstAverage}, len(grad.Host()))
 	var r nn.Report
@@ -344,7 +344,7 @@ func (c *torchCase) run(t *testing.T, on *suite) {
 		factor := float32(1)
 		if c.Clip > 0 {
 			var norm float64
-			norm, factor = on.device(t, 1).ClipGradNorm(grad.Host(), c.Clip)
+			norm, factor = device.ClipGradNorm(grad.Host(), c.Clip)
 			w.number(t, "gradient norm", norm, c.Norms, step)
 		}
 		if err := opt.Apply(theta, grad.Host(), factor, c.LR); err != nil {

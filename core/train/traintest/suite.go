@@ -65,7 +65,7 @@ func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
 }
 
 // Few reports whether tests do fewer repetitions and cases: with -short, and with the kernels in Go,
-// on which the guarantees of core/train do not depend.
+// because the guarantees of core/train do not depend on the kernels.
 func Few() bool {
 	return testing.Short() || cpu.Chosen() == cpu.Go
 }
@@ -191,7 +191,7 @@ func threadsDoNotMatter(t *testing.T, s Subject) {
 // changes nothing.
 func resume(t *testing.T, s Subject) {
 	want := s.fullRun(t, s.config(t))
-	for k := range Times(6, 3) {
+	for k := range Times(12, 3) {
 		r := rand.New(rand.NewPCG(3, uint64(k)))
 		tr := s.newTrainer(t, s.config(t), nil)
 		check(t, tr.Begin(total, 0))
