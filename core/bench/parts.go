@@ -294,7 +294,7 @@ func (x *partsBench) parts(cost *stepCost) (Parts, error) {
 // update does one minibatch update.
 func (x *partsBench) update(m *learner) error {
 	replay.Uniform{Memory: x.memory}.Draw(x.draws, m.picks)
-	x.memory.Gather(m.picks, 0.99, m.batch, m.pool)
+	x.memory.Gather(m.picks, 1, 0.99, m.batch, m.pool)
 	clear(m.batch.Actions) // the memory has more actions than the network
 	return m.stepper.Update(m.theta, x.target, m.batch, 1e-4, &m.report)
 }

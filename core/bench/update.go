@@ -245,7 +245,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 			next(took, c)
 			began := time.Now()
 			replay.Uniform{Memory: memory}.Draw(r, c.picks)
-			memory.Gather(c.picks, 0.99, c.minibatch, c.pool)
+			memory.Gather(c.picks, 1, 0.99, c.minibatch, c.pool)
 			next(time.Since(began), c)
 			if o.Row > 0 {
 				began := time.Now()

@@ -10,10 +10,12 @@ type Transitions struct {
 	Stacks     []Stack   // n
 	NextStacks []Stack   // n; without frames if the transition terminated
 	Actions    []int32   // n: transitions have one discrete action
-	Rewards    []float32 // n, as added
-	// Discounts are the factors of the value of NextObs: gamma, or 0 if the transition terminated.
-	// NextObs must give finite values even then: 0 times NaN is NaN.
-	Discounts  []float32 // n
+	Rewards    []float32 // n, as added, or discounted sums of the rewards of several steps
+	// Discounts are the factors of the value of NextObs: gamma, gamma^m over m steps, or 0 if the
+	// transition terminated. NextObs must give finite values even then: 0 times NaN is NaN.
+	Discounts []float32 // n
+	// Weights are the factors of the losses of the transitions; nil: all are 1.
+	Weights    []float32 // n
 	Terminated []bool    // n; a terminated transition has no return after its reward
 	// NextMasks are the action masks of NextObs, a byte per action, 0 if the action is forbidden.
 	// Each row allows at least one action, and all actions if the transition terminated. Empty:

@@ -18,14 +18,21 @@ func (m *Memory) Minibatch(n int) *experience.Transitions {
 	}
 }
 
-// Gather copies visible transitions to the rows of `to`: Obs and NextObs, never Stacks. A pick is 0
-// to Len()-1, any other number panics. Transitions are numbered by environment, and within an
-// environment by age, oldest first. Discounts become gamma, or 0 where the transition terminated.
+// Gather copies n-step transitions to the rows of `to`: Obs and NextObs, never Stacks. A pick is the
+// number of a visible transition, 0 to Len()-1, any other number panics. Transitions are numbered by
+// environment, and within an environment by age, oldest first.
+//
+// The n steps begin with the picked transition. They are fewer, m, if the segment ends: Rewards
+// become the discounted sum of the m rewards, and Discounts gamma^m, or 0 if the last step
+// terminated. Next observation, mask and Terminated are those of the last step, Actions and Updates
+// those of the first. The steps never go beyond the newest visible transition; no Sampler draws a
+// transition whose n steps would (see starts).
+//
 // The threads of pool share the copying; nil: only the calling goroutine copies.
-func (m *Memory) Gather(picks []int, gamma float32, to *experience.Transitions, pool *threads.Pool) {
+func (m *Memory) Gather(picks []int, n int, gamma float64, to *experience.Transitions, pool *threads.Pool) {
 	if pool == nil || len(picks)*m.obsBytes < worthSharing {
 		for row, i := range picks {
-			m.copyRow(i, gamma, to, row)
+			m.copyRow(i, n, gamma, to, row)
 		}
 		return
 	}
@@ -33,11 +40,11 @@ func (m *Memory) Gather(picks []int, gamma float32, to *experience.Transitions, 
 	if g == nil { // the first call, or another Gather is in progress
 		g = &gather{}
 		g.row = func(_, row int) error {
-			g.memory.copyRow(g.picks[row], g.gamma, g.to, row)
+			g.memory.copyRow(g.picks[row], g.n, g.gamma, g.to, row)
 			return nil
 		}
 	}
-	g.memory, g.picks, g.gamma, g.to = m, picks, gamma, to
+	g.memory, g.picks, g.n, g.gamma, g.to = m, picks, n, gamma, to
 	if err := pool.Do(len(picks), g.row); err != nil {
 		panic(fmt.Sprintf("replay: Gather: %v", err)) // a panic of copyRow, which returns no errors
 	}
@@ -50,7 +57,8 @@ func (m *Memory) Gather(picks []int, gamma float32, to *experience.Transitions, 
 type gather struct {
 	memory *Memory
 	picks  []int
-	gamma  float32
+	n      int
+	gamma  float64
 	to     *experience.Transitions
 	row    func(worker, row int) error
 }
@@ -59,38 +67,66 @@ type gather struct {
 // copying.
 const worthSharing = 1 << 18
 
-// copyRow copies visible transition i to a row.
-func (m *Memory) copyRow(i int, gamma float32, to *experience.Transitions, row int) {
-	e, stored := m.find(i)
-	p, s := &m.parts[e], int64(m.stack)
-	t := decode(stored)
+// copyRow copies the n steps from visible transition i on to a row.
+func (m *Memory) copyRow(i, n int, gamma float64, to *experience.Transitions, row int) {
+	p, k := m.find(i)
+	w, s := p.window(k, n, gamma), int64(m.stack)
 	obs := to.Obs[row*m.obsBytes : (row+1)*m.obsBytes]
 	next := to.NextObs[row*m.obsBytes : (row+1)*m.obsBytes]
-	p.frames.read(obs, t.frame-s+1, s)
-	if t.terminated() {
+	p.frames.read(obs, w.first.frame-s+1, s)
+	if w.last.terminated() {
 		clear(next) // it has no stored frames; zeros make the bytes deterministic
 	} else {
-		p.frames.read(next, t.frame-s+2, s)
+		p.frames.read(next, w.last.frame-s+2, s)
 	}
-	m.copyNumbers(&t, stored, gamma, to, row)
+	m.copyNumbers(&w, to, row)
 }
 
-// copyNumbers copies everything of a transition except its observations to a row. stored is the
-// record of t.
-func (m *Memory) copyNumbers(t *transition, stored []byte, gamma float32, to *experience.Transitions, row int) {
-	to.Actions[row], to.Rewards[row] = t.action, t.reward
-	terminated := t.terminated()
+// window is the transition over some steps of a segment.
+type window struct {
+	first, last transition
+	stored      []byte // the record of last
+	reward      float32
+	discount    float32
+}
+
+// window returns the transition over n steps from transition i on, or over fewer where the segment
+// or the visible transitions end.
+func (p *partition) window(i int64, n int, gamma float64) window {
+	w := window{stored: p.steps.at(i)}
+	w.first = decode(w.stored)
+	w.last = w.first
+	if n == 1 {
+		w.reward, w.discount = w.first.reward, float32(gamma)
+	} else {
+		sum, factor := float64(w.first.reward), gamma
+		for until := min(i+int64(n), p.visible); w.last.end == 0 && i+1 < until; {
+			i++
+			w.stored = p.steps.at(i)
+			w.last = decode(w.stored)
+			sum += float64(factor * float64(w.last.reward))
+			factor *= gamma
+		}
+		w.reward, w.discount = float32(sum), float32(factor)
+	}
+	if w.last.terminated() {
+		w.discount = 0
+	}
+	return w
+}
+
+// copyNumbers copies everything of a window except its observations to a row.
+func (m *Memory) copyNumbers(w *window, to *experience.Transitions, row int) {
+	to.Actions[row], to.Rewards[row] = w.first.action, w.reward
+	terminated := w.last.terminated()
 	if to.Terminated != nil {
 		to.Terminated[row] = terminated
 	}
 	if to.Discounts != nil {
-		to.Discounts[row] = gamma
-		if terminated {
-			to.Discounts[row] = 0
-		}
+		to.Discounts[row] = w.discount
 	}
 	if to.Updates != nil {
-		to.Updates[row] = t.updates
+		to.Updates[row] = w.first.updates
 	}
 	mask := to.NextMasks[row*m.cfg.Actions : (row+1)*m.cfg.Actions]
 	if terminated {
@@ -98,26 +134,37 @@ func (m *Memory) copyNumbers(t *transition, stored []byte, gamma float32, to *ex
 			mask[a] = 1
 		}
 	} else {
-		unpackMask(mask, stored[transitionBytes:])
+		unpackMask(mask, w.stored[transitionBytes:])
 	}
 }
 
-// find returns the environment of visible transition i, and the record of the transition.
-func (m *Memory) find(i int) (e int, stored []byte) {
+// find returns the partition of visible transition i, and its number there.
+func (m *Memory) find(i int) (p *partition, k int64) {
+	e := m.environment(i)
+	p = &m.parts[e]
+	return p, p.oldest + int64(i-m.starts[e])
+}
+
+// environment returns the environment of visible transition i.
+func (m *Memory) environment(i int) int {
 	if uint(i) >= uint(m.Len()) {
 		panic(fmt.Sprintf("replay: pick %d where %d transitions are visible", i, m.Len()))
 	}
-	// Search for the last e with starts[e] <= i. An empty partition has the start of the next one.
-	above := len(m.parts)
+	return lastBelow(m.starts, i)
+}
+
+// lastBelow returns the last e below len(starts)-1 with starts[e] <= i, where starts ascends from 0
+// to a number above i. An empty partition has the start of the next one.
+func lastBelow(starts []int, i int) (e int) {
+	above := len(starts) - 1
 	for above-e > 1 {
-		if mid := (e + above) / 2; m.starts[mid] <= i {
+		if mid := (e + above) / 2; starts[mid] <= i {
 			e = mid
 		} else {
 			above = mid
 		}
 	}
-	p := &m.parts[e]
-	return e, p.steps.at(p.oldest + int64(i-m.starts[e]))
+	return e
 }
 
 func (t *transition) terminated() bool { return t.end&env.Terminated != 0 }

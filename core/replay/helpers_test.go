@@ -15,7 +15,7 @@ const gamma = .5
 func draw(m *Memory, r *rng.Stream, to *experience.Transitions, pool *threads.Pool) {
 	picks := make([]int, len(to.Actions))
 	Uniform{m}.Draw(r, picks)
-	m.Gather(picks, gamma, to, pool)
+	m.Gather(picks, 1, gamma, to, pool)
 }
 
 // addStep calls m.Add with a step after which every action is allowed.

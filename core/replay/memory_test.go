@@ -24,7 +24,7 @@ func TestDrawAddAndFlushDoNotAllocate(t *testing.T) {
 	picks := make([]int, 8)
 	if n := testing.AllocsPerRun(100, func() {
 		Uniform{m}.Draw(r, picks)
-		m.Gather(picks, gamma, b, nil)
+		m.Gather(picks, 1, gamma, b, nil)
 	}); n != 0 {
 		t.Errorf("Draw, Gather: %g allocations", n)
 	}
@@ -90,7 +90,7 @@ func BenchmarkMinibatch32(b *testing.B) {
 	picks := make([]int, 32)
 	for b.Loop() {
 		Uniform{m}.Draw(r, picks)
-		m.Gather(picks, gamma, batch, nil)
+		m.Gather(picks, 1, gamma, batch, nil)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestThreadsGatherTheSameRows(t *testing.T) {
 			t.Errorf("%d threads: another batch", n)
 		}
 		picks := make([]int, 33)
-		if allocs := testing.AllocsPerRun(10, func() { m.Gather(picks, gamma, many, pool) }); allocs != 0 {
+		if allocs := testing.AllocsPerRun(10, func() { m.Gather(picks, 1, gamma, many, pool) }); allocs != 0 {
 			t.Errorf("%d threads: %v allocations", n, allocs)
 		}
 	}

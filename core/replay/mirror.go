@@ -83,15 +83,16 @@ func (r *Mirror) layOut(to Copy) error {
 
 // Gather is Memory.Gather for a reader of the copy. It fills Stacks and NextStacks, which refer to
 // slots of the copy, and leaves Obs and NextObs unchanged. It ignores the pool.
-func (r *Mirror) Gather(picks []int, gamma float32, to *experience.Transitions, _ *threads.Pool) {
+func (r *Mirror) Gather(picks []int, n int, gamma float64, to *experience.Transitions, _ *threads.Pool) {
 	for row, i := range picks {
-		e, stored := r.m.find(i)
-		t := decode(stored)
-		to.Stacks[row], to.NextStacks[row] = r.stack(e, t.frame), r.stack(e, t.frame+1)
-		if t.terminated() {
+		e := r.m.environment(i)
+		p := &r.m.parts[e]
+		w := p.window(p.oldest+int64(i-r.m.starts[e]), n, gamma)
+		to.Stacks[row], to.NextStacks[row] = r.stack(e, w.first.frame), r.stack(e, w.last.frame+1)
+		if w.last.terminated() {
 			to.NextStacks[row].Frames = 0
 		}
-		r.m.copyNumbers(&t, stored, gamma, to, row)
+		r.m.copyNumbers(&w, to, row)
 	}
 }
 

@@ -73,7 +73,7 @@ func (c *copied) observation(s experience.Stack, frames int) []byte {
 }
 
 // compareMirror checks that the stacks that a Mirror returns are the observations that
-// Memory.Gather has copied to b. draws is the stream before b was drawn.
+// Memory.Gather copies to b. draws draws them.
 func compareMirror(t *testing.T, r *Mirror, c *copied, b *experience.Transitions, draws *rng.Stream) {
 	t.Helper()
 	check(t, r.Follow(c))
@@ -82,7 +82,9 @@ func compareMirror(t *testing.T, r *Mirror, c *copied, b *experience.Transitions
 		Actions: make([]int32, rows), Rewards: make([]float32, rows), Discounts: make([]float32, rows), NextMasks: make([]byte, len(b.NextMasks))}
 	picks := make([]int, rows)
 	Uniform{r.m}.Draw(draws, picks)
-	r.Gather(picks, gamma, &s, nil)
+	steps := 1 + int(draws.Uint64()%3)
+	r.m.Gather(picks, steps, gamma, b, nil)
+	r.Gather(picks, steps, gamma, &s, nil)
 	for row := range rows {
 		n := r.m.obsBytes
 		if got := c.observation(s.Stacks[row], r.m.stack); !bytes.Equal(got, b.Obs[row*n:(row+1)*n]) {

@@ -150,11 +150,59 @@ func compare(t *testing.T, m *Memory, r *reference) {
 		for j := range b.NextObs {
 			b.NextObs[j] = 0xAA
 		}
-		m.copyRow(i, gamma, b, 1)
+		m.copyRow(i, 1, gamma, b, 1)
 		compareRow(t, m, b, 1, s)
 	}
+	compareSteps(t, m, r, 2+len(want)%4)
 	if m.Hash() != r.hash(m.obsBytes) {
 		t.Fatal("hashes differ")
+	}
+}
+
+// nSteps returns the transition over n steps of one environment from step i on, computed naively,
+// and how many steps it has.
+func nSteps(visible []step, i, n int) (s step, discount float64, m int) {
+	s, discount = visible[i], 1
+	sum := 0.0
+	for m < n && i+m < len(visible) {
+		last := visible[i+m]
+		s.next, s.mask, s.end = last.next, last.mask, last.end
+		sum += float64(math.Pow(gamma, float64(m)) * float64(last.reward))
+		m++
+		if last.end != 0 {
+			break
+		}
+	}
+	s.reward = float32(sum)
+	if s.end&env.Terminated == 0 {
+		discount = math.Pow(gamma, float64(m))
+	} else {
+		discount = 0
+	}
+	return s, discount, m
+}
+
+// compareSteps fails unless m has the transitions over n steps of r.
+func compareSteps(t *testing.T, m *Memory, r *reference, n int) {
+	t.Helper()
+	i, b := 0, m.Minibatch(1)
+	for _, visible := range r.visible {
+		for k := range visible {
+			want, discount, _ := nSteps(visible, k, n)
+			for j := range b.NextObs {
+				b.NextObs[j] = 0xAA
+			}
+			m.copyRow(i, n, gamma, b, 0)
+			got := b.Discounts[0]
+			if float64(got) != discount {
+				t.Fatalf("transition %d over %d steps: discount %v, want %v", i, n, got, discount)
+			}
+			if got != 0 {
+				b.Discounts[0] = gamma // compareRow knows one step
+			}
+			compareRow(t, m, b, 0, want)
+			i++
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // tuple formats visible transition i of a memory of short observations.
 func tuple(m *Memory, i int) string {
 	b := m.Minibatch(1)
-	m.copyRow(i, gamma, b, 0)
+	m.copyRow(i, 1, gamma, b, 0)
 	s := fmt.Sprintf("%d a%d r%g v%d %d", b.Obs, b.Actions[0], b.Rewards[0], b.Updates[0], b.NextObs)
 	if b.Terminated[0] {
 		s += " T"
@@ -153,7 +153,7 @@ func TestFloatObservationsAreStoredExactly(t *testing.T) {
 		m.Flush()
 	}
 	b := m.Minibatch(1)
-	m.copyRow(2, gamma, b, 0)
+	m.copyRow(2, 1, gamma, b, 0)
 	if string(b.Obs) != string(row(7.25)) || string(b.NextObs) != string(row(8.25)) || b.Rewards[0] != 7 {
 		t.Errorf("got %v %v %v", b.Obs, b.NextObs, b.Rewards)
 	}
@@ -190,7 +190,7 @@ func TestDrawsAreUniform(t *testing.T) {
 	}
 	chi, expected := 0.0, float64(n)/float64(m.Len())
 	for i := range m.Len() {
-		m.copyRow(i, gamma, b, 0)
+		m.copyRow(i, 1, gamma, b, 0)
 		d := float64(count[b.Actions[0]]) - expected
 		chi += d * d / expected
 		delete(count, b.Actions[0])
@@ -319,7 +319,7 @@ func TestMisusePanics(t *testing.T) {
 	m.Flush()
 	sample()
 	for _, i := range []int{-1, 1, 7} {
-		panics(t, fmt.Sprintf("replay: pick %d where 1 transitions are visible", i), func() { m.copyRow(i, gamma, b, 0) })
+		panics(t, fmt.Sprintf("replay: pick %d where 1 transitions are visible", i), func() { m.copyRow(i, 1, gamma, b, 0) })
 	}
 }
 

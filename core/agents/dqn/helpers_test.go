@@ -200,7 +200,7 @@ func contents(m *replay.Memory) []tuple {
 	b := m.Minibatch(1)
 	var list []tuple
 	for i := range m.Len() {
-		m.Gather([]int{i}, 1, b, nil)
+		m.Gather([]int{i}, 1, 1, b, nil)
 		tu := tuple{action: b.Actions[0], reward: b.Rewards[0], terminated: b.Terminated[0]}
 		for k := range 3 {
 			tu.obs[k] = math.Float32frombits(binary.NativeEndian.Uint32(b.Obs[4*k:]))

@@ -376,7 +376,7 @@ func (n *naive) compare(t *testing.T, d *trial) {
 		t.Fatalf("step %d: %d transitions, want %d", n.steps(), d.m.Memory.Len(), len(all))
 	}
 	for i, want := range all {
-		d.m.Memory.Gather([]int{i}, 1, b, nil)
+		d.m.Memory.Gather([]int{i}, 1, 1, b, nil)
 		if !slices.Equal(b.Obs, want.obs) || !slices.Equal(b.NextObs, want.next) || b.Actions[0] != want.action ||
 			b.Rewards[0] != want.reward || b.Terminated[0] != want.terminated || n.c.ActionMasks && !slices.Equal(b.NextMasks, want.mask) || b.Updates[0] != want.version {
 			t.Fatalf("step %d: transition %d: %+v, want %+v", n.steps(), i, b, want)

@@ -62,7 +62,7 @@ func TestReadingTransitionsChangesNothing(t *testing.T) {
 		check(t, read.ReadTransitions(numbers(n), x))
 		b := read.m.Memory.Minibatch(1)
 		for i := range n {
-			read.m.Memory.Gather([]int{i}, 1, b, nil)
+			read.m.Memory.Gather([]int{i}, 1, 1, b, nil)
 			size := len(b.Obs)
 			if string(x.Obs[i*size:(i+1)*size]) != string(b.Obs) || string(x.NextObs[i*size:(i+1)*size]) != string(b.NextObs) ||
 				x.Actions[i] != b.Actions[0] || x.Rewards[i] != b.Rewards[0] || x.Terminated[i] != b.Terminated[0] {

@@ -62,7 +62,7 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 	}
 	g.frames = frames
 	g.prefetch = prefetch{
-		sampler: m.sampler, picks: m.picks, mirror: m.memory.NewMirror(), frames: frames, memory: m.memory, gamma: float32(c.Gamma),
+		sampler: m.sampler, picks: m.picks, mirror: m.memory.NewMirror(), frames: frames, memory: m.memory, gamma: c.Gamma,
 		after: make([]rng.Stream, len(frames.Minibatches())),
 	}
 	return nil

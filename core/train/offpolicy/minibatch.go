@@ -58,7 +58,7 @@ func (m *minibatch) gatherInto(own *experience.Transitions) {
 func (m *minibatch) update(u int64) (losses []float32, err error) {
 	defer caught(&err)
 	m.sampler.Draw(m.draws, m.picks)
-	m.memory.Gather(m.picks, float32(m.cfg.Gamma), &m.batch, m.pool)
+	m.memory.Gather(m.picks, 1, m.cfg.Gamma, &m.batch, m.pool)
 	at := m.stepOf(u)
 	err = m.stepper.Update(m.theta, m.thetaMinus, &m.batch, m.schedule.Rate.At(at), &m.report)
 	if err != nil {

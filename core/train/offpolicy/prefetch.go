@@ -15,7 +15,7 @@ type prefetch struct {
 	mirror  *replay.Mirror
 	frames  nn.StackStepper
 	memory  *replay.Memory
-	gamma   float32
+	gamma   float64
 
 	first   int64
 	n       int          // minibatches drawn
@@ -56,7 +56,7 @@ func (f *prefetch) drawTo(n int) error {
 		draws := f.stream(first)
 		for f.n < min(n, first+drawnAtOnce) {
 			f.sampler.Draw(&draws, f.picks)
-			f.mirror.Gather(f.picks, f.gamma, &f.frames.Minibatches()[f.n], nil)
+			f.mirror.Gather(f.picks, 1, f.gamma, &f.frames.Minibatches()[f.n], nil)
 			f.after[f.n] = draws
 			f.n++
 		}

@@ -18,7 +18,7 @@ func (r *Run) Recall(numbers []int64, to *experience.Transitions) {
 	for row, i := range numbers {
 		picks[row] = int(i)
 	}
-	r.Memory.Gather(picks, float32(r.cfg.Gamma), to, nil)
+	r.Memory.Gather(picks, 1, r.cfg.Gamma, to, nil)
 }
 
 // Insert is train.Replayed's.
