@@ -207,7 +207,7 @@ func (m *learner) make(net nn.Spec, cores, rows, w int) (err error) {
 	if m.device, err = cpu.New(cores, nil); err != nil {
 		return err
 	}
-	if m.stepper, err = m.device.QStepper(stepperConfig(net, rows), false); err != nil {
+	if m.stepper, err = m.device.QStepper(stepperConfig(net, rows), nn.MaxQ{}); err != nil {
 		return err
 	}
 	if m.joint, err = m.device.Network(net, w); err != nil {

@@ -197,7 +197,7 @@ func benchUpdate(decode func(any) error) (any, error) {
 			}
 			defer c.device.Close()
 			spec.Precision = nn.Precision(precision)
-			if c.stepper, err = c.device.QStepper(stepperConfig(spec, o.Batch), false); err != nil {
+			if c.stepper, err = c.device.QStepper(stepperConfig(spec, o.Batch), nn.MaxQ{}); err != nil {
 				return nil, err
 			}
 			if c.net, err = c.device.Network(spec, maxRows); err != nil {

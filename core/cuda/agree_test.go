@@ -134,7 +134,7 @@ func (q *task) run(t *testing.T, name string, precision nn.Precision) *outcome {
 	o.gradient = make([]float32, theta.Layout.Size)
 	check(learner.Gradient(theta, nn.Batch{Obs: b.Obs, Actions: b.Actions, Columns: [][]float32{b.Rewards}}, o.gradient, &r))
 
-	stepper, err := d.QStepper(nn.StepperConfig{Net: spec, Rows: q.rows, Loss: loss, Optimizer: q.optimizer, MaxGradNorm: 10}, false)
+	stepper, err := d.QStepper(nn.StepperConfig{Net: spec, Rows: q.rows, Loss: loss, Optimizer: q.optimizer, MaxGradNorm: 10}, nn.MaxQ{})
 	check(err)
 	for k := range q.all {
 		if k%q.targetEvery == 0 && k > 0 {

@@ -83,7 +83,7 @@ func TestTD(t *testing.T) {
 					}
 				}
 				dq := make([]float32, n*width)
-				loss := kernel.TDLoss(dq, q, actions, want, of, width, squared, weight)
+				loss := kernel.TDLoss(dq, q, actions, want, of, width, squared, kernel.WeightLoss, weight)
 				d.launch("td_loss", Loss(n), &args)
 				near(t, "dq", d.result("dq", args.DQ, n*width), dq, 1e-6)
 				got := get[float64](d, args.Sum.Loss, 2)

@@ -290,9 +290,9 @@ void paceline_kernel_td_targets(const struct paceline_kernels *k, float *targets
 
 double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const int32_t *actions,
                                const float *targets, const float *weights, ptrdiff_t n, ptrdiff_t width, int squared,
-                               float weight) {
+                               enum paceline_weight_order order, float weight) {
   double loss;
-  WITH_FLOAT_MODE(loss = k->td_loss(dq, q, actions, targets, weights, n, width, squared, weight));
+  WITH_FLOAT_MODE(loss = k->td_loss(dq, q, actions, targets, weights, n, width, squared, order, weight));
   return loss;
 }
 

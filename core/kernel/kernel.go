@@ -41,7 +41,7 @@ type table struct {
 	tanh         func(y, x []float32)
 	tanhBackward func(dx, y, dy []float32)
 	tdTargets    func(targets, next, rewards, discounts []float32, width int)
-	tdLoss       func(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, weight float32) float64
+	tdLoss       func(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, order WeightOrder, weight float32) float64
 	logSoftmax   func(y, x []float32, width int)
 	actorCritic  func(d *ActorCriticGradients, b *ActorCriticBatch, n int, entropyCoef, valueCoef float32) ActorCriticParts
 

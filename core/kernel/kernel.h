@@ -34,6 +34,9 @@ struct paceline_norm {
   float eps;
 };
 
+/* What the weight of a row multiplies; see WeightOrder. */
+enum paceline_weight_order { PACELINE_WEIGHT_LOSS, PACELINE_WEIGHT_GRADIENT, PACELINE_WEIGHT_ERROR };
+
 /* Writes or adds n floats to y; y[i] depends on x[i] alone. */
 typedef void paceline_map(float *y, const float *x, ptrdiff_t n);
 
@@ -95,7 +98,7 @@ struct paceline_kernels {
   void (*td_targets)(float *targets, const float *next, const float *rewards, const float *discounts, ptrdiff_t n,
                      ptrdiff_t width);
   double (*td_loss)(float *dq, const float *q, const int32_t *actions, const float *targets, const float *weights,
-                    ptrdiff_t n, ptrdiff_t width, int squared, float weight);
+                    ptrdiff_t n, ptrdiff_t width, int squared, enum paceline_weight_order order, float weight);
   void (*log_softmax)(float *y, const float *x, ptrdiff_t n, ptrdiff_t width);
   void (*gaussian_log_probs)(float *log_probs, const float *means, const float *log_std, const float *x, ptrdiff_t n,
                              ptrdiff_t size);
@@ -196,7 +199,7 @@ void paceline_kernel_td_targets(const struct paceline_kernels *k, float *targets
                                 const float *rewards, const float *discounts, ptrdiff_t n, ptrdiff_t width);
 double paceline_kernel_td_loss(const struct paceline_kernels *k, float *dq, const float *q, const int32_t *actions,
                                const float *targets, const float *weights, ptrdiff_t n, ptrdiff_t width, int squared,
-                               float weight);
+                               enum paceline_weight_order order, float weight);
 void paceline_kernel_log_softmax(const struct paceline_kernels *k, float *y, const float *x, ptrdiff_t n,
                                  ptrdiff_t width);
 void paceline_kernel_gaussian_log_probs(const struct paceline_kernels *k, float *log_probs, const float *means,

@@ -37,7 +37,7 @@ func tdCase(r *rand.Rand, rows, width int, size float32) *lossCase {
 
 func (l *lossCase) run(squared bool) {
 	TDTargets(l.targets, l.next, l.rewards, l.discounts, l.width)
-	l.loss = TDLoss(l.dq, l.q, l.actions, l.targets, l.weights, l.width, squared, l.weight)
+	l.loss = TDLoss(l.dq, l.q, l.actions, l.targets, l.weights, l.width, squared, WeightLoss, l.weight)
 }
 
 // Loss and gradient match their formulas in float64, and every path gives the bits of the Go path.
@@ -161,8 +161,31 @@ func TestHuberEdges(t *testing.T) {
 			{float32(math.Inf(1)), float32(math.Inf(1)), 1}, {float32(math.Inf(-1)), float32(math.Inf(1)), -1},
 		} {
 			dq := []float32{7}
-			if loss := TDLoss(dq, []float32{c.d}, []int32{0}, []float32{0}, nil, 1, false, 1); float32(loss) != c.loss || dq[0] != c.slope {
+			if loss := TDLoss(dq, []float32{c.d}, []int32{0}, []float32{0}, nil, 1, false, WeightLoss, 1); float32(loss) != c.loss || dq[0] != c.slope {
 				t.Errorf("error %v: loss %v and slope %v, want %v and %v", c.d, loss, dq[0], c.loss, c.slope)
+			}
+		}
+	})
+}
+
+// Each order of weighting has its own loss and slope, inside of the clip and outside.
+func TestOrdersOfWeights(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for _, c := range []struct {
+			order          WeightOrder
+			squared        bool
+			d, w           float32
+			loss, gradient float32
+		}{
+			{WeightLoss, false, 0.5, 3, 0.375, 1.5}, {WeightGradient, false, 0.5, 3, 0.375, 1}, {WeightError, false, 0.5, 3, 1, 3},
+			{WeightLoss, false, -2, 0.25, 0.375, -0.25}, {WeightGradient, false, -2, 0.25, 0.5, -0.5}, {WeightError, false, -2, 0.25, 0.125, -0.125},
+			{WeightLoss, true, -2, 0.25, 1, -1}, {WeightError, true, -2, 0.25, 0.25, -0.25},
+			{WeightLoss, false, nan, 0, 0, 0}, {WeightGradient, false, nan, 0, 0, 0}, {WeightError, false, nan, 0, 0, 0},
+		} {
+			dq := []float32{7}
+			loss := TDLoss(dq, []float32{c.d}, []int32{0}, []float32{0}, []float32{c.w}, 1, c.squared, c.order, 1)
+			if float32(loss) != c.loss || dq[0] != c.gradient {
+				t.Errorf("order %v, error %v, weight %v: loss %v and gradient %v, want %v and %v", c.order, c.d, c.w, loss, dq[0], c.loss, c.gradient)
 			}
 		}
 	})

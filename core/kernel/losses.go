@@ -66,11 +66,11 @@ func TDTargets(targets, next, rewards, discounts []float32, width int) {
 //
 //	d = q[i, actions[i]] - targets[i]
 //
-// If squared, its loss is d*d; otherwise d*d/2 if |d| < 1 and |d| - 1/2 if not. A row's loss is
-// multiplied by weights[i] (nil: 1). The result is the sum of the losses in float64, times weight.
-// A row of weight 0 is ignored, NaN included. q and dq are [n, width]; actions are 0 to width-1. dq
+// If squared, its loss is d*d; otherwise d*d/2 if |d| < 1 and |d| - 1/2 if not. order says what
+// weights[i] (nil: 1) multiplies. The result is the sum of the losses in float64, times weight. A
+// row of weight 0 is ignored, NaN included. q and dq are [n, width]; actions are 0 to width-1. dq
 // must not be q.
-func TDLoss(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, weight float32) float64 {
+func TDLoss(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, order WeightOrder, weight float32) float64 {
 	n := len(actions)
 	atLeast("dq", len(dq), n*width)
 	atLeast("q", len(q), n*width)
@@ -79,8 +79,17 @@ func TDLoss(dq, q []float32, actions []int32, targets, weights []float32, width 
 		atLeast("weights", len(weights), n)
 	}
 	checkActions(actions, width)
-	return current.Load().tdLoss(dq, q, actions, targets, weights, width, squared, weight)
+	return current.Load().tdLoss(dq, q, actions, targets, weights, width, squared, order, weight)
 }
+
+// WeightOrder says what the weight w of a row multiplies in TDLoss.
+type WeightOrder int
+
+const (
+	WeightLoss     WeightOrder = iota // the loss: w*loss(d)
+	WeightGradient                    // w*d before the gradient is clipped: w*d*d/2 with the slope w*d, -1 to 1; squared must be false
+	WeightError                       // the error: loss(w*d)
+)
 
 // LogSoftmax overwrites the rows of y [n, width] with the log-probabilities of the logits in the
 // rows of x: y[i, a] = x[i, a] - log(sum over b of exp(x[i, b])). y must not be x.

@@ -155,10 +155,12 @@ static TARGET void td_targets(float *targets, const float *next, const float *re
  * too few for vectors.
  */
 static TARGET double td_loss(float *dq, const float *q, const int32_t *actions, const float *targets,
-                             const float *weights, ptrdiff_t n, ptrdiff_t width, int squared, float weight) {
+                             const float *weights, ptrdiff_t n, ptrdiff_t width, int squared,
+                             enum paceline_weight_order order, float weight) {
   double sum = 0;
   for (ptrdiff_t i = 0; i < n; i++, q += width, dq += width) {
-    const float d = q[actions[i]] - targets[i];
+    const float error = q[actions[i]] - targets[i], w = weights == NULL ? 1 : weights[i];
+    const float d = order == PACELINE_WEIGHT_LOSS ? error : w * error;
     float value, slope;
     if (squared) {
       value = d * d;
@@ -174,10 +176,14 @@ static TARGET double td_loss(float *dq, const float *q, const int32_t *actions, 
       slope = d;
     }
     for (ptrdiff_t a = 0; a < width; a++) dq[a] = 0;
-    if (weights != NULL) {
-      if (weights[i] == 0) continue;
-      slope *= weights[i];
-      value *= weights[i];
+    if (w == 0) continue;
+    if (order == PACELINE_WEIGHT_GRADIENT) {
+      value = 0.5f * error * error * w;
+    } else if (order == PACELINE_WEIGHT_ERROR) {
+      slope *= w;
+    } else {
+      slope *= w;
+      value *= w;
     }
     dq[actions[i]] = slope * weight;
     sum += value;

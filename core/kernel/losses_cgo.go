@@ -41,9 +41,9 @@ func (p native) tdTargets(targets, next, rewards, discounts []float32, width int
 		C.ptrdiff_t(len(rewards)), C.ptrdiff_t(width))
 }
 
-func (p native) tdLoss(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, weight float32) float64 {
+func (p native) tdLoss(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, order WeightOrder, weight float32) float64 {
 	return float64(C.paceline_kernel_td_loss(p.k, floats(dq), floats(q), integers(actions), floats(targets), floats(weights),
-		C.ptrdiff_t(len(actions)), C.ptrdiff_t(width), integer(squared), C.float(weight)))
+		C.ptrdiff_t(len(actions)), C.ptrdiff_t(width), integer(squared), C.enum_paceline_weight_order(order), C.float(weight)))
 }
 
 func (p native) logSoftmax(y, x []float32, width int) {

@@ -139,17 +139,29 @@ func refTDTargets(targets, next, rewards, discounts []float32, width int) {
 	}
 }
 
-func refTDLoss(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, weight float32) (sum float64) {
+func refTDLoss(dq, q []float32, actions []int32, targets, weights []float32, width int, squared bool, order WeightOrder, weight float32) (sum float64) {
 	clear(dq[:len(actions)*width])
 	for i, a := range actions {
-		at := i*width + int(a)
-		loss, slope := refLoss(q[at]-targets[i], squared)
+		at, w := i*width+int(a), float32(1)
 		if weights != nil {
-			if weights[i] == 0 {
-				continue
-			}
-			slope *= weights[i]
-			loss *= weights[i]
+			w = weights[i]
+		}
+		if w == 0 {
+			continue
+		}
+		d := q[at] - targets[i]
+		var loss, slope float32
+		switch order {
+		case WeightGradient:
+			_, slope = refLoss(w*d, squared)
+			loss = 0.5 * d * d * w
+		case WeightError:
+			loss, slope = refLoss(w*d, squared)
+			slope *= w
+		default:
+			loss, slope = refLoss(d, squared)
+			slope *= w
+			loss *= w
 		}
 		dq[at] = slope * weight
 		sum += float64(loss)

@@ -34,17 +34,20 @@ const (
 )
 
 // Columns returns "advantage", "return" and "weight".
-func (l ActorCritic) Columns() []Column {
+func (l ActorCritic) Columns(*Spec) []Column {
 	return []Column{
-		{"advantage", "return minus the value of the state"},
-		{"return", "target of the value"},
-		{"weight", "weight of the row; 0: the row is no step"},
+		{"advantage", 1, "return minus the value of the state"},
+		{"return", 1, "target of the value"},
+		{"weight", 1, "weight of the row; 0: the row is no step"},
 	}
 }
 
 // Parts returns "policy", "value" and "entropy": the weighted means of -advantage log pi, of the
 // squared error without its coefficient, and of H.
 func (l ActorCritic) Parts() []string { return []string{"policy", "value", "entropy"} }
+
+// PerRow returns "".
+func (l ActorCritic) PerRow() string { return "" }
 
 func (l ActorCritic) Check(s *Spec) error {
 	switch l.Regulariser {
@@ -76,12 +79,12 @@ type PPO struct {
 
 // Columns returns the columns of ActorCritic, then "log_prob", "clip_range", "old_value" and
 // "clip_range_vf".
-func (l PPO) Columns() []Column {
-	return append(ActorCritic{}.Columns(),
-		Column{"log_prob", "logarithm of the action's probability when it was taken"},
-		Column{"clip_range", "largest distance of the ratio from 1"},
-		Column{"old_value", "value of the state when the action was taken"},
-		Column{"clip_range_vf", "largest distance of the value from old_value; +Inf: no limit"})
+func (l PPO) Columns(s *Spec) []Column {
+	return append(ActorCritic{}.Columns(s),
+		Column{"log_prob", 1, "logarithm of the action's probability when it was taken"},
+		Column{"clip_range", 1, "largest distance of the ratio from 1"},
+		Column{"old_value", 1, "value of the state when the action was taken"},
+		Column{"clip_range_vf", 1, "largest distance of the value from old_value; +Inf: no limit"})
 }
 
 // Parts returns the parts of ActorCritic, with the clipped policy loss, then "approx_kl" and
@@ -90,6 +93,9 @@ func (l PPO) Columns() []Column {
 func (l PPO) Parts() []string {
 	return append(ActorCritic{}.Parts(), "approx_kl", "clip_fraction")
 }
+
+// PerRow returns "".
+func (l PPO) PerRow() string { return "" }
 
 func (l PPO) Check(s *Spec) error { return checkActorCritic(s, l.EntropyCoef, l.ValueCoef) }
 

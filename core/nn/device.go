@@ -23,8 +23,9 @@ type Device interface {
 	// Optimizer returns an optimiser for parameters of size floats, before its first step.
 	Optimizer(c OptimizerConfig, size int) (Optimizer, error)
 	Stepper(c StepperConfig) (Stepper, error)
-	// QStepper returns a QStepper. Its loss is a TD that is not Weighted.
-	QStepper(c StepperConfig, double bool) (QStepper, error)
+	// QStepper returns a QStepper, which computes the column "target" of its loss. target says how, and
+	// CheckTarget what goes together.
+	QStepper(c StepperConfig, target Target) (QStepper, error)
 	// Backup returns a Backup of sets and an optimiser of this device.
 	Backup(sets []*Params, o Optimizer) (Backup, error)
 	// ClipGradNorm returns the Euclidean norm of grad and the factor that scales it to at most max
@@ -100,7 +101,7 @@ type Batch struct {
 	// policy without "pi".
 	Actions    []int32
 	Continuous []float32   // [n, outputs of the head "mu"]; none without "mu"
-	Columns    [][]float32 // [n] each, in the order of Loss.Columns
+	Columns    [][]float32 // [n, Column.Width] each, in the order of Loss.Columns
 	// Masks are [n, outputs of the head "pi"]: 0 where a choice is not allowed. Each branch allows
 	// one. nil: all choices are allowed.
 	Masks []byte
@@ -116,6 +117,10 @@ type Report struct {
 	Parts []float64 // in the order of Loss.Parts
 	// Norm is the Euclidean norm of the gradient before clipping; 0 if it was not computed.
 	Norm float64
+	// Rows are the caller's memory for a number of each row, from which priorities are computed:
+	// the loss says which. nil: they are not wanted. Learner.Gradient, Stepper.Learn and the Updates
+	// fill them in. Losses that have no such number refuse them, and so does a GPU.
+	Rows []float32
 }
 
 // Learner computes the loss of a batch and its gradient. It has buffers and a graph; each call

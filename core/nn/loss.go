@@ -9,19 +9,23 @@ import (
 // target network's values, returns, advantages) comes in columns, which are computed before the
 // loss; no gradient flows into them.
 type Loss interface {
-	// Columns are the numbers of each row, in the order of Batch.Columns.
-	Columns() []Column
+	// Columns are the numbers of each row, in the order of Batch.Columns. s is a network that Check
+	// accepts.
+	Columns(s *Spec) []Column
 	// Parts names the summands of the loss, in the order of Report.Parts.
 	Parts() []string
+	// PerRow says what Report.Rows holds; "": the loss refuses Rows.
+	PerRow() string
 	// Check returns one sentence that names the field of the loss which is not allowed, or the
 	// head that the network lacks. s is a network that Layout accepts.
 	Check(s *Spec) error
 }
 
-// Column describes one number of each row.
+// Column describes numbers of each row.
 type Column struct {
-	Name string
-	Doc  string
+	Name  string
+	Width int // numbers of a row
+	Doc   string
 }
 
 // need returns the number of outputs of a head.

@@ -12,32 +12,79 @@ type TD struct {
 	Reduction string
 	// Weighted adds a column of weights for the sum and the mean; weight 0 is a row that is no step.
 	Weighted bool
+	// Importance adds a column of importance weights, and says what a weight w multiplies. The mean
+	// is that of the rows, whatever their weights are. "": there is no such column. With huber the
+	// values differ:
+	//
+	//	value                loss of a row   its gradient
+	//	ImportanceLoss       w huber(d)      w clip(d)
+	//	ImportanceGradient   w d²/2          clip(w d)
+	//	ImportanceError      huber(w d)      w clip(w d)
+	//
+	// ImportanceLoss has the step of Schaul et al. 2016. ImportanceGradient is dqn_zoo's, which clips
+	// the gradient of w d²/2; it needs huber. With squared ImportanceError is (w d)².
+	Importance string
 	// Scale multiplies the loss; 0 stands for 1.
 	Scale float64
 }
 
-// Columns returns "target" and, if the loss is Weighted, "weight".
-func (l TD) Columns() []Column {
-	list := []Column{{"target", "target of Q(s, a)"}}
-	if l.Weighted {
-		list = append(list, Column{"weight", "weight of the row; 0: the row is no step"})
+// Values of Importance.
+const (
+	ImportanceLoss     = "loss"
+	ImportanceGradient = "gradient"
+	ImportanceError    = "error"
+)
+
+// Columns returns "target" and, if the loss is Weighted or has Importance, "weight".
+func (l TD) Columns(*Spec) []Column {
+	list := []Column{{"target", 1, "target of Q(s, a)"}}
+	switch {
+	case l.Weighted:
+		list = append(list, Column{"weight", 1, "weight of the row; 0: the row is no step"})
+	case l.Importance != "":
+		list = append(list, importanceColumn)
 	}
 	return list
 }
 
+var importanceColumn = Column{"weight", 1, "importance weight of the row"}
+
 // Parts returns nothing: the loss is one number.
 func (l TD) Parts() []string { return nil }
+
+// PerRow says that Report.Rows holds |d|. The priorities of all published formulas are functions of
+// it: |d| clipped to 1, the loss of the row with either Kind, ranks.
+func (l TD) PerRow() string { return "magnitude of the error, neither clipped nor weighted" }
 
 func (l TD) Check(s *Spec) error {
 	if l.Kind != "huber" && l.Kind != "squared" {
 		return fmt.Errorf("loss.kind: %q, must be \"huber\" or \"squared\"", l.Kind)
 	}
-	if l.Reduction != "mean" && l.Reduction != "sum" {
-		return fmt.Errorf("loss.reduction: %q, must be \"mean\" or \"sum\"", l.Reduction)
+	switch l.Importance {
+	case "", ImportanceLoss, ImportanceError:
+	case ImportanceGradient:
+		if l.Kind != "huber" {
+			return fmt.Errorf("loss.importance: %q, must be another where loss.kind is %q, whose gradient is not clipped", l.Importance, l.Kind)
+		}
+	default:
+		return fmt.Errorf("loss.importance: %q, must be \"\", %q, %q or %q", l.Importance, ImportanceLoss, ImportanceGradient, ImportanceError)
+	}
+	if l.Importance != "" && l.Weighted {
+		return fmt.Errorf("loss.importance: %q, must be \"\" for a loss that is weighted", l.Importance)
+	}
+	if err := checkReduction(l.Reduction); err != nil {
+		return err
 	}
 	if !(l.Scale >= 0 && l.Scale <= 1e6) {
 		return fmt.Errorf("loss.scale: %v, must be 0 to 1e6", l.Scale)
 	}
 	_, err := s.need("q")
 	return err
+}
+
+func checkReduction(reduction string) error {
+	if reduction != "mean" && reduction != "sum" {
+		return fmt.Errorf("loss.reduction: %q, must be \"mean\" or \"sum\"", reduction)
+	}
+	return nil
 }

@@ -99,7 +99,7 @@ func cut(s nn.Spec, b nn.Batch, first, n int) nn.Batch {
 
 // weightOf returns the weight of a row.
 func weightOf(loss nn.Loss, b nn.Batch, row int) float64 {
-	for i, c := range loss.Columns() {
+	for i, c := range loss.Columns(nil) {
 		if c.Name == "weight" {
 			return float64(b.Columns[i][row])
 		}

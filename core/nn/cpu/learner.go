@@ -44,6 +44,9 @@ func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Repor
 	if len(grad) != g.Layout.Size {
 		return fmt.Errorf("grad: %d floats, must be %d", len(grad), g.Layout.Size)
 	}
+	if err := g.CheckReport(r); err != nil {
+		return err
+	}
 	m.bind(&g.Graph, p, l.observations(&b))
 	l.setActions(b.Actions, b.Continuous, b.Masks)
 	for i, c := range b.Columns {
@@ -52,6 +55,7 @@ func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Repor
 	for i, part := range g.Layout.Params {
 		g.Grads[i].Raw = graph.BytesOf(grad[part.Offset : part.Offset+part.Size])
 	}
+	m.perRow = r.Rows
 	defer l.release()
 	if b.Complete != nil {
 		if err := l.forward.RunAll(); err != nil {
@@ -86,6 +90,7 @@ func (l *learner) Outputs(p *nn.Params, b nn.Batch) (nn.Outputs, error) {
 func (l *learner) release() {
 	release(&l.graph.Graph)
 	l.setActions(nil, nil, nil)
+	l.machine.perRow = nil
 	for _, t := range l.graph.Columns {
 		t.Raw = nil
 	}

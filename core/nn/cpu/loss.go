@@ -14,31 +14,41 @@ import (
 // tdRun computes the loss of Q-learning and the gradient of q.
 type tdRun struct {
 	*graph.TDOp
+	on  *state
 	out *G.F32
 }
+
+// weightOrders are those of the kernel by Importance.
+var weightOrders = map[string]kernel.WeightOrder{nn.ImportanceGradient: kernel.WeightGradient, nn.ImportanceError: kernel.WeightError}
 
 func (o *tdRun) Do(in ...G.Value) (G.Value, error) {
 	actions := in[1].(*tensor.Dense).Int32s()
 	if err := graph.CheckActions(actions, o.Width); err != nil {
 		return nil, err
 	}
+	q, targets := floats(in[0]), floats(in[2])
 	var weights []float32
-	if o.Loss.Weighted {
+	if len(in) > 3 {
 		weights = floats(in[3])
 	}
-	*o.out = G.F32(kernel.TDLoss(o.DQ.Float32s(), floats(in[0]), actions, floats(in[2]), weights, o.Width, o.Loss.Kind == "squared", weight(o.Loss, len(actions), weights)))
+	order, by := weightOrders[o.Loss.Importance], weight(o.Loss, len(actions), weights)
+	*o.out = G.F32(kernel.TDLoss(o.DQ.Float32s(), q, actions, targets, weights, o.Width, o.Loss.Kind == "squared", order, by))
+	for i := range o.on.perRow {
+		o.on.perRow[i] = abs(q[i*o.Width+int(actions[i])] - targets[i])
+	}
 	return o.out, nil
 }
 
-// weight returns the factor of the sum over rows by the loss's Reduction and Scale. nil weights are
-// all 1.
+func abs(x float32) float32 { return max(x, -x) }
+
+// weight returns the factor of the sum over rows by the loss's Reduction and Scale.
 func weight(l nn.TD, rows int, weights []float32) float32 {
 	scale := cmp.Or(l.Scale, 1)
 	if l.Reduction != "mean" {
 		return float32(scale)
 	}
 	total := float64(rows)
-	if weights != nil {
+	if l.Weighted {
 		total = 0
 		for _, w := range weights {
 			total += float64(w)

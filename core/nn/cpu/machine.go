@@ -51,6 +51,7 @@ type state struct {
 	version nn.Version           // of the parameters of a run
 	masks   []byte               // of the batch
 	parts   []float64            // of the loss, written by a run
+	perRow  []float32            // Report.Rows, written by a run
 
 	statistics map[*graph.NormOp][]float32 // written forward, read backward
 }
@@ -105,7 +106,7 @@ func (s *state) runner(op G.Op) runner {
 	case *graph.ConvertOp:
 		return newConvertRun(o, s)
 	case *graph.TDOp:
-		return &tdRun{TDOp: o, out: G.NewF32(0)}
+		return &tdRun{TDOp: o, on: s, out: G.NewF32(0)}
 	case *graph.ActorCriticOp:
 		return newActorCriticRun(o, s)
 	case *graph.LossGradient:

@@ -73,33 +73,49 @@ type qStepper struct {
 	target nn.Network
 	online nn.Network // chooses the actions of double Q-learning; nil: the target network chooses
 	batch  nn.Batch
-	best   []int32 // the chosen actions
-	width  int     // actions
+	ones   []float32 // the weights of transitions without weights; nil: the loss has no weights
+	best   []int32   // the chosen actions
+	width  int       // actions
 }
 
-func (d *device) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) {
-	if err := graph.CheckQStepper(&c); err != nil {
+func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, error) {
+	if err := graph.CheckQStepper(&c, target); err != nil {
 		return nil, err
 	}
 	own, err := d.stepper(c)
 	if err != nil {
 		return nil, err
 	}
-	s := &qStepper{stepper: own, batch: nn.Batch{Columns: [][]float32{make([]float32, c.Rows)}}, best: make([]int32, c.Rows), width: c.Net.Heads[c.Net.Head("q")].Out}
-	if s.target, err = d.Network(c.Net, c.Rows); err == nil && double {
+	s := &qStepper{stepper: own, best: make([]int32, c.Rows), width: c.Net.Heads[c.Net.Head("q")].Out}
+	columns := c.Loss.Columns(&c.Net) // the targets, and the weights if it has them
+	s.batch.Columns = [][]float32{make([]float32, c.Rows*columns[0].Width)}
+	if len(columns) > 1 {
+		s.ones = make([]float32, c.Rows)
+		for i := range s.ones {
+			s.ones[i] = 1
+		}
+		s.batch.Columns = append(s.batch.Columns, s.ones)
+	}
+	if s.target, err = d.Network(c.Net, c.Rows); err == nil && target.Passes() > 1 {
 		s.online, err = d.Network(c.Net, c.Rows)
 	}
 	return s, err
 }
 
 func (s *qStepper) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
-	if err := graph.CheckTransitions(t, len(s.best), s.width); err != nil {
+	if err := graph.CheckTransitions(t, len(s.best), s.width, s.ones != nil); err != nil {
 		return err
 	}
 	if err := s.targets(theta, target, t); err != nil {
 		return err
 	}
 	s.batch.Obs, s.batch.Actions = t.Obs, t.Actions
+	if s.ones != nil {
+		s.batch.Columns[1] = s.ones
+		if t.Weights != nil {
+			s.batch.Columns[1] = t.Weights
+		}
+	}
 	return s.stepper.Update(theta, s.batch, lr, r)
 }
 

@@ -165,7 +165,7 @@ func TestWindow(t *testing.T) {
 func TestAWindowStopsAtALossThatIsNotFinite(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallMLP()
 	const rows, n = 3, 4
-	many := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}}, false))(t).(nn.StackStepper)
+	many := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}}, nn.MaxQ{}))(t).(nn.StackStepper)
 	p, target := nntest.Init(t, s, 1), nntest.Init(t, s, 2)
 	x := randomStacks(s, many, rng.New(4, "test", 0), rows, n, 1, 3)
 	nntest.Check(t, many.Resize(x.slots, x.width))
@@ -187,7 +187,7 @@ func TestAWindowStopsAtALossThatIsNotFinite(t *testing.T) {
 func TestUpdatesAndActingAreOneLaunch(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallNature()
 	const rows, n = 2, 4
-	q := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 1}, true))(t).(nn.StackStepper)
+	q := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 1}, nn.MaxQ{Double: true}))(t).(nn.StackStepper)
 	net := nntest.Must(d.Network(s, rows))(t)
 	p, target, r := nntest.Init(t, s, 1), nntest.Init(t, s, 2), rng.New(4, "test", 0)
 	x := randomStacks(s, q, r, rows, n, 2, 3)

@@ -75,6 +75,9 @@ func (c *gpu) learner() *learner {
 
 // make makes the graph, the recorder and the pieces of a minibatch.
 func (l *learner) make(s nn.Spec, rows int, loss nn.Loss) (err error) {
+	if td, ok := loss.(nn.TD); ok && td.Importance != "" {
+		return fmt.Errorf("loss.importance: %q, must be \"\" on %s", td.Importance, l.gpu.name())
+	}
 	if l.graph, err = graph.NewLearner(s, rows, loss); err != nil {
 		return err
 	}
@@ -83,8 +86,8 @@ func (l *learner) make(s nn.Spec, rows int, loss nn.Loss) (err error) {
 	}
 	l.obs = l.batch.add(rows * s.Obs.Bytes())
 	l.index = l.batch.add(4 * rows)
-	for range l.graph.Columns {
-		l.columns = append(l.columns, l.batch.add(4*rows))
+	for _, c := range l.graph.Columns {
+		l.columns = append(l.columns, l.batch.add(4*c.Shape().TotalSize()))
 	}
 	l.choices, l.gaussians = s.Policy()
 	if len(l.choices) > 1 || l.gaussians > 0 {
@@ -211,6 +214,9 @@ func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Repor
 	if len(grad) != l.graph.Layout.Size {
 		return fmt.Errorf("grad: %d floats, must be %d", len(grad), l.graph.Layout.Size)
 	}
+	if err := l.refuseRows(r); err != nil {
+		return err
+	}
 	if err := l.load(p, &b); err != nil {
 		return err
 	}
@@ -296,6 +302,14 @@ func (l *learner) fetch(key learningKey) error {
 		first = l.index.from
 	}
 	return l.lanes.main.Upload(l.batch.at+uint64(first), l.batch.host[first:])
+}
+
+// refuseRows refuses the memory for a number of each row.
+func (l *learner) refuseRows(r *nn.Report) error {
+	if r.Rows != nil {
+		return fmt.Errorf("report.rows: %d numbers, must be nil on %s", len(r.Rows), l.gpu.name())
+	}
+	return nil
 }
 
 // report fills in the loss and its parts, as they were downloaded.

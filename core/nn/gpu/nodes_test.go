@@ -48,7 +48,7 @@ func TestNodes(t *testing.T) {
 	for _, precision := range []nn.Precision{nn.FP32, nn.TF32, nn.BF16} {
 		s.Precision = precision
 		cfg := nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 10}
-		q := nntest.Must(d.QStepper(cfg, false))(t).(*qStepper)
+		q := nntest.Must(d.QStepper(cfg, nn.MaxQ{}))(t).(*qStepper)
 		p, target := nntest.Init(t, s, 1), nntest.Init(t, s, 2)
 		x := randomStacks(s, q, rng.New(4, "test", 0), rows, 3, stack, s.Heads[0].Out)
 		nntest.Check(t, q.Resize(x.slots, x.width))

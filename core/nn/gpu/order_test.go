@@ -73,7 +73,7 @@ func TestEagerLaunchesGiveTheBitsOfGraphs(t *testing.T) {
 	cfg := nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 1}
 	run := func() (*nn.Params, map[string]int) {
 		d := mustOpen(t)
-		st, net := nntest.Must(d.QStepper(cfg, true))(t).(nn.StackStepper), nntest.Must(d.Network(s, rows))(t)
+		st, net := nntest.Must(d.QStepper(cfg, nn.MaxQ{Double: true}))(t).(nn.StackStepper), nntest.Must(d.Network(s, rows))(t)
 		p, target := nntest.Init(t, s, 1), nntest.Init(t, s, 2)
 		x := randomStacks(s, st, rng.New(4, "test", 0), rows, n, 2, 3)
 		nntest.Check(t, st.Resize(x.slots, x.width))
@@ -107,7 +107,7 @@ func TestFewUpdatesAreEnqueuedAhead(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallMLP()
 	const rows, n = 2, 5*updatesAtOnce + 3
 	run := func(some bool) (*nn.Params, []int) {
-		st := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, Window: n}, false))(t).(nn.StackStepper)
+		st := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, Window: n}, nn.MaxQ{}))(t).(nn.StackStepper)
 		p, target := nntest.Init(t, s, 1), nntest.Init(t, s, 2)
 		x := randomStacks(s, st, rng.New(4, "test", 0), rows, n, 1, 3)
 		nntest.Check(t, st.Resize(x.slots, x.width))
@@ -153,7 +153,7 @@ func TestMinibatchesMayChangeAfterUploaded(t *testing.T) {
 		t.Setenv("PACELINE_SOFTWARE_LATE", "1")
 	}
 	run := func(spoil bool) *nn.Params {
-		st := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}}, false))(t).(nn.StackStepper)
+		st := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}}, nn.MaxQ{}))(t).(nn.StackStepper)
 		p, target := nntest.Init(t, s, 1), nntest.Init(t, s, 2)
 		x := randomStacks(s, st, rng.New(4, "test", 0), rows, n, 1, 3)
 		nntest.Check(t, st.Resize(x.slots, x.width))
@@ -177,7 +177,7 @@ func TestMinibatchesMayChangeAfterUploaded(t *testing.T) {
 // Put of registered memory does not wait for the copy.
 func TestRegisteredFramesAreCopiedAsynchronously(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallMLP()
-	st := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: 2, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}}, false))(t).(nn.StackStepper)
+	st := nntest.Must(d.QStepper(nn.StepperConfig{Net: s, Rows: 2, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}}, nn.MaxQ{}))(t).(nn.StackStepper)
 	memory := pages(t)
 	width := s.Obs.Bytes()
 	nntest.Check(t, st.Resize(4, width))

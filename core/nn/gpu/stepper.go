@@ -86,6 +86,9 @@ func (s *stepper) do(what updatePart, p *nn.Params, b *nn.Batch, lr float64, r *
 
 // launch runs the graph of key and waits for it. gradient lists the kernels of the gradient.
 func (s *stepper) launch(key learningKey, p *nn.Params, lr float64, r *nn.Report, gradient func() error) error {
+	if err := s.refuseRows(r); err != nil {
+		return err
+	}
 	if key.what&stepping != 0 {
 		if err := s.optimizer.prepare(lr); err != nil {
 			return err
@@ -151,8 +154,8 @@ type qStepper struct {
 // forwardPass is a forward pass inside an update.
 type forwardPass struct{ graph *graph.Graph }
 
-func (d *device) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) {
-	if err := graph.CheckQStepper(&c); err != nil {
+func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, error) {
+	if err := graph.CheckQStepper(&c, target); err != nil {
 		return nil, err
 	}
 	q := &qStepper{}
@@ -169,7 +172,7 @@ func (d *device) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) 
 	if q.best, err = d.gpu.memory(int64(4 * c.Rows)); err != nil {
 		return nil, err
 	}
-	if q.target, err = q.pass(c); err == nil && double {
+	if q.target, err = q.pass(c); err == nil && target.Passes() > 1 {
 		q.online, err = q.pass(c)
 	}
 	if err != nil {
@@ -259,7 +262,7 @@ func (q *qStepper) loadTransitions(theta, target *nn.Params, t *experience.Trans
 	if err := graph.CheckObs(&q.graph.Spec, "next_obs", t.NextObs, rows); err != nil {
 		return err
 	}
-	if err := graph.CheckTransitions(t, rows, q.masks.bytes/rows); err != nil {
+	if err := graph.CheckTransitions(t, rows, q.masks.bytes/rows, false); err != nil {
 		return err
 	}
 	if own := q.next.host(); &own[0] == &t.NextObs[0] { // t is OwnTransitions

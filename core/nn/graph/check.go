@@ -63,11 +63,15 @@ func (l *Learner) CheckBatch(p *nn.Params, b *nn.Batch, obsRows int) error {
 		return fmt.Errorf("batch.continuous: %d numbers, must be %d", len(b.Continuous), want)
 	}
 	if len(b.Columns) != len(l.Columns) {
-		return fmt.Errorf("batch.columns: %d, must be %d: %v", len(b.Columns), len(l.Columns), l.columns)
+		names := make([]string, len(l.columns))
+		for i, c := range l.columns {
+			names[i] = c.Name
+		}
+		return fmt.Errorf("batch.columns: %d, must be %d: %v", len(b.Columns), len(l.Columns), names)
 	}
 	for i, c := range b.Columns {
-		if len(c) != l.Rows {
-			return fmt.Errorf("batch.columns[%d] (%s): %d numbers, must be %d", i, l.columns[i], len(c), l.Rows)
+		if of := l.columns[i]; len(c) != l.Rows*of.Width {
+			return fmt.Errorf("batch.columns[%d] (%s): %d numbers, must be %d", i, of.Name, len(c), l.Rows*of.Width)
 		}
 	}
 	if b.Masks != nil {
@@ -78,6 +82,18 @@ func (l *Learner) CheckBatch(p *nn.Params, b *nn.Batch, obsRows int) error {
 		if want := l.Rows * l.Spec.Heads[i].Out; len(b.Masks) != want {
 			return fmt.Errorf("batch.masks: %d bytes, must be %d", len(b.Masks), want)
 		}
+	}
+	return nil
+}
+
+// CheckReport checks the memory of a report.
+func (l *Learner) CheckReport(r *nn.Report) error {
+	switch {
+	case r.Rows == nil:
+	case !l.perRow:
+		return fmt.Errorf("report.rows: %d numbers, must be nil for this loss", len(r.Rows))
+	case len(r.Rows) != l.Rows:
+		return fmt.Errorf("report.rows: %d numbers, must be nil or %d", len(r.Rows), l.Rows)
 	}
 	return nil
 }
@@ -162,13 +178,21 @@ func CheckContinuous(continuous []float32, gaussians int, weights []float32) err
 	return nil
 }
 
-// CheckTransitions checks the sizes of rewards, discounts and masks of a minibatch.
-func CheckTransitions(t *experience.Transitions, rows, width int) error {
+// CheckTransitions checks the sizes of rewards, discounts, masks and weights of a minibatch.
+// weighted says that the loss has weights.
+func CheckTransitions(t *experience.Transitions, rows, width int, weighted bool) error {
 	if len(t.Rewards) != rows || len(t.Discounts) != rows {
 		return fmt.Errorf("transitions: %d rewards and %d discounts, must be %d each", len(t.Rewards), len(t.Discounts), rows)
 	}
 	if n := len(t.NextMasks); n != 0 && n != rows*width {
 		return fmt.Errorf("transitions.next_masks: %d bytes, must be none or %d", n, rows*width)
+	}
+	switch {
+	case t.Weights == nil:
+	case !weighted:
+		return fmt.Errorf("transitions.weights: %d, must be nil where loss.importance is \"\"", len(t.Weights))
+	case len(t.Weights) != rows:
+		return fmt.Errorf("transitions.weights: %d, must be nil or %d", len(t.Weights), rows)
 	}
 	return nil
 }
@@ -181,12 +205,18 @@ func CheckStepper(c *nn.StepperConfig) error {
 	return nil
 }
 
-// CheckQStepper checks the loss of a QStepper.
-func CheckQStepper(c *nn.StepperConfig) error {
-	if l, ok := c.Loss.(nn.TD); !ok || l.Weighted {
-		return fmt.Errorf("loss: %#v, must be a TD that is not weighted", c.Loss)
+// CheckQStepper checks that the network, the loss and the target of a QStepper go together.
+func CheckQStepper(c *nn.StepperConfig, target nn.Target) error {
+	if _, err := c.Net.Layout(); err != nil {
+		return err
 	}
-	return nil
+	if target == nil || c.Loss == nil {
+		return errors.New("target: nil, must be an nn.Target, and loss an nn.Loss")
+	}
+	if err := c.Loss.Check(&c.Net); err != nil {
+		return err
+	}
+	return target.Check(&c.Net, c.Loss)
 }
 
 // CheckObs checks the size and the alignment of observations. The error begins with name.

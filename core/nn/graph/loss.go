@@ -16,7 +16,7 @@ type Learner struct {
 	Graph
 	Actions    *tensor.Dense   // [Rows, Integers], int32; nil: the actions have no integers
 	Continuous *tensor.Dense   // [Rows, Gaussians]; nil: the actions have none
-	Columns    []*tensor.Dense // [Rows] each, in the order of Loss.Columns
+	Columns    []*tensor.Dense // [Rows, Width] each, in the order of Loss.Columns
 	Grads      []*tensor.Dense // in layout order
 	Cost       int             // index of the loss in Order.Nodes
 	Forward    *Order          // the part of Order that computes the heads
@@ -25,7 +25,8 @@ type Learner struct {
 	Integers  int // of an action
 	Gaussians int // numbers of an action
 
-	columns []string // their names
+	columns []nn.Column
+	perRow  bool // the loss has a number for each row
 }
 
 // NewLearner returns the graph of a learner for batches of rows rows.
@@ -36,7 +37,7 @@ func NewLearner(s nn.Spec, rows int, loss nn.Loss) (*Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{Graph: *g, Parts: len(loss.Parts())}
+	l := &Learner{Graph: *g, Parts: len(loss.Parts()), perRow: loss.PerRow() != ""}
 	l.Learns = true
 	cost, err := l.loss(loss)
 	if err != nil {
@@ -79,12 +80,17 @@ func (l *Learner) loss(loss nn.Loss) (*G.Node, error) {
 	if l.Gaussians > 0 {
 		continuous, l.Continuous = l.leaf("continuous", tensor.Float32, l.Rows, l.Gaussians)
 	}
-	for _, c := range loss.Columns() {
-		n, t := l.leaf("column."+c.Name, tensor.Float32, l.Rows)
-		columns, l.Columns, l.columns = append(columns, n), append(l.Columns, t), append(l.columns, c.Name)
-	}
 	if err := loss.Check(&l.Spec); err != nil {
 		return nil, err
+	}
+	l.columns = loss.Columns(&l.Spec)
+	for _, c := range l.columns {
+		shape := []int{l.Rows}
+		if c.Width > 1 {
+			shape = append(shape, c.Width)
+		}
+		n, t := l.leaf("column."+c.Name, tensor.Float32, shape...)
+		columns, l.Columns = append(columns, n), append(l.Columns, t)
 	}
 	switch loss := loss.(type) {
 	case nn.TD:
@@ -99,8 +105,8 @@ func (l *Learner) loss(loss nn.Loss) (*G.Node, error) {
 	return nil, fmt.Errorf("loss: %T, must be nn.TD, nn.ActorCritic or nn.PPO", loss)
 }
 
-// TDOp has the inputs q [n, Width], actions [n] (int32), targets [n] and, where the loss is
-// Weighted, weights [n]. Its output is the scalar loss; the same pass computes the gradient of q.
+// TDOp has the inputs q [n, Width], actions [n] (int32), targets [n] and, where the loss has them,
+// weights [n]. Its output is the scalar loss; the same pass computes the gradient of q.
 type TDOp struct {
 	op
 	Loss  nn.TD

@@ -137,10 +137,18 @@ func naiveLoss(s nn.Spec, loss nn.Loss, p *nn.Params, b *nn.Batch) (sum float64)
 		width, total := s.Heads[0].Out, 0.0
 		for i, a := range b.Actions {
 			d, w := outputs[0][i*width+int(a)]-float64(b.Columns[0][i]), 1.0
-			if loss.Weighted {
+			if len(b.Columns) > 1 {
 				w = float64(b.Columns[1][i])
 			}
-			total += w
+			switch {
+			case loss.Importance == nn.ImportanceError:
+				d, w = w*d, 1
+				total++
+			case loss.Importance != "":
+				total++
+			default:
+				total += w
+			}
 			switch {
 			case loss.Kind == "squared":
 				sum += w * d * d

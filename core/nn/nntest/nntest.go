@@ -108,7 +108,14 @@ func RandomObs(s nn.Spec, r *rng.Stream, rows int) []byte {
 	return b
 }
 
-// RandomBatch returns n rows for a loss. About a third of the weights are 0.
+// importance reports whether the weights of a loss are importance weights.
+func importance(loss nn.Loss) bool {
+	td, _ := loss.(nn.TD)
+	return td.Importance != ""
+}
+
+// RandomBatch returns n rows for a loss. About a third of the weights are 0, but those of importance
+// 0.1 to 2.
 func RandomBatch(s nn.Spec, loss nn.Loss, r *rng.Stream, n int) nn.Batch {
 	b := nn.Batch{Obs: RandomObs(s, r, n)}
 	branches, gaussians := s.Policy()
@@ -123,13 +130,15 @@ func RandomBatch(s nn.Spec, loss nn.Loss, r *rng.Stream, n int) nn.Batch {
 			b.Continuous = append(b.Continuous, float32(r.Uniform(-1.5, 1.5)))
 		}
 	}
-	for _, c := range loss.Columns() {
-		column := make([]float32, n)
+	for _, c := range loss.Columns(&s) {
+		column := make([]float32, n*c.Width)
 		for i := range column {
 			column[i] = float32(r.Uniform(-3, 3))
 			if c.Name == "weight" {
 				column[i] = 1
-				if i > 0 && r.Intn(3) == 0 {
+				if importance(loss) {
+					column[i] = float32(r.Uniform(0.1, 2))
+				} else if i > 0 && r.Intn(3) == 0 {
 					column[i] = 0
 				}
 			}

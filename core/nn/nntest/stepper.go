@@ -76,7 +76,7 @@ func (on *suite) testQStepper(t *testing.T) {
 	for _, double := range []bool{false, true} {
 		for _, masked := range []bool{false, true} {
 			c := nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 1}
-			stepper, plain := Must(d.QStepper(c, double))(t), Must(d.Stepper(c))(t)
+			stepper, plain := Must(d.QStepper(c, nn.MaxQ{Double: double}))(t), Must(d.Stepper(c))(t)
 			p, q, target := Init(t, s, 1), Init(t, s, 1), Init(t, s, 2)
 			for k := range 4 {
 				r := rng.New(3, "test", k)
@@ -123,7 +123,7 @@ func (on *suite) testQStepper(t *testing.T) {
 		"must be a TD that is not weighted": {Net: s, Rows: 4, Loss: nn.TD{Kind: "huber", Reduction: "mean", Weighted: true}, Optimizer: nn.OptimizerConfig{Name: "adam"}},
 		"max_grad_norm: -1, must be at":     {Net: s, Rows: 4, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: -1},
 	} {
-		if _, err := d.QStepper(c, false); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := d.QStepper(c, nn.MaxQ{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

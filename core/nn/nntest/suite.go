@@ -57,6 +57,8 @@ func Run(t *testing.T, s Subject) {
 		{"ClipGradNorm", on.testClipGradNorm},
 		{"Stepper", on.testStepper},
 		{"QStepper", on.testQStepper},
+		{"RowsOfAReport", on.testRowsOfAReport},
+		{"ImportanceOfTransitions", on.testImportanceOfTransitions},
 		{"NotFinite", on.testNotFinite},
 	} {
 		t.Run(c.name, c.run)

@@ -170,7 +170,7 @@ func (c *torchCase) batch(t *testing.T, step int, net nn.Network, target *nn.Par
 		}
 	}
 	if c.hasPolicy() || c.Loss.Kind == "pqn" {
-		names := c.loss().Columns()
+		names := c.loss().Columns(&s)
 		b.Columns = make([][]float32, len(names))
 		logProb := [2]float64{-2, 0}
 		if c.LogProb != nil {

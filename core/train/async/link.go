@@ -26,9 +26,9 @@ func (d *device) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
 	return d.stepper(c, s)
 }
 
-func (d *device) QStepper(c nn.StepperConfig, double bool) (nn.QStepper, error) {
+func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, error) {
 	c.Steps, d.link.rows = d.link, float64(c.Rows)
-	return d.Device.QStepper(c, double)
+	return d.Device.QStepper(c, target)
 }
 
 func (d *device) Another(n int, budget *threads.Budget) (nn.Device, error) {

@@ -205,7 +205,7 @@ type stepper struct {
 }
 
 func (d *device) stepper(c nn.StepperConfig, s nn.Stepper) (nn.Stepper, error) {
-	for i, column := range c.Loss.Columns() {
+	for i, column := range c.Loss.Columns(&c.Net) {
 		if column.Name == "weight" {
 			return &stepper{s, d.link, i}, nil
 		}

@@ -42,7 +42,7 @@ func (m *minibatch) init(r *Run, draws *rng.Stream, device nn.Device, pool *thre
 	}
 	m.stepper, err = device.QStepper(nn.StepperConfig{
 		Net: c.Net, Rows: c.BatchSize, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm, Window: c.windowUpdates(r.envs),
-	}, c.DoubleQ)
+	}, c.Target)
 	return err
 }
 

@@ -35,6 +35,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/env"
@@ -59,7 +60,7 @@ type Config struct {
 	LearningStarts int // steps with random actions before the first update
 	BatchSize      int
 	Gamma          float64
-	DoubleQ        bool
+	Target         nn.Target
 	Loss           nn.Loss
 	Optimizer      nn.OptimizerConfig
 	MaxGradNorm    float64 // 0: gradients are not clipped
@@ -150,10 +151,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 		err = errors.Join(err, berr)
 		return b
 	}
-	rows := []int{c.BatchSize} // of networks that compute targets
-	if c.DoubleQ {
-		rows = append(rows, c.BatchSize)
-	}
+	rows := slices.Repeat([]int{c.BatchSize}, c.Target.Passes()) // of networks that compute targets
 	list := []limits.Part{
 		{Setting: fmt.Sprintf("buffer_size: %d", c.BufferSize), Bytes: buffer},
 		{Setting: c.NetSetting, Bytes: bytes(nn.Needs{Sets: 4, Optimizer: c.Optimizer})},
