@@ -17,8 +17,6 @@ type Transitions struct {
 	// Weights are the factors of the losses of the transitions; nil: all are 1.
 	Weights    []float32 // n
 	Terminated []bool    // n; a terminated transition has no return after its reward
-	// Weights are the importance weights of the losses, n; nil: all are 1.
-	Weights []float32
 	// NextMasks are the action masks of NextObs, a byte per action, 0 if the action is forbidden.
 	// Each row allows at least one action, and all actions if the transition terminated. Empty:
 	// every action is allowed.
