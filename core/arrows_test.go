@@ -53,7 +53,7 @@ var layers = []string{
 	"core/env",
 	"core/threads core/checkpoint core/limits",
 	"core/cpu core/rng core/nearest",
-	"core/fault",
+	"core/fault core/portable",
 	"include",
 	"gorgonia.org/*",
 }

@@ -1,6 +1,10 @@
 package rng
 
-import "math"
+import (
+	"math"
+
+	"github.com/paceline-rl/paceline/core/portable"
+)
 
 // Normal returns a number with the standard normal distribution, by one draw: the quantile of a
 // uniform number of 53 random bits in (0, 1). It has the same bits on every processor.
@@ -10,7 +14,7 @@ func (s *Stream) Normal() float64 {
 
 // Lognormal returns a number whose logarithm is normal with mean 0 and standard deviation sigma, 0 to
 // 10, by one draw. It has the same bits on every processor.
-func (s *Stream) Lognormal(sigma float64) float64 { return exp(float64(sigma * s.Normal())) }
+func (s *Stream) Lognormal(sigma float64) float64 { return portable.Exp(float64(sigma * s.Normal())) }
 
 // quantile returns the x below which a standard normal variable is with probability p, 0 < p < 1. It
 // is algorithm AS 241 (Wichura 1988, Applied Statistics 37, PPND16), whose relative error is about
@@ -23,7 +27,7 @@ func quantile(p float64) float64 {
 	}
 	// Below, r is the distance from the nearer of 0 and 1.
 	r, coefficients, from := min(p, 1-p), &tail, 1.6
-	if r = math.Sqrt(-log(r)); r > 5 {
+	if r = math.Sqrt(-portable.Log(r)); r > 5 {
 		coefficients, from = &farTail, 5
 	}
 	return math.Copysign(polynomial(r-from, &coefficients[0])/polynomial(r-from, &coefficients[1]), q)
@@ -36,46 +40,6 @@ func polynomial(x float64, c *[8]float64) float64 {
 	}
 	return y
 }
-
-// log returns the natural logarithm of x > 0 by its series in (m-1)/(m+1), where x = m 2^e.
-// math.Log is written for each processor.
-func log(x float64) float64 {
-	m, e := math.Frexp(x)
-	if m < math.Sqrt2/2 {
-		m, e = 2*m, e-1
-	}
-	s := (m - 1) / (m + 1)
-	ss, sum := float64(s*s), 0.0
-	for k := 23; k > 0; k -= 2 { // |s| < 0.172: the next term is below 1e-19
-		sum = float64(sum*ss) + 2/float64(k)
-	}
-	return float64(sum*s) + float64(float64(e)*math.Ln2)
-}
-
-// exp returns e^x for |x| < 700 by its series at r, where x = k ln 2 + r. math.Exp is written for
-// each processor. The even and the odd terms are two chains, which a processor adds up in parallel.
-func exp(x float64) float64 {
-	const high, low = 6.93147180369123816490e-01, 1.90821492927058770002e-10 // ln 2, high with 32 bits
-	k := math.Floor(float64(x*math.Log2E) + 0.5)
-	r := x - float64(k*high) - float64(k*low)
-	rr := float64(r * r)
-	even, odd := 0.0, 0.0
-	for n := len(factorials) - 2; n >= 0; n -= 2 { // |r| < 0.347: the next term is below 1e-19
-		even = float64(even*rr) + factorials[n]
-		odd = float64(odd*rr) + factorials[n+1]
-	}
-	return math.Ldexp(even+float64(odd*r), int(k))
-}
-
-// factorials are 1/n!.
-var factorials = func() (list [16]float64) {
-	f := 1.0
-	for n := range list {
-		list[n] = 1 / f
-		f *= float64(n + 1)
-	}
-	return list
-}()
 
 // Numerators and denominators, the coefficient of x^0 first.
 var (

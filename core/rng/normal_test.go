@@ -29,26 +29,6 @@ func TestQuantileIsTheInverseOfTheDistribution(t *testing.T) {
 	}
 }
 
-func TestLogIsTheLogarithm(t *testing.T) {
-	for _, x := range []float64{0x1p-54, 1e-9, 0.01, 0.074, 0.5, 0.7071, 0.70711, 0.9, 1, 1.5, 3} {
-		if got, want := log(x), math.Log(x); math.Abs(got-want) > 4e-16*math.Max(1, math.Abs(want)) {
-			t.Errorf("log(%v) = %v, must be %v", x, got, want)
-		}
-	}
-}
-
-func TestExpIsTheExponential(t *testing.T) {
-	if exp(0) != 1 {
-		t.Errorf("exp(0) = %v", exp(0))
-	}
-	for k := -690_000; k < 690_000; k += 37 {
-		x := float64(k) / 1000
-		if got, want := exp(x), math.Exp(x); math.Abs(got-want) > 1e-15*want {
-			t.Fatalf("exp(%v) = %v, must be %v", x, got, want)
-		}
-	}
-}
-
 // The median and the deviation of the logarithm of 100,000 draws.
 func TestLognormalDraws(t *testing.T) {
 	const n, sigma = 100_000, 0.5
