@@ -14,7 +14,7 @@ const gamma = .5
 // draw fills a minibatch with uniformly drawn transitions.
 func draw(m *Memory, r *rng.Stream, to *experience.Transitions, pool *threads.Pool) {
 	picks := make([]int, len(to.Actions))
-	Uniform{m}.Draw(r, picks)
+	Uniform{Memory: m}.Draw(r, picks)
 	m.Gather(picks, 1, gamma, to, pool)
 }
 

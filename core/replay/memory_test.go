@@ -23,7 +23,7 @@ func TestDrawAddAndFlushDoNotAllocate(t *testing.T) {
 	r, b, obs := rng.New(1, "replay", 0), m.Minibatch(8), make([]byte, 20)
 	picks := make([]int, 8)
 	if n := testing.AllocsPerRun(100, func() {
-		Uniform{m}.Draw(r, picks)
+		Uniform{Memory: m}.Draw(r, picks)
 		m.Gather(picks, 1, gamma, b, nil)
 	}); n != 0 {
 		t.Errorf("Draw, Gather: %g allocations", n)
@@ -89,7 +89,7 @@ func BenchmarkMinibatch32(b *testing.B) {
 	b.ReportAllocs()
 	picks := make([]int, 32)
 	for b.Loop() {
-		Uniform{m}.Draw(r, picks)
+		Uniform{Memory: m}.Draw(r, picks)
 		m.Gather(picks, 1, gamma, batch, nil)
 	}
 }

@@ -81,7 +81,7 @@ func compareMirror(t *testing.T, r *Mirror, c *copied, b *experience.Transitions
 	s := experience.Transitions{Stacks: make([]experience.Stack, rows), NextStacks: make([]experience.Stack, rows),
 		Actions: make([]int32, rows), Rewards: make([]float32, rows), Discounts: make([]float32, rows), NextMasks: make([]byte, len(b.NextMasks))}
 	picks := make([]int, rows)
-	Uniform{r.m}.Draw(draws, picks)
+	Uniform{Memory: r.m}.Draw(draws, picks)
 	steps := 1 + int(draws.Uint64()%3)
 	r.m.Gather(picks, steps, gamma, b, nil)
 	r.Gather(picks, steps, gamma, &s, nil)

@@ -107,9 +107,11 @@ type Memory struct {
 	obsBytes    int
 	stack       int // frames of a stored observation: Obs.FrameStack, or 1 after StoreWhole
 	parts       []partition
-	starts      []int  // starts[e]: number of environment e's oldest visible transition; last entry: Len
-	relocations uint64 // counts the changes of the slots of frames
-	changes     uint64 // counts the changes of the visible transitions
+	starts      []int       // starts[e]: number of environment e's oldest visible transition; last entry: Len
+	relocations uint64      // counts the changes of the slots of frames
+	changes     uint64      // counts the changes of the visible transitions
+	epoch       uint64      // counts the changes after which transitions have other numbers in partitions
+	loading     []partition // what Part has read and not adopted
 	idle        atomic.Pointer[gather]
 }
 

@@ -48,7 +48,6 @@ var errDamaged = fmt.Errorf("%w: the replay memory's numbers contradict each oth
 // `actions`; its window may differ. The old and the new content are both in memory until adopt or
 // Discard.
 func (m *Memory) Part(name string, actions int) checkpoint.Part {
-	var staged []partition
 	return checkpoint.Part{Name: name, Version: saveVersion, Optional: true,
 		Write: m.save,
 		Read: func(r io.Reader, n int64) (adopt func(), err error) {
@@ -59,17 +58,18 @@ func (m *Memory) Part(name string, actions int) checkpoint.Part {
 			if err != nil {
 				return nil, err
 			}
-			staged = parts
+			m.loading = parts
 			return func() {
 				closePartitions(m.parts)
-				m.parts, m.stack, staged = parts, stack, nil
+				m.parts, m.stack, m.loading = parts, stack, nil
 				m.relocations++
+				m.epoch++
 				m.countVisible()
 			}, nil
 		},
 		Discard: func() {
-			closePartitions(staged)
-			staged = nil
+			closePartitions(m.loading)
+			m.loading = nil
 		},
 	}
 }
@@ -267,6 +267,7 @@ func (m *Memory) Clear() {
 		*p = partition{frames: p.frames, steps: p.steps, capacity: p.capacity}
 	}
 	m.relocations++
+	m.epoch++
 	m.countVisible()
 }
 
