@@ -11,6 +11,9 @@ import (
 
 const gamma = .5
 
+// oneStep is a truncated step.
+var oneStep = experience.Step{Action: make([]int32, 1), End: env.Truncated}
+
 // draw fills a minibatch with uniformly drawn transitions.
 func draw(m *Memory, r *rng.Stream, to *experience.Transitions, pool *threads.Pool) {
 	picks := make([]int, len(to.Actions))

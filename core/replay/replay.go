@@ -112,6 +112,7 @@ type Memory struct {
 	changes     uint64      // counts the changes of the visible transitions
 	epoch       uint64      // counts the changes after which transitions have other numbers in partitions
 	loading     []partition // what Part has read and not adopted
+	clearing    bool        // Part has read a file without experience, and not adopted
 	idle        atomic.Pointer[gather]
 }
 

@@ -52,7 +52,11 @@ func (m *Memory) Part(name string, actions int) checkpoint.Part {
 		Write: m.save,
 		Read: func(r io.Reader, n int64) (adopt func(), err error) {
 			if r == nil {
-				return m.Clear, nil
+				m.clearing = true
+				return func() {
+					m.clearing = false
+					m.Clear()
+				}, nil
 			}
 			parts, stack, err := m.read(r, n, int64(actions))
 			if err != nil {
@@ -69,7 +73,7 @@ func (m *Memory) Part(name string, actions int) checkpoint.Part {
 		},
 		Discard: func() {
 			closePartitions(m.loading)
-			m.loading = nil
+			m.loading, m.clearing = nil, false
 		},
 	}
 }
@@ -116,6 +120,17 @@ func (m *Memory) save(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// incoming returns the partitions that the memory has after the load in progress.
+func (m *Memory) incoming() []partition {
+	switch {
+	case m.clearing:
+		return make([]partition, len(m.parts))
+	case m.loading != nil:
+		return m.loading
+	}
+	return m.parts
 }
 
 // read returns the partitions that save wrote, n bytes.

@@ -36,6 +36,7 @@ type starts struct {
 	changed func(leaf int, can bool)
 
 	counted []counted
+	shift   []int64  // by environment: its transition 0 has this position in the ring
 	before  []int    // before[e]: ripe transitions of environments below e; last entry: of all
 	can     []uint64 // a bit for each leaf: the transition can be drawn
 	len     int      // bits that are set
@@ -53,7 +54,7 @@ func newStarts(m *Memory, n int, tails Tails, changed func(leaf int, can bool)) 
 		return nil, fmt.Errorf("n_steps: %d, must be 1 to %d, the transitions of an environment", n, least)
 	}
 	s := &starts{memory: m, n: int64(n), tails: tails, changed: changed, counted: make([]counted, m.cfg.Envs),
-		before: make([]int, m.cfg.Envs+1), can: make([]uint64, (m.cfg.leaves()+63)/64), visible: m.changes - 1, epoch: m.epoch}
+		shift: make([]int64, m.cfg.Envs), before: make([]int, m.cfg.Envs+1), can: make([]uint64, (m.cfg.leaves()+63)/64), visible: m.changes - 1, epoch: m.epoch}
 	s.flushed()
 	return s, nil
 }
@@ -67,11 +68,9 @@ func (s *starts) flushed() {
 	if s.visible == m.changes {
 		return
 	}
-	if s.epoch != m.epoch { // numbers begin again
-		for leaf := range m.cfg.leaves() {
-			s.set(leaf, false)
-		}
-		clear(s.counted)
+	if s.epoch != m.epoch {
+		s.forget()
+		clear(s.shift)
 		s.epoch = m.epoch
 	}
 	for e := range m.parts {
@@ -89,13 +88,25 @@ func (s *starts) flushed() {
 	s.visible = m.changes
 }
 
-// check panics if flushed has not followed the latest change of the visible transitions, or if no
-// transition can be drawn.
-func (s *starts) check() {
-	if s.visible != s.memory.changes {
-		panic("replay: Draw or Update before Flushed")
+// forget makes no transition drawable, and the next flushed count all again.
+func (s *starts) forget() {
+	for leaf := range s.memory.cfg.leaves() {
+		s.set(leaf, false)
 	}
-	if s.len == 0 {
+	clear(s.counted)
+	s.visible--
+}
+
+// current panics if flushed has not followed the latest change of the visible transitions.
+func (s *starts) current() {
+	if s.visible != s.memory.changes {
+		panic("replay: a Sampler before Flushed")
+	}
+}
+
+// check is current, and panics if no transition can be drawn.
+func (s *starts) check() {
+	if s.current(); s.len == 0 {
 		panic("replay: Draw where no transition can be drawn")
 	}
 }
@@ -118,9 +129,12 @@ func (s *starts) set(leaf int, can bool) {
 
 func (s *starts) has(leaf int) bool { return s.can[leaf/64]>>(leaf%64)&1 != 0 }
 
+// position is the position of transition k of environment e in the ring of its leaves.
+func (s *starts) position(e int, k int64) int64 { return (k + s.shift[e]) % s.memory.parts[e].capacity }
+
 // leaf is the leaf of transition k of environment e.
 func (s *starts) leaf(e int, k int64) int {
-	return int(k%s.memory.parts[e].capacity)*len(s.memory.parts) + e
+	return int(s.position(e, k))*len(s.memory.parts) + e
 }
 
 // leafOf is the leaf of a pick.
@@ -134,7 +148,7 @@ func (s *starts) pick(leaf int) int {
 	m := s.memory
 	e, at := leaf%len(m.parts), int64(leaf/len(m.parts))
 	p := &m.parts[e]
-	age := at - p.oldest%p.capacity
+	age := at - s.position(e, p.oldest)
 	if age < 0 {
 		age += p.capacity
 	}

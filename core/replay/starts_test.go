@@ -166,5 +166,5 @@ func TestStepsBeyondAnEnvironmentAreRefused(t *testing.T) {
 	u := must(NewUniform(m, 3, DropTails))
 	panics(t, "replay: Draw where no transition can be drawn", func() { u.Draw(rng.New(1, "replay", 0), make([]int, 1)) })
 	addEpisodes(t, m, 3)
-	panics(t, "replay: Draw or Update before Flushed", func() { u.Draw(rng.New(1, "replay", 0), make([]int, 1)) })
+	panics(t, "replay: a Sampler before Flushed", func() { u.Draw(rng.New(1, "replay", 0), make([]int, 1)) })
 }
