@@ -89,7 +89,7 @@ func (d *DQN) boundary(interrupt *train.Interrupt) error {
 		return err
 	}
 	// Flush all sampler threads' temporary buffers to D
-	d.Memory.Flush()
+	d.Flush()
 	// Update target network parameters: theta-minus <- theta
 	d.updateTarget()
 	// Asynchronously dispatch trainer thread for C / F minibatches sampled from D:

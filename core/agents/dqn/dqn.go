@@ -75,7 +75,7 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 		Net: net, NetSetting: fmt.Sprintf("policy: %s, net_arch: %v", c.Policy, c.NetArch),
 		Concurrent: c.concurrent(), Synchronized: c.Synchronized, Actor: c.Actor, Periods: c.periods(),
 		BufferSize: c.BufferSize, ReplayDevice: c.ReplayDevice, LearningStarts: c.LearningStarts, BatchSize: c.BatchSize,
-		Gamma: c.Gamma, Target: nn.MaxQ{Double: c.DoubleQ}, Loss: nn.TD{Kind: c.Loss, Reduction: c.LossReduction},
+		Gamma: c.Gamma, Steps: 1, Target: nn.MaxQ{Double: c.DoubleQ}, Loss: nn.TD{Kind: c.Loss, Reduction: c.LossReduction},
 		Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Epsilon: c.epsilon, Rate: c.rate,
 	}, nil
 }

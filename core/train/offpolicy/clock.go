@@ -102,8 +102,15 @@ func (c *Clock) changePeriods(due int64, from Periods, cfg *Config) {
 // Schedule holds the schedules, from step 0 to the end of the run. Begin makes them anew. They are
 // part of a checkpoint.
 type Schedule struct {
-	Epsilon train.Schedule `json:"epsilon"`       // by t
-	Rate    train.Schedule `json:"learning_rate"` // by steps, warm-up included
+	Epsilon train.Schedule `json:"epsilon"`        // by t
+	Rate    train.Schedule `json:"learning_rate"`  // by steps, warm-up included
+	Beta    train.Schedule `json:"beta,omitempty"` // by steps, warm-up included
 }
 
-func (c *Config) schedule(end int64) Schedule { return Schedule{c.Epsilon(end), c.Rate(end)} }
+func (c *Config) schedule(end int64) Schedule {
+	s := Schedule{Epsilon: c.Epsilon(end), Rate: c.Rate(end)}
+	if c.Beta != nil {
+		s.Beta = c.Beta(end)
+	}
+	return s
+}

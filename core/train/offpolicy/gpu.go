@@ -46,6 +46,9 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 		}
 		return nil
 	}
+	if c.Priorities != nil {
+		return fmt.Errorf("prioritized: %s, must be off where the device that computes is %s, whose updates do not return the errors of rows", c.Priorities.Formula, device.Name())
+	}
 	m.gatherInto(frames.OwnTransitions())
 	if c.ReplayDevice == ReplayCPU {
 		return nil
@@ -62,7 +65,7 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 	}
 	g.frames = frames
 	g.prefetch = prefetch{
-		sampler: m.sampler, picks: m.picks, mirror: m.memory.NewMirror(), frames: frames, memory: m.memory, gamma: c.Gamma,
+		drawing: m.drawing, picks: m.picks, mirror: m.memory.NewMirror(), frames: frames, memory: m.memory, steps: c.Steps, gamma: c.Gamma,
 		after: make([]rng.Stream, len(frames.Minibatches())),
 	}
 	return nil
@@ -111,6 +114,9 @@ func (g *gpu) updates(first int64, n int, last int64) (losses []float32, err err
 // a window of 2,500 updates 11 milliseconds. The reports are those of nn.StackStepper.Finish.
 func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err error) {
 	defer caught(&err)
+	if err := g.drawable(); err != nil {
+		return nil, err
+	}
 	f := &g.prefetch
 	if err := f.mirror.Follow(g.frames); err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package offpolicy
 
 import (
+	"fmt"
+
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
@@ -20,9 +22,9 @@ type minibatch struct {
 	theta, thetaMinus *nn.Params
 	memory            *replay.Memory
 	draws             *rng.Stream // "replay"
-	sampler           replay.Sampler
+	drawing           replay.Sampler
 	picks             []int
-	batch             experience.Transitions
+	batch             experience.Transitions // with weights if they are drawn by priorities
 	pool              *threads.Pool
 
 	stepper nn.QStepper
@@ -36,9 +38,12 @@ func (m *minibatch) init(r *Run, draws *rng.Stream, device nn.Device, pool *thre
 	c := &r.cfg
 	*m = minibatch{
 		cfg: c, clock: &r.Clock, schedule: &r.Schedule, theta: r.Theta, thetaMinus: r.ThetaMinus,
-		memory: r.Memory, draws: draws, sampler: replay.Uniform{Memory: r.Memory},
+		memory: r.Memory, draws: draws, drawing: r.drawing,
 		picks: make([]int, c.BatchSize), batch: *r.Memory.Minibatch(c.BatchSize),
 		pool: pool, units: train.NewUnits(c.Net), learner: r.learners > 0,
+	}
+	if c.Priorities != nil {
+		m.batch.Weights, m.report.Rows = make([]float32, c.BatchSize), make([]float32, c.BatchSize)
 	}
 	m.stepper, err = device.QStepper(nn.StepperConfig{
 		Net: c.Net, Rows: c.BatchSize, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm, Window: c.windowUpdates(r.envs),
@@ -57,19 +62,36 @@ func (m *minibatch) gatherInto(own *experience.Transitions) {
 // update does update u, and returns its loss.
 func (m *minibatch) update(u int64) (losses []float32, err error) {
 	defer caught(&err)
-	m.sampler.Draw(m.draws, m.picks)
-	m.memory.Gather(m.picks, 1, m.cfg.Gamma, &m.batch, m.pool)
+	if err := m.drawable(); err != nil {
+		return nil, err
+	}
 	at := m.stepOf(u)
+	m.drawing.Draw(m.draws, m.picks)
+	if m.batch.Weights != nil {
+		m.drawing.Weights(m.schedule.Beta.At(at), m.batch.Weights)
+	}
+	m.memory.Gather(m.picks, m.cfg.Steps, m.cfg.Gamma, &m.batch, m.pool)
 	err = m.stepper.Update(m.theta, m.thetaMinus, &m.batch, m.schedule.Rate.At(at), &m.report)
 	if err != nil {
 		return nil, train.AtUpdate(err, at, u)
 	}
+	m.drawing.Update(m.picks, m.report.Rows)
 	if !m.learner {
 		m.theta.Updates = uint64(u)
 	}
 	m.units.Look(m.stepper, at, m.batch.Obs)
 	m.loss[0] = float32(m.report.Loss)
 	return m.loss[:], nil
+}
+
+// drawable returns an error if no transition can be drawn, which happens where every segment is
+// shorter than n steps.
+func (m *minibatch) drawable() error {
+	if m.drawing.Len() > 0 {
+		return nil
+	}
+	return fmt.Errorf("n_steps: %d, n_step_tails: %s, none of %d transitions can be drawn; must be fewer steps, or learning_starts of more",
+		m.cfg.Steps, replay.TailNames[m.cfg.Tails], m.memory.Len())
 }
 
 // stepOf is the step, of all learners and warm-up included, of the burst that update u belongs to.

@@ -60,13 +60,21 @@ type Config struct {
 	LearningStarts int // steps with random actions before the first update
 	BatchSize      int
 	Gamma          float64
-	Target         nn.Target
-	Loss           nn.Loss
-	Optimizer      nn.OptimizerConfig
-	MaxGradNorm    float64 // 0: gradients are not clipped
+	Steps          int          // n: the rewards of a target are those of n steps
+	Tails          replay.Tails // of segments that end before n steps
+	// Priorities are those of minibatches; nil: minibatches are drawn uniformly. Their N and Tails are
+	// Steps and Tails. The loss fills in nn.Report.Rows with the errors that the formula takes, and has
+	// importance weights.
+	Priorities  *replay.Priorities
+	Target      nn.Target
+	Loss        nn.Loss
+	Optimizer   nn.OptimizerConfig
+	MaxGradNorm float64 // 0: gradients are not clipped
 	// Epsilon and Rate are the schedules of a run that ends at a step. Epsilon counts steps after
 	// the warm-up, Rate counts all steps.
 	Epsilon, Rate func(end int64) train.Schedule
+	// Beta is the exponent of importance weights, by all steps; nil without Priorities.
+	Beta func(end int64) train.Schedule
 }
 
 // Actors: the parameters that choose actions.
@@ -95,6 +103,7 @@ type Run struct {
 	Theta, ThetaMinus, Snapshot *nn.Params
 
 	Memory   *replay.Memory
+	drawing  replay.Sampler // of Memory
 	Samplers *actor.Group
 	Updates  *Updates
 
@@ -139,6 +148,16 @@ func (c *Config) replay(s *train.Setup) replay.Config {
 	return m
 }
 
+// drawing returns the Sampler of a replay memory.
+func (c *Config) drawing(m *replay.Memory) (replay.Sampler, error) {
+	if c.Priorities == nil {
+		return replay.NewUniform(m, c.Steps, c.Tails)
+	}
+	p := *c.Priorities
+	p.N, p.Tails = c.Steps, c.Tails
+	return replay.NewPrioritised(m, p)
+}
+
 // Memory lists what Init will allocate.
 func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 	mem, envs := c.replay(s), s.Common.NumEnvs
@@ -159,6 +178,9 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 			int64(c.BatchSize)*int64(2*s.Spec.Obs.Bytes()+mem.Actions)},
 		{Setting: fmt.Sprintf("num_envs: %d", envs), Bytes: bytes(nn.Needs{NetworkRows: []int{envs}}) + 2*int64(envs)*int64(s.Spec.Obs.Bytes())},
 	}
+	if c.Priorities != nil {
+		list = append(list, limits.Part{Setting: fmt.Sprintf("prioritized: %s", c.Priorities.Formula), Bytes: replay.PrioritiesBytes(mem, *c.Priorities)})
+	}
 	return list, err
 }
 
@@ -178,6 +200,9 @@ func (r *Run) Init(s *train.Setup, c Config) (err error) {
 		acting = r.Snapshot
 	}
 	if r.Memory, err = replay.New(c.replay(s)); err != nil {
+		return err
+	}
+	if r.drawing, err = c.drawing(r.Memory); err != nil {
 		return err
 	}
 	r.room = room{memory: r.Memory, envs: r.envs}

@@ -41,7 +41,11 @@ func (r *Run) Parts(saving bool) []checkpoint.Part {
 	if r.Snapshot != nil {
 		parts = append(parts, r.snapshotPart())
 	}
-	return append(parts, r.replayPart(&whole), r.Samplers.Environments(saving))
+	parts = append(parts, r.replayPart(&whole))
+	if p, ok := r.drawing.Part("priorities.bin"); ok {
+		parts = append(parts, p)
+	}
+	return append(parts, r.Samplers.Environments(saving))
 }
 
 // snapshotPart is the part of Snapshot. If the file has none, Snapshot is a copy of Theta.
@@ -82,6 +86,9 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 			*whole = true
 			r.Updates.minibatch.draws = draws
 			r.Clock, r.Schedule = s.Clock, s.Schedule
+			if (r.Schedule.Beta == nil) != (r.cfg.Beta == nil) {
+				r.Schedule.Beta = r.cfg.schedule(r.Clock.End).Beta
+			}
 			r.Clock.changePeriods(s.UpdatesDue, s.Periods, &r.cfg)
 			r.Updates.set(s.Updates)
 			r.Updates.minibatch.stepper.Optimizer().SetStep(s.OptimizerStep)
@@ -116,6 +123,11 @@ func (s *savedClock) check(envs int, learner bool) error {
 	}
 	if err := s.Schedule.Rate.Check("learning_rate", 1e3); err != nil {
 		return err
+	}
+	if s.Schedule.Beta != nil {
+		if err := s.Schedule.Beta.Check("beta", 1); err != nil {
+			return err
+		}
 	}
 	// A round may go past the end of the warm-up, and past a boundary.
 	w := int64(envs)
@@ -163,12 +175,13 @@ func (r *Run) replayPart(whole *bool) checkpoint.Part {
 		}
 		return func() {
 			adopt()
+			r.drawing.Flushed()
 			r.room.forget()
 			// The loaded episodes in progress are not those of the trainer's environments. A file
 			// with environments has them in a later part.
 			r.Samplers.Forget()
 			// A run saved during the warm-up, with its replay memory, has staged steps only.
-			switch c, empty := &r.Clock, r.Memory.Len() == 0; {
+			switch c, empty := &r.Clock, r.drawing.Len() == 0; {
 			case empty && (c.Warm || in == nil):
 				c.refill(int64(r.cfg.LearningStarts))
 				r.refillNotice = c.Refill > 0

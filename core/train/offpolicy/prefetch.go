@@ -10,11 +10,12 @@ import (
 // GPU. Minibatch k belongs to update first+k. It is valid while the replay memory is the one that
 // it was drawn from and the stream stands where it was drawn.
 type prefetch struct {
-	sampler replay.Sampler
+	drawing replay.Sampler
 	picks   []int // of one minibatch
 	mirror  *replay.Mirror
 	frames  nn.StackStepper
 	memory  *replay.Memory
+	steps   int
 	gamma   float64
 
 	first   int64
@@ -55,8 +56,8 @@ func (f *prefetch) drawTo(n int) error {
 		first := f.n
 		draws := f.stream(first)
 		for f.n < min(n, first+drawnAtOnce) {
-			f.sampler.Draw(&draws, f.picks)
-			f.mirror.Gather(f.picks, 1, f.gamma, &f.frames.Minibatches()[f.n], nil)
+			f.drawing.Draw(&draws, f.picks)
+			f.mirror.Gather(f.picks, f.steps, f.gamma, &f.frames.Minibatches()[f.n], nil)
 			f.after[f.n] = draws
 			f.n++
 		}

@@ -45,7 +45,7 @@ func (r *Run) Reserve(interrupt *train.Interrupt) error {
 		return err
 	}
 	if !r.Clock.Warm {
-		r.Memory.Flush() // no update draws from it during the warm-up
+		r.Flush() // no update draws from it during the warm-up
 		if r.room.measure() {
 			return nil
 		}

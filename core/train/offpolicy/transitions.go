@@ -37,7 +37,7 @@ func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int)
 	}
 	defer func() {
 		for _, r := range runs {
-			r.Memory.Flush()
+			r.Flush()
 			r.room.forget()
 		}
 	}()
@@ -54,7 +54,7 @@ func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int)
 func (r *Run) insert(from *experience.Transitions, row, e int) error {
 	size := r.spec.Obs.Bytes()
 	if r.Memory.Room(e) < 2 {
-		r.Memory.Flush() // evicts transitions that are too old
+		r.Flush() // evicts transitions that are too old
 	}
 	if r.Memory.Room(e) < 2 {
 		if err := r.Memory.Grow(2); err != nil {

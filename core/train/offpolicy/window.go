@@ -2,6 +2,12 @@ package offpolicy
 
 import "github.com/paceline-rl/paceline/core/train"
 
+// Flush moves all staged experience into the replay memory, while no update is in progress.
+func (r *Run) Flush() {
+	r.Memory.Flush()
+	r.drawing.Flushed()
+}
+
 // WindowIsOver reports whether the window in progress has no further step.
 func (r *Run) WindowIsOver() bool { return r.Clock.T >= r.Clock.Due && r.turn == 0 }
 
@@ -36,7 +42,7 @@ func (r *Run) BeginWindow() error {
 // EndWarmup ends the warm-up when it has all of its steps. The first window begins at once.
 func (r *Run) EndWarmup() {
 	if c := &r.Clock; !c.Warm && c.Warmup >= c.WarmAt {
-		r.Memory.Flush()
+		r.Flush()
 		c.Warm, c.Due, c.Refill = true, c.T, 0
 	}
 }
@@ -79,7 +85,7 @@ func (r *Run) CatchUp(interrupt *train.Interrupt) error {
 	if r.Updates.Done() >= u {
 		return nil
 	}
-	r.Memory.Flush()
+	r.Flush()
 	return r.await(u, interrupt)
 }
 
