@@ -49,7 +49,7 @@ var layers = []string{
 	"core/settings",
 	// Environments; below them, packages that all others may import.
 	"core/vec core/env/builtin",
-	"core/env/classic core/env/pixel core/atari",
+	"core/env/classic core/env/mini core/env/pixel core/atari",
 	"core/env",
 	"core/threads core/checkpoint core/limits",
 	"core/cpu core/rng core/nearest",

@@ -4,5 +4,6 @@ package builtin
 import (
 	_ "github.com/paceline-rl/paceline/core/atari"       // atari/pong and 103 more
 	_ "github.com/paceline-rl/paceline/core/env/classic" // CartPole-v1, Pendulum-v1 and three more
+	_ "github.com/paceline-rl/paceline/core/env/mini"    // Mini-Asterix-v0 and four more
 	_ "github.com/paceline-rl/paceline/core/env/pixel"   // Catch-v0, Bricks-v0
 )

@@ -19,7 +19,9 @@ const (
 var someAtari = []string{"atari/breakout", "atari/pong", "atari/seaquest"}
 
 func TestIDs(t *testing.T) {
-	want := []string{"Acrobot-v1", "Bricks-v0", "CartPole-v1", "Catch-v0", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"}
+	want := []string{"Acrobot-v1", "Bricks-v0", "CartPole-v1", "Catch-v0",
+		"Mini-Asterix-v0", "Mini-Breakout-v0", "Mini-Freeway-v0", "Mini-Seaquest-v0", "Mini-SpaceInvaders-v0",
+		"MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"}
 	var small, atari []string
 	for _, id := range env.IDs() {
 		if strings.HasPrefix(id, prefix) {

@@ -12,7 +12,8 @@ import (
 func FuzzOptions(f *testing.F) {
 	for _, text := range []string{``, `{}`, `null`, `[]`, `{"recipe": "mnih2015"}`, `{"recipe": "sb3", "stack_num": 2, "img_height": 1}`, `{"obs_type": "ram"}`,
 		`{"frameskip": 1000, "repeat_action_probability": 1}`, `{"continuous": true, "continuous_action_threshold": 0.5}`, `{"mode": 255, "difficulty": 3}`,
-		`{"noop_min": 3, "noop_max": 2}`, `{"x": 1}`, `{"stack_num": 1e99}`, `{"stack_num": -1}`, `{"reset": "cached", "ram_info": true}`, `{"a`, "{\"\xff\": 1}"} {
+		`{"noop_min": 3, "noop_max": 2}`, `{"x": 1}`, `{"stack_num": 1e99}`, `{"stack_num": -1}`, `{"reset": "cached", "ram_info": true}`,
+		`{"sticky_action_prob": 0.5, "ramping": false, "max_episode_steps": 1}`, `{"a`, "{\"\xff\": 1}"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -21,7 +22,7 @@ func FuzzOptions(f *testing.F) {
 			checkOneLine(t, text, err)
 			return
 		}
-		for _, id := range []string{"CartPole-v1", "Catch-v0", "atari/pong"} {
+		for _, id := range []string{"CartPole-v1", "Catch-v0", "Mini-Seaquest-v0", "atari/pong"} {
 			e, err := env.Make(id, options)
 			if err != nil {
 				checkOneLine(t, text, err)
