@@ -808,6 +808,8 @@ typedef struct paceline_vec_options {
  * environments. "decorrelation_steps": n begins each environment's first episode after a seed with
  * 0 to n random steps. "waits": true or false overrides whether steps wait (see PACELINE_ENV_WAITS);
  * num_threads does not limit the threads of such environments. The others are the environment's own.
+ * The Mini games (Mini-Breakout-v0 and four more) have "sticky_action_prob", "ramping" and
+ * "max_episode_steps".
  * Atari games have "recipe": "ale", "mnih2015", "machado2018", "sb3" or "stooke_abbeel". Further
  * names change single values of the recipe:
  * - images: obs_type ("grayscale", "rgb", "ram"), img_height, img_width, stack_num, maxpool;

@@ -101,8 +101,8 @@ class DQN(Trainer):
         least 36x36) or "auto". policy_kwargs={"normalize_images": False} passes images to the
         network unscaled, 0 to 255.
     env: the name of a built-in environment (CartPole-v1, Acrobot-v1, MountainCar-v0, Catch-v0,
-        Bricks-v0, Pong and the other Atari games), which the library's threads step; a
-        gymnasium.Env; or a gymnasium.vector.VectorEnv in any autoreset mode. A vector that make_vec
+        Bricks-v0, Mini-Breakout-v0 and four other Mini games, Pong and the other Atari games), which
+        the library's threads step; a gymnasium.Env; or a gymnasium.vector.VectorEnv in any autoreset mode. A vector that make_vec
         made of a built-in environment stands for its name and number, and the model makes its own.
     tau: below 1 the target network takes a step of Polyak averaging at every multiple of
         target_update_interval, as in stable-baselines3. concurrent is then False by default; with

@@ -116,7 +116,8 @@ def test_training_continues_from_a_file(process, tmp_path):
     assert "900 steps: mean return" in done.stdout
     done = json.loads(process(call, "evaluate", "new/model", "CartPole-v1", "--episodes", 2, "--json").stdout)
     assert done["episodes"] == len(done["returns"]) == 2 and sum(done["returns"]) / 2 == done["mean_return"]
-    assert "Catch-v0\n" in process(call, "envs").stdout
+    names = process(call, "envs").stdout.split("\n")
+    assert {"Catch-v0", "Mini-Asterix-v0", "Mini-Breakout-v0", "Mini-Freeway-v0", "Mini-Seaquest-v0", "Mini-SpaceInvaders-v0"} < set(names)
     for arguments, says in {
         ("--steps", "2.5"): "--steps: invalid whole_number value: '2.5'",
         ("--load", "new/model", "--preset", "tuned"): "--preset tuned: must be left out with --load",

@@ -14,6 +14,7 @@ import paceline
 from paceline.envs import registration, vec
 from test_vec import make
 
+MINI = [f"Mini-{game}-v0" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")]
 ENTRY = {"vectorization_mode": "vector_entry_point"}
 
 
@@ -35,7 +36,7 @@ def test_importing_registers_and_loads_nothing():
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
-@pytest.mark.parametrize("id", ["CartPole-v1", "Catch-v0", "Pong-v0"])
+@pytest.mark.parametrize("id", ["CartPole-v1", "Catch-v0", "Mini-Seaquest-v0", "Pong-v0"])
 def test_gymnasium_make_vec_returns_the_native_vector(id):
     name = id.removesuffix("-v0") if id == "Pong-v0" else id
     make(name)
@@ -52,7 +53,7 @@ def test_gymnasium_make_vec_returns_the_native_vector(id):
     same.close()
 
 
-@pytest.mark.parametrize("id", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "Bricks-v0", "Pong-v0"])
+@pytest.mark.parametrize("id", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "Bricks-v0", "Pong-v0", *MINI])
 def test_make_passes_check_env(id):
     make(id.removesuffix("-v0") if id == "Pong-v0" else id)
     env = gymnasium.make(f"paceline/{id}", render_mode="rgb_array")
@@ -67,6 +68,18 @@ def test_spaces_equal_those_of_gymnasium():
     for id in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "MountainCarContinuous-v0"):
         ours, theirs = gymnasium.make(f"paceline/{id}"), gymnasium.make(id)
         assert ours.observation_space == theirs.observation_space and ours.action_space == theirs.action_space
+
+
+@pytest.mark.parametrize("id, planes", list(zip(MINI, (4, 4, 7, 10, 6))))
+def test_mini_games_have_boolean_planes_and_options(id, planes):
+    envs = make(id, 2, sticky_action_prob=0, ramping=False, max_episode_steps=3, autoreset_mode="same_step")
+    assert envs.single_observation_space == gymnasium.spaces.Box(0, 255, (planes, 10, 10), np.uint8)
+    assert envs.single_action_space == gymnasium.spaces.Discrete(6)
+    assert envs.get_action_meanings() == ["NOOP", "LEFT", "UP", "RIGHT", "DOWN", "FIRE"]
+    obs, _ = envs.reset(seed=1)
+    assert set(np.unique(obs)) == {0, 255}
+    truncations = [envs.step(np.zeros(2, np.int64))[3].all() for _ in range(3)]
+    assert truncations == [False, False, True]
 
 
 def test_sync_and_async_vectors_give_the_same_observations():
