@@ -25,6 +25,13 @@
 // transitions, which only Flush, Clear and a load change. So the drawn transitions are a function
 // of what was added and flushed, and not of ring sizes or threads.
 //
+// # Drawing and gathering
+//
+// A Sampler draws the numbers of transitions (uniform.go, prioritised.go), and Memory.Gather or
+// Mirror.Gather copies what they name (gather.go). Both know transitions over n steps; starts.go says
+// which of them are complete and can be drawn. No transition of n steps goes from one segment, or one
+// environment, to another.
+//
 // A frame is overwritten only if no visible or staged transition needs it. A ring has slots for the
 // capacity, for the staged steps of a window and for some spare frames. With very short segments
 // they are not enough. Room reports this in advance, and Grow enlarges the ring; the visible
@@ -38,8 +45,9 @@
 //
 // One goroutine at a time may call Begin, Add, Insert, CheckNext, Cut and Room of one environment;
 // environments are independent. Draw, Gather, Len and Hash may run concurrently with these methods
-// and with each other. During Flush, Grow, StoreWhole, Clear, Bytes, Close and the functions of
-// Part no other call may run.
+// and with each other; Draw, Weights and Update of a Prioritised only one after the other. During
+// Flush, Flushed, Grow, StoreWhole, Clear, Bytes, Close and the functions of Part no other call may
+// run.
 //
 // The rings are outside the Go heap if the system allows it: a million Atari frames are 7 GB, and
 // the garbage collector would let the heap double.

@@ -80,6 +80,19 @@
 // A target is r + gamma max_a Q(s', a; theta-minus); with double_q (van Hasselt et al. 2016) it is
 // r + gamma Q(s', argmax_a Q(s', a; theta); theta-minus). Of equal values the first counts.
 //
+// With n_steps = n the reward is r_1 + gamma r_2 + ... + gamma^(n-1) r_n, s' the observation after the
+// n steps, and the discount gamma^n. A tail has the m steps up to the end of its episode, and gamma^m,
+// or 0 after a termination. A transition can be drawn when its n steps are in D or its episode has
+// ended.
+//
+// # Draws
+//
+// Minibatches are drawn uniformly, or with prioritized by priorities (replay.Prioritised, drawing.go).
+// A transition enters with the priority of those that were never drawn, at the flush that makes it
+// drawable. Each update draws by the priorities that the updates before it have set, also inside a
+// window. A weight multiplies the loss of its row, or with dqn_zoo and the loss huber the squared
+// error, whose gradient is then clipped. A GPU computes no prioritised updates.
+//
 // Where environments have action masks, only allowed actions are chosen, drawn (each with the same
 // probability, by one number as without masks) and compared in targets. D stores the mask of s',
 // which a terminal s' does not need.

@@ -71,13 +71,14 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 	if _, err := net.Layout(); err != nil {
 		return offpolicy.Config{}, fmt.Errorf("policy: %s does not fit the environment (MlpPolicy takes any): %w", c.Policy, err)
 	}
-	return offpolicy.Config{
+	run := offpolicy.Config{
 		Net: net, NetSetting: fmt.Sprintf("policy: %s, net_arch: %v", c.Policy, c.NetArch),
 		Concurrent: c.concurrent(), Synchronized: c.Synchronized, Actor: c.Actor, Periods: c.periods(),
 		BufferSize: c.BufferSize, ReplayDevice: c.ReplayDevice, LearningStarts: c.LearningStarts, BatchSize: c.BatchSize,
-		Gamma: c.Gamma, Steps: 1, Target: nn.MaxQ{Double: c.DoubleQ}, Loss: nn.TD{Kind: c.Loss, Reduction: c.LossReduction},
-		Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Epsilon: c.epsilon, Rate: c.rate,
-	}, nil
+		Gamma: c.Gamma, Target: nn.MaxQ{Double: c.DoubleQ}, Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Epsilon: c.epsilon, Rate: c.rate,
+	}
+	c.draw(&run, nn.TD{Kind: c.Loss, Reduction: c.LossReduction})
+	return run, nil
 }
 
 // network is the network that resolved settings stand for.

@@ -140,6 +140,7 @@ type transition struct {
 	action     int32
 	reward     float32
 	terminated bool
+	end        env.End
 	version    uint64
 }
 
@@ -227,14 +228,19 @@ func (n *naive) update(t *testing.T) {
 		for u := n.updates; u > 0; u -= int64(n.c.GradientSteps) {
 			at += int64(n.c.TrainFreq)
 		}
-		all := slices.Concat(n.d...)
+		var all []transition
+		var discounts []float32
+		for _, list := range n.d {
+			for k := range list {
+				if x, discount, ok := nSteps(list, k, n.c.NSteps, n.c.Gamma); ok {
+					all, discounts = append(all, x), append(discounts, discount)
+				}
+			}
+		}
 		b := &minibatch{}
 		for range n.c.BatchSize {
-			m := all[n.draws.Intn(len(all))]
-			discount := float32(n.c.Gamma)
-			if m.terminated {
-				discount = 0
-			}
+			drawn := n.draws.Intn(len(all))
+			m, discount := all[drawn], discounts[drawn]
 			b.obs, b.next, b.masks = append(b.obs, m.obs...), append(b.next, m.next...), append(b.masks, m.mask)
 			b.actions, b.rewards, b.discounts = append(b.actions, m.action), append(b.rewards, m.reward), append(b.discounts, discount)
 		}
@@ -324,7 +330,7 @@ func (n *naive) round(t *testing.T) {
 		x := transition{obs: slices.Clone(n.obs[i]), next: make([]byte, 8), action: action, version: actor.Updates}
 		reward, end, err := e.Step(action, x.next)
 		check(t, err)
-		x.reward, x.terminated, x.mask = reward, end&env.Terminated != 0, e.allowed()
+		x.reward, x.end, x.terminated, x.mask = reward, end, end&env.Terminated != 0, e.allowed()
 		copy(n.obs[i], x.next)
 		if x.terminated {
 			clear(x.next)
@@ -402,6 +408,7 @@ func randomConfig(r *rand.Rand) Config {
 	c.DoubleQ, c.ActionMasks = r.IntN(2) > 0, r.IntN(2) > 0
 	c.ActivationFn = []string{"relu", "tanh"}[r.IntN(2)]
 	c.Tau = []float64{1, 1, 0.3, 0.02}[r.IntN(4)]
+	c.NSteps = []int{1, 1, 1, 2, 4}[r.IntN(5)]
 	return c
 }
 
@@ -415,8 +422,8 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 			c.LearningRateCurve = train.Curve{{Share: 0, Value: 1e-2}, {Share: float64(total/3) / float64(total), Value: 2e-2}, {Share: 1, Value: 3e-3}}
 		}
 		driver := []string{"built in", "same step", "next step"}[k%3]
-		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d tau=%v double=%v masks=%v", k, driver, c.NumEnvs,
-			c.concurrent(), c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.Tau, c.DoubleQ, c.ActionMasks)
+		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d n=%d tau=%v double=%v masks=%v", k, driver, c.NumEnvs,
+			c.concurrent(), c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.NSteps, c.Tau, c.DoubleQ, c.ActionMasks)
 		t.Run(name, func(t *testing.T) {
 			n := newNaive(t, c, total, driver != "built in", driver == "next step")
 			if driver == "built in" {

@@ -66,6 +66,11 @@ func TestTrainSuite(t *testing.T) {
 				masked.Masked, masked.Settings["double_q"] = true, "true"
 				traintest.Run(t, masked)
 			})
+			t.Run(name+", n_steps and priorities", func(t *testing.T) {
+				prioritized := subject(edit)
+				maps.Copy(prioritized.Settings, map[string]string{"n_steps": "3", "n_step_tails": "drop_truncated", "prioritized": "dqn_zoo", "loss": "huber"})
+				traintest.Run(t, prioritized)
+			})
 		}
 	}
 }

@@ -1,0 +1,143 @@
+package dqn
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/settings"
+)
+
+// nSteps returns the transition over n steps from transition k of a list on. ok is false if it goes
+// beyond the list.
+func nSteps(list []transition, k, n int, gamma float64) (x transition, discount float32, ok bool) {
+	x = list[k]
+	sum, factor := float64(x.reward), gamma
+	for m := 1; m < n && x.end == 0; m++ {
+		if k+m == len(list) {
+			return x, 0, false
+		}
+		next := list[k+m]
+		sum += float64(factor * float64(next.reward))
+		factor *= gamma
+		x.next, x.mask, x.end, x.terminated = next.next, next.mask, next.end, next.terminated
+	}
+	x.reward = float32(sum)
+	if !x.terminated {
+		discount = float32(factor)
+	}
+	return x, discount, true
+}
+
+// Trap: the exponents of a formula are those of its own code.
+func TestFormulasHaveTheirExponents(t *testing.T) {
+	for name, want := range map[string][4]float64{
+		"stooke_abbeel": {0.6, 0.4, 1, 50_000_000},
+		"dqn_zoo":       {0.6, 0.4, 1, 0},
+		"dopamine":      {0.5, 0.5, 0.5, 0},
+		"kaixhin":       {0.5, 0.4, 1, 0},
+		"cule":          {0.7, 0.5, 1, 0},
+	} {
+		c := cartpole(func(c *Config) { c.Prioritized = name })
+		if _, err := c.Resolve(); err != nil || [4]float64{c.Alpha, c.Beta, c.BetaFinal, float64(c.BetaSteps)} != want {
+			t.Errorf("%s: %+v, %v, want %v", name, c.Drawing, err, want)
+		}
+		c = cartpole(func(c *Config) { c.Prioritized, c.Alpha, c.Beta, c.BetaFinal, c.BetaSteps = name, 0.1, 0.2, 0.3, 40 })
+		if _, err := c.Resolve(); err != nil || [4]float64{c.Alpha, c.Beta, c.BetaFinal, float64(c.BetaSteps)} != [4]float64{0.1, 0.2, 0.3, 40} {
+			t.Errorf("%s: %+v, %v", name, c.Drawing, err)
+		}
+	}
+	if len(exponents) != len(replay.FormulaNames) {
+		t.Errorf("%d formulas have exponents", len(exponents))
+	}
+}
+
+func TestBadDrawingIsRefused(t *testing.T) {
+	for want, edit := range map[string]func(*Config){
+		"n_steps: 6, must be at most 5, the share of buffer_size (20) of each of 4 environments": func(c *Config) { c.NSteps, c.BufferSize, c.BatchSize = 6, 20, 8 },
+		"prioritized: dqn_zoo, must be none where learners is 2":                                 func(c *Config) { c.Prioritized, c.Learners = "dqn_zoo", 2 },
+		"n_step_tails: ": func(c *Config) { c.NStepTails = "some" },
+		"prioritized: ":  func(c *Config) { c.Prioritized = "per" },
+	} {
+		c := cartpole(edit)
+		if _, err := c.Resolve(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	c := cartpole(func(c *Config) { c.NSteps, c.LearningStarts = 9, 20 })
+	if said, err := c.Resolve(); err != nil || c.LearningStarts != 36 || len(said) != 1 || !strings.HasPrefix(said[0], "learning_starts: 20 is below n_steps times num_envs and acts as 36") {
+		t.Errorf("%d, %q, %v", c.LearningStarts, said, err)
+	}
+}
+
+// Segments that are all shorter than n steps leave nothing to draw.
+func TestNothingToDrawIsAnError(t *testing.T) {
+	d, err := newTrial(cartpole(func(c *Config) {
+		c.NSteps, c.NStepTails = 5, "drop" // episodes of a counter have at most 4 steps
+	}), func(i int) (env.Env, error) { return newCounter(i), nil })
+	check(t, err)
+	defer d.Close()
+	check(t, d.Begin(400, 0))
+	err = d.Run(0, 0)
+	if err == nil {
+		err = d.Settle()
+	}
+	if err == nil || !strings.Contains(err.Error(), "n_steps: 5, n_step_tails: drop, none of ") {
+		t.Error(err)
+	}
+}
+
+// judge is a stepper that reports large errors of transitions with action 0, and of others none.
+type judge struct {
+	nn.QStepper
+	t       *testing.T
+	weights []float32
+	zeros   []int // transitions with action 0, of each minibatch
+}
+
+func (j *judge) Update(theta, target *nn.Params, x *experience.Transitions, lr float64, r *nn.Report) error {
+	if len(r.Rows) != len(x.Actions) || slices.Max(x.Weights) != 1 || slices.Min(x.Weights) <= 0 {
+		j.t.Errorf("%d errors are wanted, weights %v", len(r.Rows), x.Weights)
+	}
+	j.weights = append(j.weights, x.Weights...)
+	err := j.QStepper.Update(theta, target, x, lr, r)
+	zeros := 0
+	for row, a := range x.Actions {
+		r.Rows[row] = 1e-3
+		if a == 0 {
+			r.Rows[row] = 1
+			zeros++
+		}
+	}
+	j.zeros = append(j.zeros, zeros)
+	return err
+}
+
+// The errors of an update decide what later minibatches have, and weights correct for it.
+func TestErrorsBecomePriorities(t *testing.T) {
+	for _, concurrent := range []settings.Switch{settings.Off, settings.On} {
+		d := newDQN(t, cartpole(func(c *Config) {
+			c.Prioritized, c.Alpha, c.NSteps, c.Concurrent, c.TrainFreq = "kaixhin", 1, 2, concurrent, 1
+			c.BufferSize, c.LearningStarts = 400, 400
+		}))
+		j := &judge{t: t}
+		wrap(d, func(s nn.QStepper) nn.QStepper { j.QStepper = s; return j })
+		check(t, d.Begin(900, 0))
+		check(t, d.Run(0, 0))
+		check(t, d.Settle())
+		n, late := d.m.cfg.BatchSize, 0
+		for _, zeros := range j.zeros[len(j.zeros)-100:] {
+			late += zeros
+		}
+		if share := float64(late) / float64(100*n); len(j.zeros) < 400 || share < 0.8 {
+			t.Errorf("%d updates; %.2f of the late transitions have action 0", len(j.zeros), share)
+		}
+		if slices.Min(j.weights) > 0.5 {
+			t.Error("all weights are near 1")
+		}
+	}
+}
