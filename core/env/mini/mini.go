@@ -9,7 +9,7 @@
 // These hold in every game:
 //   - The observation is a function of the state alone: draw changes nothing.
 //   - A step moves every object by at most one cell, and contacts are tested after each movement.
-//     So objects never pass through one another.
+//     So two objects that act on each other never pass through one another.
 //   - Nothing enters the board in the player's cell. So the player always has a chance.
 //   - The exported fields of a game are its whole state. They have fixed sizes: encoding/binary
 //     writes them for Save and reads them for Restore, and valid checks them.
