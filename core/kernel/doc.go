@@ -49,11 +49,11 @@
 // Files. kernel.go and layers.go are the Go side: they check arguments and call the path's table.
 // The C side is one set of loops that use macros for vector operations. loops.h includes gemm.h
 // (tiles of a matrix product), conv.h with conv_forward.h and conv_backward.h (Winograd), dense.h,
-// norm.h, update.h (the optimisers) and losses.h (exponentials and the losses). The file of a path
-// (avx512.c, avx2.c, generic.c) defines the macros and includes the loops. X_rounded.c and
-// avx512_bf16.c include the path's file again for bfloat16 products; amx.c does so with loops of
-// its own for the layers. entry.c holds the functions that cgo calls: it cuts a call into parts,
-// which the threads of a team (team.c) share.
+// norm.h, update.h (the optimisers), losses.h (exponentials and the losses) and distributions.h
+// (those of distributions). The file of a path (avx512.c, avx2.c, generic.c) defines the macros and
+// includes the loops. X_rounded.c and avx512_bf16.c include the path's file again for bfloat16
+// products; amx.c does so with loops of its own for the layers. entry.c holds the functions that
+// cgo calls: it cuts a call into parts, which the threads of a team (team.c) share.
 //
 // Blocking. A convolution whose kernel is r strides wide is an r x r convolution over cells of
 // stride x stride pixels. Winograd's filtering with 4 x 4 points computes it with 16 matrix

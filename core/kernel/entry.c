@@ -311,4 +311,29 @@ void paceline_kernel_actor_critic(const struct paceline_kernels *k, struct pacel
   WITH_FLOAT_MODE(k->actor_critic(&a, parts));
 }
 
+void paceline_kernel_categorical_means(const struct paceline_kernels *k, float *means, const float *x, ptrdiff_t n,
+                                       ptrdiff_t atoms, double low, double step) {
+  WITH_FLOAT_MODE(k->categorical_means(means, x, n, atoms, low, step));
+}
+
+void paceline_kernel_project(const struct paceline_kernels *k, float *to, const float *x, const int32_t *actions,
+                             const float *rewards, const float *discounts, ptrdiff_t n, ptrdiff_t width,
+                             ptrdiff_t atoms, double low, double step) {
+  WITH_FLOAT_MODE(k->project(to, x, actions, rewards, discounts, n, width, atoms, low, step));
+}
+
+double paceline_kernel_categorical_loss(const struct paceline_kernels *k, struct paceline_distribution_args a,
+                                        float least, int divergence) {
+  double loss;
+  WITH_FLOAT_MODE(loss = k->categorical_loss(&a, least, divergence));
+  return loss;
+}
+
+double paceline_kernel_quantile_loss(const struct paceline_kernels *k, struct paceline_distribution_args a,
+                                     float kappa) {
+  double loss;
+  WITH_FLOAT_MODE(loss = k->quantile_loss(&a, kappa));
+  return loss;
+}
+
 void paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds) { WITH_FLOAT_MODE(k->peak(rounds)); }

@@ -46,6 +46,10 @@ type table struct {
 	actorCritic  func(d *ActorCriticGradients, b *ActorCriticBatch, n int, entropyCoef, valueCoef float32) ActorCriticParts
 
 	gaussianLogProbs func(logProbs, means, logStd, x []float32)
+	categoricalMeans func(means, logits []float32, s Support)
+	project          func(targets, logits []float32, actions []int32, rewards, discounts []float32, width int, s Support)
+	categoricalLoss  func(dx, perRow []float32, b *DistributionBatch, least float32, divergence bool, weight float32) float64
+	quantileLoss     func(dx, perRow []float32, b *DistributionBatch, kappa, weight float32) float64
 }
 
 type layers struct {

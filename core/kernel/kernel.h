@@ -59,6 +59,22 @@ struct paceline_actor_critic_args {
   int largest_error;
 };
 
+/* Atoms of a categorical distribution: MaxAtoms. */
+enum { PACELINE_MOST_ATOMS = 1024 };
+
+/*
+ * The arguments of categorical_loss and quantile_loss: n rows of `width` actions, each with
+ * `points` logits or quantiles. See DistributionBatch.
+ */
+struct paceline_distribution_args {
+  float *dx, *per_row; /* per_row: or NULL */
+  const float *x;
+  const int32_t *actions;
+  const float *targets, *weights; /* weights: or NULL */
+  ptrdiff_t n, width, points;
+  float weight;
+};
+
 /*
  * The functions of one path and precision. x or x8 is a batch of images, of floats or of bytes
  * times scale; the other is NULL. Packing packs the outputs `from` to `to`-1. A call of a dense
@@ -103,6 +119,11 @@ struct paceline_kernels {
   void (*gaussian_log_probs)(float *log_probs, const float *means, const float *log_std, const float *x, ptrdiff_t n,
                              ptrdiff_t size);
   void (*actor_critic)(const struct paceline_actor_critic_args *a, double *parts);
+  void (*categorical_means)(float *means, const float *x, ptrdiff_t n, ptrdiff_t atoms, double low, double step);
+  void (*project)(float *to, const float *x, const int32_t *actions, const float *rewards, const float *discounts,
+                  ptrdiff_t n, ptrdiff_t width, ptrdiff_t atoms, double low, double step);
+  double (*categorical_loss)(const struct paceline_distribution_args *a, float least, int divergence);
+  double (*quantile_loss)(const struct paceline_distribution_args *a, float kappa);
   float (*peak)(ptrdiff_t rounds);
   double peak_flop; /* floating-point operations of a round */
 };
@@ -205,6 +226,15 @@ void paceline_kernel_log_softmax(const struct paceline_kernels *k, float *y, con
 void paceline_kernel_gaussian_log_probs(const struct paceline_kernels *k, float *log_probs, const float *means,
                                         const float *log_std, const float *x, ptrdiff_t n, ptrdiff_t size);
 void paceline_kernel_actor_critic(const struct paceline_kernels *k, struct paceline_actor_critic_args a, double *parts);
+void paceline_kernel_categorical_means(const struct paceline_kernels *k, float *means, const float *x, ptrdiff_t n,
+                                       ptrdiff_t atoms, double low, double step);
+void paceline_kernel_project(const struct paceline_kernels *k, float *to, const float *x, const int32_t *actions,
+                             const float *rewards, const float *discounts, ptrdiff_t n, ptrdiff_t width,
+                             ptrdiff_t atoms, double low, double step);
+double paceline_kernel_categorical_loss(const struct paceline_kernels *k, struct paceline_distribution_args a,
+                                        float least, int divergence);
+double paceline_kernel_quantile_loss(const struct paceline_kernels *k, struct paceline_distribution_args a,
+                                     float kappa);
 void paceline_kernel_peak(const struct paceline_kernels *k, ptrdiff_t rounds);
 
 #pragma GCC visibility pop

@@ -46,6 +46,7 @@ func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 		normForward: p.normForward, normBackward: p.normBackward,
 		add: mapping(p.k.add), exp: mapping(p.k.exp), log: mapping(p.k.log), tanh: mapping(p.k.tanh), tanhBackward: p.tanhBackward,
 		tdTargets: p.tdTargets, tdLoss: p.tdLoss, logSoftmax: p.logSoftmax, gaussianLogProbs: p.gaussianLogProbs, actorCritic: p.actorCritic,
+		categoricalMeans: p.categoricalMeans, project: p.project, categoricalLoss: p.categoricalLoss, quantileLoss: p.quantileLoss,
 	}
 }
 

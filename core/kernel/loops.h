@@ -110,6 +110,7 @@ INLINE ptrdiff_t in_units(ptrdiff_t operands) { return (operands + PER_UNIT - 1)
 #include "norm.h"
 #include "update.h"
 #include "losses.h"
+#include "distributions.h"
 
 const struct paceline_kernels KERNELS = {
     .conv_pack = conv_pack,
@@ -138,6 +139,10 @@ const struct paceline_kernels KERNELS = {
     .log_softmax = log_softmax,
     .gaussian_log_probs = gaussian_log_probs,
     .actor_critic = actor_critic,
+    .categorical_means = categorical_means,
+    .project = project,
+    .categorical_loss = categorical_loss,
+    .quantile_loss = quantile_loss,
     .peak = peak,
     .peak_flop = 2.0 * PEAK_STEPS * VW * PER_UNIT,
 };

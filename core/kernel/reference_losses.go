@@ -153,10 +153,10 @@ func refTDLoss(dq, q []float32, actions []int32, targets, weights []float32, wid
 		var loss, slope float32
 		switch order {
 		case WeightGradient:
-			_, slope = refLoss(w*d, squared)
-			loss = 0.5 * d * d * w
+			_, slope = refLoss(float32(w*d), squared)
+			loss = float32(0.5*d*d) * w
 		case WeightError:
-			loss, slope = refLoss(w*d, squared)
+			loss, slope = refLoss(float32(w*d), squared)
 			slope *= w
 		default:
 			loss, slope = refLoss(d, squared)
