@@ -111,9 +111,9 @@ func checkActorCritic(s *Spec, entropyCoef, valueCoef float64) error {
 	if s.Head("pi") < 0 && s.Head("mu") < 0 {
 		return errors.New(`heads: none is called "pi" or "mu", which the loss needs`)
 	}
-	one, err := s.need("v")
-	if err == nil && one != 1 {
-		err = fmt.Errorf("heads: \"v\" has %d outputs, must be 1", one)
+	v, err := s.need("v")
+	if err == nil && v.Out != 1 {
+		err = fmt.Errorf("heads: \"v\" has %d outputs, must be 1", v.Out)
 	}
 	return err
 }

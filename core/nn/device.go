@@ -23,8 +23,8 @@ type Device interface {
 	// Optimizer returns an optimiser for parameters of size floats, before its first step.
 	Optimizer(c OptimizerConfig, size int) (Optimizer, error)
 	Stepper(c StepperConfig) (Stepper, error)
-	// QStepper returns a QStepper, which computes the column "target" of its loss. target says how, and
-	// CheckTarget what goes together.
+	// QStepper returns a QStepper, which computes the column "target" of its loss. target says how,
+	// and CheckTarget what goes together.
 	QStepper(c StepperConfig, target Target) (QStepper, error)
 	// Backup returns a Backup of sets and an optimiser of this device.
 	Backup(sets []*Params, o Optimizer) (Backup, error)
@@ -71,7 +71,7 @@ type Network interface {
 // Outputs are the outputs of a network's heads, in memory of the Network or Learner.
 type Outputs struct {
 	Rows   int
-	Values [][]float32 // Values[h] is [Rows, Out] of Spec.Heads[h]
+	Values [][]float32 // Values[h] is [Rows, Out] of Spec.Heads[h]; of distributions, the means
 }
 
 // Row returns the outputs of head h for row i.

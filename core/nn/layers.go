@@ -30,6 +30,8 @@ type Layer struct {
 	Gain       float64 // of initial weights
 	From       int     // index of the layer whose output it reads; -1: it reads the observation
 	Head       bool
+	// Rescaled: the gradient that flows into the output of From is multiplied by the root of 1/2.
+	Rescaled bool
 }
 
 // Conv is the shape of a convolution. Rows and columns that do not fill a kernel are dropped.
@@ -110,34 +112,59 @@ func (s *Spec) Layers() (list []Layer, err error) {
 	if len(s.Obs.Shape) == 0 {
 		return nil, fmt.Errorf("obs.shape: [], must have at least one axis")
 	}
-	last := make([]int, len(s.Trunks)) // index of each trunk's last layer; -1: it has none
+	last := make([]int, len(s.Trunks))     // index of each trunk's last layer; -1: it has none
+	tops := make([][]Layer, len(s.Trunks)) // the layer of which each stream of a dueling head has a copy
+	// add appends a layer of a trunk that reads the output of a layer, and returns its index.
+	add := func(trunk, from int, l Layer) int {
+		norm := s.Trunks[trunk].Norm != ""
+		var after Layer
+		if norm {
+			l, after = s.Trunks[trunk].normalised(l)
+		}
+		l.From = from
+		list = append(list, l)
+		if norm {
+			after.From = len(list) - 1
+			list = append(list, after)
+		}
+		return len(list) - 1
+	}
 	for i := range s.Trunks {
 		trunk, err := s.trunk(i, inputs)
 		if err != nil {
 			return nil, err
 		}
 		last[i] = -1
-		list = slices.Grow(list, 2*len(trunk)+len(s.Heads))
-		add := func(l Layer) {
-			l.From, last[i] = last[i], len(list)
-			list = append(list, l)
+		list = slices.Grow(list, 2*len(trunk)+2*len(s.Heads))
+		if n := len(trunk); n > 0 && s.duels(i) {
+			trunk, tops[i] = trunk[:n-1], trunk[n-1:]
 		}
 		for _, l := range trunk {
-			if s.Trunks[i].Norm == "" {
-				add(l)
-				continue
-			}
-			plain, norm := s.Trunks[i].normalised(l)
-			add(plain)
-			add(norm)
+			last[i] = add(i, last[i], l)
 		}
 	}
-	for i, h := range s.Heads {
-		l := Layer{Name: s.headName(i), In: inputs, Out: h.Out, Gain: h.Gain, From: last[h.Trunk], Head: true}
-		if l.From >= 0 {
-			l.In = list[l.From].Out
+	head := func(name string, h *Head, from, out int) {
+		l := Layer{Name: name, In: inputs, Out: out, Gain: h.Gain, From: from, Head: true}
+		if from >= 0 {
+			l.In = list[from].Out
 		}
 		list = append(list, l)
+	}
+	for i := range s.Heads {
+		h := &s.Heads[i]
+		if !h.Dueling {
+			head(s.headName(i), h, last[h.Trunk], h.Width())
+			continue
+		}
+		for stream, out := range []int{h.Points(), h.Width()} {
+			from, first := last[h.Trunk], len(list)
+			for _, l := range tops[h.Trunk] {
+				l.Name = s.streamName(i, stream, 0)
+				from = add(h.Trunk, from, l)
+			}
+			head(s.streamName(i, stream, len(tops[h.Trunk])), h, from, out)
+			list[first].Rescaled = h.Rescaled && list[first].From >= 0
+		}
 	}
 	for i := range list {
 		list[i].Gain = cmp.Or(list[i].Gain, math.Sqrt2)

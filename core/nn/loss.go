@@ -5,9 +5,9 @@ import (
 )
 
 // Loss is a function of the heads' outputs and of numbers that come with each row. It is a value:
-// TD, ActorCritic and PPO are the losses that the devices compute. What a loss compares with (a
-// target network's values, returns, advantages) comes in columns, which are computed before the
-// loss; no gradient flows into them.
+// TD, CrossEntropy, QuantileHuber, ActorCritic and PPO are the losses that the devices compute.
+// What a loss compares with (a target network's values, returns, advantages) comes in columns,
+// which are computed before the loss; no gradient flows into them.
 type Loss interface {
 	// Columns are the numbers of each row, in the order of Batch.Columns. s is a network that Check
 	// accepts.
@@ -28,11 +28,11 @@ type Column struct {
 	Doc   string
 }
 
-// need returns the number of outputs of a head.
-func (s *Spec) need(head string) (width int, err error) {
+// need returns a head.
+func (s *Spec) need(head string) (*Head, error) {
 	i := s.Head(head)
 	if i < 0 {
-		return 0, fmt.Errorf("heads: none is called %q, which the loss needs", head)
+		return nil, fmt.Errorf("heads: none is called %q, which the loss needs", head)
 	}
-	return s.Heads[i].Out, nil
+	return &s.Heads[i], nil
 }

@@ -14,6 +14,12 @@ import (
 //	  features_extractor.cnn.0         its convolutions; the ReLUs between have numbers, too
 //	  features_extractor.linear.0      the dense layer after them
 //	  q_net.0, q_net.2 ...             the layers of an mlp, then the head
+//	QRDQN, QuantileNetwork           one head "q" with quantiles (sb3-contrib)
+//	  quantile_net.0 ...               in the place of q_net.0 ...
+//	a dueling head "q"               not in Stable-Baselines3
+//	  features_extractor.cnn.0 ...     the convolutions, or q_net.0 ...: the mlp but its last layer
+//	  q_net.value.0, q_net.value.2     the value's stream: its last layer of the trunk, its head
+//	  q_net.advantage.0 ...            the advantages' stream
 //	ActorCriticPolicy                a head "v" and the heads of the policy: "pi", "mu" or both
 //	  features_extractor.cnn.0 ...     the convolutions of all heads, or of the policy alone
 //	  vf_features_extractor.cnn.0 ...  the convolutions of "v" (share_features_extractor=False)
@@ -24,12 +30,21 @@ import (
 //	  mu_net                           "mu" of a policy that has "pi", too (not in Stable-Baselines3)
 //	  log_std                          of a network with "mu": after the heads, in theirs before all
 //
-// Another head x is called x_net, and its own mlp mlp_extractor.x_net. The numbers are indices in
-// PyTorch's Sequential, in which a layer and its activation are two modules. With a normalisation
-// between them, layer k has index 3k and its normalisation 3k+1.
+// A head "q" with atoms has the names of DQN. Another head x is called x_net, and its own mlp
+// mlp_extractor.x_net. The numbers are indices in PyTorch's Sequential, in which a layer and its
+// activation are two modules. With a normalisation between them, layer k has index 3k and its
+// normalisation 3k+1.
 
 // isQ reports whether the network is a Q-network.
 func (s *Spec) isQ() bool { return len(s.Heads) == 1 && s.Heads[0].Name == "q" }
+
+// qNet is the prefix of the names of a Q-network.
+func (s *Spec) qNet() string {
+	if s.Heads[0].Quantiles > 0 {
+		return "quantile_net"
+	}
+	return "q_net"
+}
 
 // users returns the names of the heads on a trunk.
 func (s *Spec) users(trunk int) (names []string) {
@@ -90,7 +105,7 @@ func (s *Spec) hiddenName(trunk, k int) string {
 	index := s.Trunks[trunk].modules() * k
 	switch users := s.users(trunk); {
 	case s.isQ():
-		return fmt.Sprintf("q_net.%d", index)
+		return fmt.Sprintf("%s.%d", s.qNet(), index)
 	case ofPolicy(users):
 		net = "policy_net"
 	case len(s.Trunks) == 1 && len(users) > 1:
@@ -103,13 +118,25 @@ func (s *Spec) hiddenName(trunk, k int) string {
 	return fmt.Sprintf("mlp_extractor.%s.%d", net, index)
 }
 
+// streams are the streams of a dueling head, in the order of their layers.
+var streams = [2]string{"value", "advantage"}
+
+// streamName names layer k of a stream of a dueling head.
+func (s *Spec) streamName(head, stream, k int) string {
+	net := s.Heads[head].Name + "_net"
+	if s.isQ() {
+		net = s.qNet()
+	}
+	return fmt.Sprintf("%s.%s.%d", net, streams[stream], s.Trunks[s.Heads[head].Trunk].modules()*k)
+}
+
 // headName names a head.
 func (s *Spec) headName(i int) string {
 	switch h := s.Heads[i]; {
 	case s.isQ() && s.Trunks[h.Trunk].Arch == "mlp":
 		return s.hiddenName(h.Trunk, len(s.Trunks[h.Trunk].hidden()))
 	case s.isQ():
-		return "q_net.0"
+		return s.qNet() + ".0"
 	case h.Name == "pi", h.Name == "mu" && s.Head("pi") < 0:
 		return "action_net"
 	case h.Name == "v":

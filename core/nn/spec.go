@@ -84,23 +84,6 @@ type Trunk struct {
 	NormEps float64 `json:"NormEps,omitempty"`
 }
 
-// Head is one dense layer on the features of a trunk, without an activation. Files have its fields
-// under the names of the tags.
-//
-// The heads of a policy are "pi", the logits of actions with branches, and "mu", the means of
-// independent Gaussians. A policy of both has actions of both. A network with a head "mu" has a
-// parameter log_std, the logarithms of the Gaussians' standard deviations, which do not depend on
-// the observation.
-type Head struct {
-	Name  string `json:"Name"`  // "q", "pi", "mu", "v"; names.go maps it to names of parameters
-	Out   int    `json:"Out"`   // outputs, 1 to MaxOutputs
-	Trunk int    `json:"Trunk"` // index in Spec.Trunks
-	// Gain scales the initial weights unless Init is "uniform"; 0: the gain of the trunks' layers.
-	Gain float64 `json:"Gain"`
-	// Branches are the outputs of each branch of a head "pi"; nil: one branch of Out.
-	Branches []int32 `json:"Branches,omitempty"`
-}
-
 // Head returns the index of the head called name, or -1.
 func (s *Spec) Head(name string) int {
 	return slices.IndexFunc(s.Heads, func(h Head) bool { return h.Name == name })
@@ -183,6 +166,12 @@ func (s *Spec) check() error {
 			return fmt.Errorf("heads[%d].gain: %v, must be 0 to 1e6", i, h.Gain)
 		}
 		if err := s.checkBranches(i); err != nil {
+			return err
+		}
+		if err := s.checkDistribution(i); err != nil {
+			return err
+		}
+		if err := s.checkDueling(i); err != nil {
 			return err
 		}
 	}

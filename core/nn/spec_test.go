@@ -12,6 +12,19 @@ import (
 	"github.com/paceline-rl/paceline/core/nn/nntest"
 )
 
+// withHead returns a Q-network of two actions on vectors of 4 with such a head.
+func withHead(h nn.Head, hidden ...int) nn.Spec {
+	s := nntest.QSpec(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 2, nn.Trunk{Arch: "mlp", Hidden: append([]int{}, hidden...)})
+	h.Name, h.Out = "q", 2
+	s.Heads[0] = h
+	return s
+}
+
+func dueling(s nn.Spec) nn.Spec {
+	s.Heads[0].Dueling = true
+	return s
+}
+
 func TestLayoutsHaveTheNamesOfSB3(t *testing.T) {
 	for _, c := range []struct {
 		spec nn.Spec
@@ -211,6 +224,61 @@ q_net.4.bias [8]
 q_net.6.weight [2 8]
 q_net.6.bias [2]
 `, 45 + 18 + 80 + 16 + 18},
+		// The names of sb3-contrib's QRDQN; atoms keep those of DQN.
+		{withHead(nn.Head{Quantiles: 5}, 9), `quantile_net.0.weight [9 4]
+quantile_net.0.bias [9]
+quantile_net.2.weight [10 9]
+quantile_net.2.bias [10]
+`, 45 + 100},
+		{withHead(nn.Head{Atoms: 3, Max: 1}, 9), `q_net.0.weight [9 4]
+q_net.0.bias [9]
+q_net.2.weight [6 9]
+q_net.2.bias [6]
+`, 45 + 60},
+		// The streams of a dueling head have copies of the last layer: with atoms, with a norm, with
+		// convolutions, and of nothing.
+		{withHead(nn.Head{Atoms: 3, Max: 1, Dueling: true}, 9, 8), `q_net.0.weight [9 4]
+q_net.0.bias [9]
+q_net.value.0.weight [8 9]
+q_net.value.0.bias [8]
+q_net.value.2.weight [3 8]
+q_net.value.2.bias [3]
+q_net.advantage.0.weight [8 9]
+q_net.advantage.0.bias [8]
+q_net.advantage.2.weight [6 8]
+q_net.advantage.2.bias [6]
+`, 45 + 80 + 27 + 80 + 54},
+		{nntest.WithNorm(withHead(nn.Head{Quantiles: 2, Dueling: true}, 9), "layer_all"), `quantile_net.value.0.weight [9 4]
+quantile_net.value.0.bias [9]
+quantile_net.value.1.weight [9]
+quantile_net.value.1.bias [9]
+quantile_net.value.3.weight [2 9]
+quantile_net.value.3.bias [2]
+quantile_net.advantage.0.weight [9 4]
+quantile_net.advantage.0.bias [9]
+quantile_net.advantage.1.weight [9]
+quantile_net.advantage.1.bias [9]
+quantile_net.advantage.3.weight [4 9]
+quantile_net.advantage.3.bias [4]
+`, 63 + 20 + 63 + 40},
+		{dueling(nntest.QSpec(env.ObsSpec{Shape: []int{3, 36, 28}}, 2, nn.Trunk{Arch: "small_cnn"})), `features_extractor.cnn.0.weight [16 3 8 8]
+features_extractor.cnn.0.bias [16]
+features_extractor.cnn.2.weight [32 16 4 4]
+features_extractor.cnn.2.bias [32]
+q_net.value.0.weight [256 192]
+q_net.value.0.bias [256]
+q_net.value.2.weight [1 256]
+q_net.value.2.bias [1]
+q_net.advantage.0.weight [256 192]
+q_net.advantage.0.bias [256]
+q_net.advantage.2.weight [2 256]
+q_net.advantage.2.bias [2]
+`, 3088 + 8224 + 2*49408 + 257 + 514},
+		{withHead(nn.Head{Dueling: true}), `q_net.value.0.weight [1 4]
+q_net.value.0.bias [1]
+q_net.advantage.0.weight [2 4]
+q_net.advantage.0.bias [2]
+`, 15},
 	} {
 		l, err := c.spec.Layout()
 		if err != nil {

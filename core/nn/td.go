@@ -78,7 +78,10 @@ func (l TD) Check(s *Spec) error {
 	if !(l.Scale >= 0 && l.Scale <= 1e6) {
 		return fmt.Errorf("loss.scale: %v, must be 0 to 1e6", l.Scale)
 	}
-	_, err := s.need("q")
+	h, err := s.need("q")
+	if err == nil && h.Atoms+h.Quantiles > 0 {
+		err = fmt.Errorf("heads: \"q\" has %d atoms and %d quantiles, must have none for this loss", h.Atoms, h.Quantiles)
+	}
 	return err
 }
 

@@ -92,7 +92,7 @@ func (d *device) Bytes(s nn.Spec, n nn.Needs) (int64, error) {
 // bufferFloats returns the size of a graph's buffers in floats: outputs, gradients between layers,
 // packed weights and scratch.
 func bufferFloats(s *nn.Spec, layers []layer, rows int, backward bool, team *kernel.Team) (floats int64) {
-	scratch, converts := 0, false
+	scratch, converts, rescales := 0, false, false
 	users := make([]int, len(layers)) // of a layer's output
 	for i := range layers {
 		l := &layers[i]
@@ -117,10 +117,25 @@ func bufferFloats(s *nn.Spec, layers []layer, rows int, backward bool, team *ker
 				n += rows * l.In // the sum with the gradients of the users before
 			}
 		}
+		if backward && l.Rescaled && !rescales {
+			n += rows * l.In // for both streams
+			rescales = true
+		}
 		if backward && (l.Activation == nn.Tanh || l.Head) {
 			n += rows * l.Out // dz, or the loss's gradient
 		}
 		floats += int64(n)
+	}
+	for i := range s.Heads {
+		if h := &s.Heads[i]; h.Points() > 1 {
+			floats += int64(rows * h.Out) // the means
+		}
+		if h := &s.Heads[i]; h.Dueling {
+			floats += int64(rows * h.Width()) // both streams together
+			if backward {
+				floats += int64(rows * h.Width()) // and their gradient
+			}
+		}
 	}
 	if converts {
 		floats += int64(rows * s.Obs.Len())

@@ -29,7 +29,7 @@ func TestBytesCountsEveryTensor(t *testing.T) {
 	d := mustCPU(t, 2)
 	bytesMLP := nntest.ActorCritic(env.ObsSpec{Shape: []int{5, 3, 2}}, 3, nn.Trunk{Arch: "mlp", Activation: "tanh"}, nn.Trunk{Arch: "mlp", Hidden: []int{}})
 	plain := []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN(), bytesMLP}
-	for _, s := range slices.Concat(nntest.Norms(plain...), nntest.Policies(), plain) {
+	for _, s := range slices.Concat(nntest.Norms(plain...), nntest.Policies(), nntest.Distributions(), nntest.Duels(), rescaled(nntest.Duels()), plain) {
 		const rows = 11
 		got := func(n nn.Needs) int64 {
 			b, err := d.Bytes(s, n)
@@ -65,6 +65,14 @@ func TestBytesCountsEveryTensor(t *testing.T) {
 	}
 }
 
+// rescaled returns the networks with gradients that are rescaled.
+func rescaled(duels []nn.Spec) []nn.Spec {
+	for i := range duels {
+		duels[i].Heads[0].Rescaled = true
+	}
+	return duels
+}
+
 // held returns the bytes of the arrays of a graph and its machine.
 func held(m *machine) int64 {
 	total := len(m.scratch)
@@ -86,6 +94,14 @@ func held(m *machine) int64 {
 			total += len(o.Value.Float32s())
 		case sumRun:
 			total += len(o.Sum.Float32s())
+		case meansRun:
+			total += len(o.Y.Float32s())
+		case duelRun:
+			total += len(o.Y.Float32s())
+		case duelGradRun:
+			total += len(o.DAdvantage.Float32s())
+		case rescaledRun:
+			total += len(o.DX.Float32s())
 		}
 	}
 	return 4 * int64(total)
@@ -93,7 +109,7 @@ func held(m *machine) int64 {
 
 // After a call the device holds none of the caller's memory.
 func TestGradientReleasesMemory(t *testing.T) {
-	for _, s := range append(nntest.Policies(), nntest.SmallMLP(), nntest.TwoMLPs(), nntest.WithNorm(nntest.OneCNN(), "layer_all")) {
+	for _, s := range append(append(nntest.Policies(), nntest.Distributions()...), nntest.SmallMLP(), nntest.TwoMLPs(), nntest.WithNorm(nntest.OneCNN(), "layer_all")) {
 		l, p := mustLearner(t, s, 4, nntest.LossOf(s)).(*learner), nntest.Init(t, s, 1)
 		if err := l.Gradient(p, nntest.RandomBatch(s, nntest.LossOf(s), rng.New(1, "test", 0), 4), make([]float32, len(p.Host())), &nn.Report{}); err != nil {
 			t.Fatal(err)
@@ -113,7 +129,7 @@ func TestGradientReleasesMemory(t *testing.T) {
 }
 
 func TestGradientDoesNotAllocate(t *testing.T) {
-	for _, s := range slices.Concat(nntest.Norms(nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()), nntest.Policies(), []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()}) {
+	for _, s := range slices.Concat(nntest.Norms(nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()), nntest.Policies(), nntest.Distributions(), nntest.Duels(), []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()}) {
 		loss := nntest.LossOf(s)
 		l := mustLearner(t, s, 4, loss)
 		// Parameter sets and batches change from call to call.

@@ -31,7 +31,7 @@ func (d *device) learner(s nn.Spec, rows int, loss nn.Loss) (*learner, error) {
 		return nil, err
 	}
 	m.parts = make([]float64, g.Parts)
-	return &learner{graph: g, machine: m, forward: m.part(g.Forward), rest: m.without(g.Forward), outputs: heads(&g.Graph)}, nil
+	return &learner{graph: g, machine: m, forward: m.part(g.Forward), rest: m.without(g.Forward), outputs: memoryOf(g.Heads)}, nil
 }
 
 func (l *learner) Layout() *nn.Layout { return l.graph.Layout }

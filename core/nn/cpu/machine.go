@@ -107,6 +107,18 @@ func (s *state) runner(op G.Op) runner {
 		return newConvertRun(o, s)
 	case *graph.TDOp:
 		return &tdRun{TDOp: o, on: s, out: G.NewF32(0)}
+	case *graph.DuelOp:
+		return newDuelRun(o, s)
+	case *graph.DuelGradOp:
+		return newDuelGradRun(o, s)
+	case *graph.SameOp:
+		return sameRun{o}
+	case *graph.RescaledOp:
+		return newRescaledRun(o, s)
+	case *graph.MeansOp:
+		return newMeansRun(o, s)
+	case *graph.DistributionOp:
+		return &distributionRun{DistributionOp: o, on: s, out: G.NewF32(0)}
 	case *graph.ActorCriticOp:
 		return newActorCriticRun(o, s)
 	case *graph.LossGradient:

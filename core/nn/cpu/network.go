@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/graph"
+	"gorgonia.org/tensor"
 )
 
 // network is an nn.Network.
@@ -10,10 +11,13 @@ type network struct {
 	graph   *graph.Graph
 	machine *machine
 	heads   [][]float32 // [most rows, Out] each
+	points  [][]float32 // [most rows, Width] each
 	out     [][]float32 // of the latest call
 }
 
-func (d *device) Network(s nn.Spec, rows int) (nn.Network, error) {
+func (d *device) Network(s nn.Spec, rows int) (nn.Network, error) { return d.network(s, rows) }
+
+func (d *device) network(s nn.Spec, rows int) (*network, error) {
 	g, err := graph.New(s, rows)
 	if err != nil {
 		return nil, err
@@ -22,12 +26,12 @@ func (d *device) Network(s nn.Spec, rows int) (nn.Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &network{graph: g, machine: m, heads: heads(g), out: make([][]float32, len(g.Heads))}, nil
+	return &network{graph: g, machine: m, heads: memoryOf(g.Heads), points: memoryOf(g.Points), out: make([][]float32, len(g.Heads))}, nil
 }
 
-// heads returns the outputs of a graph's heads.
-func heads(g *graph.Graph) (all [][]float32) {
-	for _, y := range g.Heads {
+// memoryOf returns the memory of tensors.
+func memoryOf(tensors []*tensor.Dense) (all [][]float32) {
+	for _, y := range tensors {
 		all = append(all, y.Float32s())
 	}
 	return all

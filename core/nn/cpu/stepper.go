@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/graph"
 )
@@ -70,12 +71,13 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // qStepper is an nn.QStepper.
 type qStepper struct {
 	*stepper
-	target nn.Network
-	online nn.Network // chooses the actions of double Q-learning; nil: the target network chooses
+	of     nn.Target
+	target *network
+	online *network // chooses the actions of double Q-learning; nil: the target network chooses
 	batch  nn.Batch
 	ones   []float32 // the weights of transitions without weights; nil: the loss has no weights
 	best   []int32   // the chosen actions
-	width  int       // actions
+	head   nn.Head
 }
 
 func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, error) {
@@ -86,7 +88,7 @@ func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, er
 	if err != nil {
 		return nil, err
 	}
-	s := &qStepper{stepper: own, best: make([]int32, c.Rows), width: c.Net.Heads[c.Net.Head("q")].Out}
+	s := &qStepper{stepper: own, of: target, best: make([]int32, c.Rows), head: c.Net.Heads[c.Net.Head("q")]}
 	columns := c.Loss.Columns(&c.Net) // the targets, and the weights if it has them
 	s.batch.Columns = [][]float32{make([]float32, c.Rows*columns[0].Width)}
 	if len(columns) > 1 {
@@ -96,14 +98,14 @@ func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, er
 		}
 		s.batch.Columns = append(s.batch.Columns, s.ones)
 	}
-	if s.target, err = d.Network(c.Net, c.Rows); err == nil && target.Passes() > 1 {
-		s.online, err = d.Network(c.Net, c.Rows)
+	if s.target, err = d.network(c.Net, c.Rows); err == nil && target.Passes() > 1 {
+		s.online, err = d.network(c.Net, c.Rows)
 	}
 	return s, err
 }
 
 func (s *qStepper) Update(theta, target *nn.Params, t *experience.Transitions, lr float64, r *nn.Report) error {
-	if err := graph.CheckTransitions(t, len(s.best), s.width, s.ones != nil); err != nil {
+	if err := graph.CheckTransitions(t, len(s.best), s.head.Out, s.ones != nil); err != nil {
 		return err
 	}
 	if err := s.targets(theta, target, t); err != nil {
@@ -132,7 +134,7 @@ func (s *qStepper) targets(theta, target *nn.Params, t *experience.Transitions) 
 		if choosing, err = s.online.Forward(theta, t.NextObs, rows); err != nil {
 			return err
 		}
-	case width == 0:
+	case width == 0 && s.head.Points() == 1 && s.head.Quantiles == 0:
 		return tdTargets(targets, next.Values[0], t.Rewards, t.Discounts)
 	}
 	for i := range s.best {
@@ -142,5 +144,13 @@ func (s *qStepper) targets(theta, target *nn.Params, t *experience.Transitions) 
 		}
 		s.best[i] = nn.Argmax(choosing.Row(0, i), mask)
 	}
-	return tdTargetsAt(targets, next.Values[0], s.best, t.Rewards, t.Discounts)
+	switch h := &s.head; s.of.(type) {
+	case nn.Projected:
+		kernel.Project(targets, s.target.points[0], s.best, t.Rewards, t.Discounts, h.Out, supportOf(h))
+	case nn.Quantile:
+		kernel.QuantileTargets(targets, s.target.points[0], s.best, t.Rewards, t.Discounts, h.Out, h.Quantiles)
+	default:
+		return tdTargetsAt(targets, next.Values[0], s.best, t.Rewards, t.Discounts)
+	}
+	return nil
 }

@@ -43,6 +43,13 @@ func newRecorder(c *gpu, s *nn.Spec) (*recorder, error) {
 		r.precision = string(nn.FP32)
 	}
 	info := c.Info()
+	for i := range s.Heads {
+		if h := &s.Heads[i]; h.Atoms+h.Quantiles > 0 {
+			return nil, fmt.Errorf("heads[%d].atoms: %d and quantiles: %d, must be 0 on %s", i, h.Atoms, h.Quantiles, c.name())
+		} else if h.Dueling {
+			return nil, fmt.Errorf("heads[%d].dueling: true, must be false on %s", i, c.name())
+		}
+	}
 	switch {
 	case s.ISA == "portable":
 		return nil, fmt.Errorf("isa: portable, must be auto on %s", c.name())

@@ -22,13 +22,15 @@ type Graph struct {
 	Layers []nn.Layer
 	Params []*tensor.Dense // in layout order
 	Obs    *tensor.Dense
-	Heads  []*tensor.Dense // [Rows, Out] each, in the order of Spec.Heads
+	Heads  []*tensor.Dense // the outputs: [Rows, Out] each, in the order of Spec.Heads
+	Points []*tensor.Dense // what a loss sees: [Rows, Width] each; that of Heads for a head without a distribution
 	Hidden []Hidden        // the layers below the heads, in layout order
 	Order  *Order
 
-	exprs  *G.ExprGraph
-	params []*G.Node
-	heads  []*G.Node
+	exprs   *G.ExprGraph
+	params  []*G.Node
+	heads   []*G.Node // of Points
+	outputs []*G.Node // of Heads
 }
 
 // Hidden is a layer below the heads, with its output.
@@ -42,6 +44,9 @@ func New(s nn.Spec, rows int) (*Graph, error) {
 	building.Lock()
 	defer building.Unlock()
 	g, err := build(s, rows)
+	if err == nil {
+		err = g.means()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -70,9 +75,18 @@ func build(s nn.Spec, rows int) (g *Graph, err error) {
 	var converted *G.Node    // obs as floats, for dense layers; convolutions read bytes
 	g.Layers, _ = s.Layers() // Layout has accepted them
 	outputs := make([]*G.Node, len(g.Layers))
+	rescaled := map[int]*G.Node{} // outputs whose gradient is rescaled
+	var value *G.Node             // of a dueling head
 	for i := range g.Layers {
 		l, x := &g.Layers[i], obs
 		switch {
+		case l.Rescaled:
+			if x = rescaled[l.From]; x == nil {
+				if x, err = g.rescale(g.Layers[l.From].Name, outputs[l.From]); err != nil {
+					return nil, err
+				}
+				rescaled[l.From] = x
+			}
 		case l.From >= 0:
 			x = outputs[l.From]
 		case l.Conv == nil && dt == tensor.Uint8:
@@ -87,11 +101,22 @@ func build(s nn.Spec, rows int) (g *Graph, err error) {
 		if outputs[i], y, err = g.add(l, x, g.params[2*i], g.params[2*i+1]); err != nil {
 			return nil, err
 		}
-		if l.Head {
-			g.heads, g.Heads = append(g.heads, outputs[i]), append(g.Heads, y)
-		} else {
+		if !l.Head {
 			g.Hidden = append(g.Hidden, Hidden{l, y})
+			continue
 		}
+		out := outputs[i]
+		if h := &s.Heads[len(g.heads)]; h.Dueling {
+			if value == nil { // the first stream
+				value = out
+				continue
+			}
+			if out, y, err = g.duel(h, value, out); err != nil {
+				return nil, err
+			}
+			value = nil
+		}
+		g.heads, g.Points = append(g.heads, out), append(g.Points, y)
 	}
 	return g, nil
 }

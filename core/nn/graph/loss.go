@@ -55,10 +55,13 @@ func NewLearner(s nn.Spec, rows int, loss nn.Loss) (*Learner, error) {
 		}
 		l.Grads = append(l.Grads, o.flat())
 	}
+	if err := l.means(); err != nil { // not before, because no gradient flows through means
+		return nil, err
+	}
 	if l.Order, err = Sorted(l.exprs); err != nil {
 		return nil, err
 	}
-	l.Cost, l.Forward = l.Order.index(cost), l.Order.part(l.heads)
+	l.Cost, l.Forward = l.Order.index(cost), l.Order.part(l.outputs)
 	return l, nil
 }
 
@@ -97,12 +100,14 @@ func (l *Learner) loss(loss nn.Loss) (*G.Node, error) {
 		q := l.Spec.Head("q")
 		inputs := append(G.Nodes{l.heads[q], actions}, columns...)
 		return G.ApplyOp(&TDOp{op: newOp("td_loss", nil, inputs...), Loss: loss, Width: l.Spec.Heads[q].Out}, inputs...)
+	case nn.CrossEntropy, nn.QuantileHuber:
+		return l.distribution(loss, actions, columns)
 	case nn.ActorCritic:
 		return l.actorCritic("actor_critic", actions, continuous, columns, loss, nil)
 	case nn.PPO:
 		return l.actorCritic("ppo", actions, continuous, columns, nn.ActorCritic{EntropyCoef: loss.EntropyCoef, ValueCoef: loss.ValueCoef}, &loss)
 	}
-	return nil, fmt.Errorf("loss: %T, must be nn.TD, nn.ActorCritic or nn.PPO", loss)
+	return nil, fmt.Errorf("loss: %T, must be nn.TD, nn.CrossEntropy, nn.QuantileHuber, nn.ActorCritic or nn.PPO", loss)
 }
 
 // TDOp has the inputs q [n, Width], actions [n] (int32), targets [n] and, where the loss has them,

@@ -24,6 +24,8 @@ func (on *suite) testGradientAgainstFiniteDifferences(t *testing.T) {
 		nn.TD{Kind: "huber", Reduction: "mean", Importance: nn.ImportanceLoss}, nn.TD{Kind: "huber", Reduction: "mean", Importance: nn.ImportanceError}, nn.TD{Kind: "squared", Reduction: "sum", Importance: nn.ImportanceError}}
 	plus, most := nn.ActorCritic{EntropyCoef: 0.1, ValueCoef: 0.25, Regulariser: nn.RegulariserPlus, LogEps: 0.01}, nn.ActorCritic{EntropyCoef: 0.2, ValueCoef: 0.25, Regulariser: nn.RegulariserMax, LogEps: 0.3}
 	acs := []nn.Loss{nn.ActorCritic{EntropyCoef: 0, ValueCoef: 0.5}, nn.ActorCritic{EntropyCoef: 0.1, ValueCoef: 0.25}, nn.PPO{EntropyCoef: 0.1, ValueCoef: 0.25, Largest: false}, nn.PPO{EntropyCoef: 0.1, ValueCoef: 0.25, Largest: true}}
+	crosses := []nn.Loss{nn.CrossEntropy{Reduction: "mean"}, nn.CrossEntropy{Reduction: "sum", Importance: nn.ImportanceLoss}}
+	hubers := []nn.Loss{nn.QuantileHuber{Kappa: 1, Reduction: "mean"}, nn.QuantileHuber{Kappa: 0.3, Reduction: "sum", Importance: nn.ImportanceLoss}}
 	for _, c := range []struct {
 		name   string
 		spec   nn.Spec
@@ -44,13 +46,17 @@ func (on *suite) testGradientAgainstFiniteDifferences(t *testing.T) {
 		{"norm of one cnn", WithNorm(OneCNN(), "layer_all"), 3, acs[1:]}, {"norm of one cnn's channels", WithNorm(OneCNN(), "layer_channels"), 3, acs[1:]},
 		{"branches", Policies()[0], 7, acs}, {"Gaussians", Policies()[1], 7, acs}, {"branches and Gaussians", Policies()[2], 7, append(acs, plus, most)}, {"one trunk of both", Policies()[3], 7, acs},
 		{"norm of Gaussians", WithNorm(Policies()[1], "layer_all"), 4, acs[1:]}, {"Gaussians on one cnn", WithPolicy(OneCNN(), nil, 2), 3, acs[1:]},
+		{"atoms", Distributions()[0], 6, crosses}, {"atoms, one row", Distributions()[0], 1, crosses}, {"atoms on a cnn", Distributions()[1], 2, crosses[:1]},
+		{"quantiles", Distributions()[2], 6, hubers}, {"quantiles, one row", Distributions()[2], 1, hubers}, {"quantiles on a norm", WithNorm(Distributions()[2], "layer_all"), 3, hubers[:1]},
+		{"dueling", Duels()[0], 5, tds[:1]}, {"linear dueling", Duels()[1], 5, tds[:1]}, {"dueling on a norm", Duels()[2], 3, tds[:1]},
+		{"dueling atoms", Duels()[3], 4, crosses[:1]}, {"dueling atoms on a cnn", Duels()[4], 2, crosses[:1]}, {"dueling quantiles", Duels()[5], 4, hubers[:1]},
 		{"one cnn", OneCNN(), 3, acs[1:]}, {"cnn and mlp", ActorCritic(bytes(1, 20, 20), 2, nn.Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
 	} {
 		for _, loss := range c.losses {
 			r := rng.New(7, "test", 0)
 			p := Init(t, c.spec, 1)
 			StirNorms(p, r)
-			if importance(loss) && on.device(t, 1).Name() != "cpu" {
+			if (importance(loss) || c.spec.Heads[0].Points() > 1 || c.spec.Heads[0].Dueling) && on.device(t, 1).Name() != "cpu" {
 				continue
 			}
 			b := RandomBatch(c.spec, loss, r, c.batch)
@@ -116,7 +122,7 @@ func (on *suite) testGradientsAdd(t *testing.T) {
 
 func (on *suite) testGradientIsDeterministic(t *testing.T) {
 	on.eachPath(t, func(t *testing.T) {
-		for _, s := range slices.Concat(Norms(OneCNN(), TwoMLPs()), Policies(), []nn.Spec{SmallNature(), TwoMLPs(), OneCNN()}) {
+		for _, s := range slices.Concat(Norms(OneCNN(), TwoMLPs()), Policies(), []nn.Spec{SmallNature(), TwoMLPs(), OneCNN()}, on.distributions(t)) {
 			p, b := Init(t, s, 1), RandomBatch(s, LossOf(s), rng.New(3, "test", 0), 8)
 			var first []float32
 			for range 2 {

@@ -36,8 +36,11 @@ func naive(s nn.Spec, p *nn.Params, obs []byte, rows int) (layers []nn.Layer, ou
 
 // naiveOutputs returns the outputs of the heads.
 func naiveOutputs(s nn.Spec, p *nn.Params, obs []byte, rows int) [][]float64 {
-	_, outputs := naive(s, p, obs, rows)
-	return outputs[len(outputs)-len(s.Heads):]
+	points := naivePoints(s, p, obs, rows)
+	for i := range s.Heads {
+		points[i] = naiveMeans(&s.Heads[i], points[i])
+	}
+	return points
 }
 
 // naiveLargest returns the largest output of every unit with a rectifier, by layer, and the names
@@ -131,8 +134,10 @@ func naiveNorm(l *nn.Norm, y, x []float64, scale, bias []float32) {
 }
 
 func naiveLoss(s nn.Spec, loss nn.Loss, p *nn.Params, b *nn.Batch) (sum float64) {
-	outputs := naiveOutputs(s, p, b.Obs, len(b.Obs)/s.Obs.Bytes())
+	outputs := naivePoints(s, p, b.Obs, len(b.Obs)/s.Obs.Bytes())
 	switch loss := loss.(type) {
+	case nn.CrossEntropy, nn.QuantileHuber:
+		sum, _ = naiveDistributionLoss(&s.Heads[0], loss, outputs[0], b)
 	case nn.TD:
 		width, total := s.Heads[0].Out, 0.0
 		for i, a := range b.Actions {

@@ -89,6 +89,12 @@ func Name(s nn.Spec) (n string) {
 	for _, t := range s.Trunks {
 		n += t.Arch + " " + t.Activation + " " + t.Norm
 	}
+	if h := s.Heads[0]; h.Atoms+h.Quantiles > 0 {
+		n += fmt.Sprintf(" %d atoms, %d quantiles", h.Atoms, h.Quantiles)
+	}
+	if s.Heads[0].Dueling {
+		n += " dueling"
+	}
 	if branches, gaussians := s.Policy(); len(branches) > 1 || gaussians > 0 {
 		n += fmt.Sprint(" ", branches, gaussians)
 	}
@@ -110,12 +116,19 @@ func RandomObs(s nn.Spec, r *rng.Stream, rows int) []byte {
 
 // importance reports whether the weights of a loss are importance weights.
 func importance(loss nn.Loss) bool {
-	td, _ := loss.(nn.TD)
-	return td.Importance != ""
+	switch l := loss.(type) {
+	case nn.TD:
+		return l.Importance != ""
+	case nn.CrossEntropy:
+		return l.Importance != ""
+	case nn.QuantileHuber:
+		return l.Importance != ""
+	}
+	return false
 }
 
-// RandomBatch returns n rows for a loss. About a third of the weights are 0, but those of importance
-// 0.1 to 2.
+// RandomBatch returns n rows for a loss. About a third of the weights are 0, but those of
+// importance 0.1 to 2.
 func RandomBatch(s nn.Spec, loss nn.Loss, r *rng.Stream, n int) nn.Batch {
 	b := nn.Batch{Obs: RandomObs(s, r, n)}
 	branches, gaussians := s.Policy()
@@ -143,6 +156,9 @@ func RandomBatch(s nn.Spec, loss nn.Loss, r *rng.Stream, n int) nn.Batch {
 				}
 			}
 		}
+		if l, ok := loss.(nn.CrossEntropy); ok && c.Name == "target" {
+			probabilities(column, l.Columns(&s)[0].Width)
+		}
 		b.Columns = append(b.Columns, column)
 	}
 	return b
@@ -150,7 +166,12 @@ func RandomBatch(s nn.Spec, loss nn.Loss, r *rng.Stream, n int) nn.Batch {
 
 // LossOf returns a loss that the heads of s allow.
 func LossOf(s nn.Spec) nn.Loss {
-	if s.Head("q") >= 0 {
+	switch q := s.Head("q"); {
+	case q >= 0 && s.Heads[q].Atoms > 0:
+		return nn.CrossEntropy{Reduction: "mean"}
+	case q >= 0 && s.Heads[q].Quantiles > 0:
+		return nn.QuantileHuber{Kappa: 1, Reduction: "mean"}
+	case q >= 0:
 		return nn.TD{Kind: "huber", Reduction: "mean"}
 	}
 	return nn.ActorCritic{EntropyCoef: 0.01, ValueCoef: 0.5}

@@ -10,6 +10,11 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
+// withHead returns a network on vectors with one head.
+func withHead(h nn.Head) nn.Spec {
+	return nn.Spec{Obs: env.ObsSpec{DType: env.Float32, Shape: []int{4}}, Trunks: []nn.Trunk{{Arch: "mlp"}}, Heads: []nn.Head{h}}
+}
+
 func (on *suite) testImpossibleSpecs(t *testing.T) {
 	f32 := func(shape ...int) env.ObsSpec { return env.ObsSpec{DType: env.Float32, Shape: shape} }
 	u8 := func(shape ...int) env.ObsSpec { return env.ObsSpec{Shape: shape} }
@@ -52,6 +57,17 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "pi", Out: 4, Branches: []int32{}}}}, "heads[0].branches: [], must add up to 4 outputs"},
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "q", Out: 4, Branches: []int32{4}}}}, `heads[0].branches: [4], must be nil for a head "q"`},
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "mu", Out: 4}}, LogStdInit: math.NaN()}, "log_std_init: NaN, must be -20 to 20"},
+		{withHead(nn.Head{Name: "q", Out: 2, Atoms: 1, Max: 1}), "heads[0].atoms: 1, must be 2 to 1024, or 0 for none"},
+		{withHead(nn.Head{Name: "q", Out: 2, Atoms: 51, Min: 10, Max: -10}), "heads[0].min: 10, must be below max (-10), both -1e9 to 1e9"},
+		{withHead(nn.Head{Name: "q", Out: 2, Atoms: 51, Min: math.NaN(), Max: 1}), "heads[0].min: NaN, must be below max (1), both -1e9 to 1e9"},
+		{withHead(nn.Head{Name: "q", Out: 2, Quantiles: -1}), "heads[0].quantiles: -1, must be 1 to 1024, or 0 for none"},
+		{withHead(nn.Head{Name: "q", Out: 2, Atoms: 51, Max: 1, Quantiles: 3}), "heads[0].quantiles: 3, must be 0 for a head with atoms"},
+		{withHead(nn.Head{Name: "q", Out: 2, Max: 1}), "heads[0].min: 0 and max: 1, must be 0 for a head without atoms"},
+		{withHead(nn.Head{Name: "v", Out: 1, Quantiles: 3}), `heads[0].atoms: 0 and quantiles: 3, must be 0 for a head "v"`},
+		{withHead(nn.Head{Name: "q", Out: 400, Quantiles: 200}), "heads[0].out: 400, of 200 numbers each, must be at most 65536 numbers"},
+		{withHead(nn.Head{Name: "q", Out: 2, Rescaled: true}), "heads[0].rescaled: true, must be false for a head that is not dueling"},
+		{withHead(nn.Head{Name: "v", Out: 1, Dueling: true}), `heads[0].dueling: true, must be false for a head "v"`},
+		{nn.Spec{Obs: f32(4), Trunks: []nn.Trunk{{Arch: "mlp"}}, Heads: []nn.Head{{Name: "q", Out: 2, Dueling: true}, {Name: "v", Out: 1}}}, "heads[0].dueling: true, must be false on a trunk with other heads"},
 		{nn.Spec{Precision: "fp64"}, `precision: "fp64", must be "fp32", "bf16" or "tf32"`},
 	} {
 		_, layoutErr := c.spec.Layout()

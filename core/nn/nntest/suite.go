@@ -59,6 +59,10 @@ func Run(t *testing.T, s Subject) {
 		{"QStepper", on.testQStepper},
 		{"RowsOfAReport", on.testRowsOfAReport},
 		{"ImportanceOfTransitions", on.testImportanceOfTransitions},
+		{"Rescaled", on.testRescaled},
+		{"DistributionsRefused", on.testDistributionsRefused},
+		{"RowsOfDistributions", on.testRowsOfDistributions},
+		{"QStepperOfDistributions", on.testQStepperOfDistributions},
 		{"NotFinite", on.testNotFinite},
 	} {
 		t.Run(c.name, c.run)

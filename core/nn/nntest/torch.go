@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
@@ -23,6 +24,10 @@ type torchCase struct {
 	Branches   []int32 // nil: one of Actions
 	Box        int     // Gaussians
 	Masks      bool
+	Atoms      int
+	Min, Max   float64
+	Quantiles  int
+	Dueling    string
 	LogProb    *[2]float64 `json:"log_prob"` // range of the recorded log-probabilities; nil: -2 to 0
 	Hidden     []int
 	HiddenV    []int `json:"hidden_v"`
@@ -38,6 +43,8 @@ type torchCase struct {
 		ValueRange      float64 `json:"value_range"`
 		ValueClip       string  `json:"value_clip"`
 		Scale           float64
+		Importance      string
+		Kappa           float64
 	}
 	Optimizer struct {
 		Name         string
@@ -90,6 +97,10 @@ func (c *torchCase) spec() nn.Spec {
 	if c.DType == "float32" {
 		s.Obs.DType = env.Float32
 	}
+	if h := &s.Heads[0]; h.Name == "q" {
+		h.Atoms, h.Min, h.Max, h.Quantiles = c.Atoms, c.Min, c.Max, c.Quantiles
+		h.Dueling, h.Rescaled = c.Dueling != "", c.Dueling == "rescaled"
+	}
 	return s
 }
 
@@ -101,6 +112,10 @@ func (c *torchCase) loss() nn.Loss {
 		return nn.ActorCritic{EntropyCoef: c.Loss.EntropyCoef, ValueCoef: c.Loss.ValueCoef}
 	case "ppo":
 		return nn.PPO{EntropyCoef: c.Loss.EntropyCoef, ValueCoef: c.Loss.ValueCoef, Largest: c.Loss.ValueClip == "largest"}
+	case "categorical":
+		return nn.CrossEntropy{Reduction: c.Loss.Reduction, Importance: c.Loss.Importance}
+	case "quantile":
+		return nn.QuantileHuber{Kappa: c.Loss.Kappa, Reduction: c.Loss.Reduction, Importance: c.Loss.Importance}
 	case "pqn":
 		return nn.TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: c.Loss.Scale}
 	}
@@ -204,6 +219,17 @@ func (c *torchCase) batch(t *testing.T, step int, net nn.Network, target *nn.Par
 		}
 		discounts = append(discounts, d)
 	}
+	if c.Atoms+c.Quantiles > 0 {
+		x := &experience.Transitions{NextObs: obs(key + 1), Rewards: rewards, Discounts: discounts}
+		b.Columns = [][]float32{naiveTarget(s, nil, target, x, false)}
+		if c.Loss.Importance != "" {
+			b.Columns = append(b.Columns, nil)
+			for i := range c.Batch {
+				b.Columns[1] = append(b.Columns[1], hashUniform(key+5, i, 0.1, 2))
+			}
+		}
+		return b
+	}
 	q, err := net.Forward(target, obs(key+1), c.Batch)
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +304,7 @@ func AgainstTorch(t *testing.T, s Subject, path string) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	if len(file.Cases) < 39 {
+	if len(file.Cases) < 50 {
 		t.Fatalf("%d cases in %s", len(file.Cases), path)
 	}
 	on.eachPath(t, func(t *testing.T) {
@@ -295,6 +321,14 @@ func AgainstTorch(t *testing.T, s Subject, path string) {
 			}
 			if c.Masks {
 				name += " masks"
+			}
+			if c.Dueling != "" {
+				name += " dueling " + c.Dueling
+			}
+			if c.Atoms+c.Quantiles > 0 || c.Dueling != "" {
+				if on.device(t, 1).Name() != "cpu" {
+					continue
+				}
 			}
 			t.Run(name, func(t *testing.T) { c.run(t, on) })
 		}

@@ -3,13 +3,13 @@
     python generate_reference.py [output]        (needs torch and numpy)
 
 For each case, ten updates (or as many as it says) on as many batches: of DQN, or of
-advantage actor-critic, of PPO or of PQN.
+advantage actor-critic, of PPO, of PQN, of categorical DQN or of quantile regression DQN.
 Weights and batches are not stored: both sides make them from the integer hash below. Of every gradient (of the first
 and the last update), of every parameter after the ten updates and of every array
 of optimiser state, the file holds the norm, the largest magnitude, and all
 elements or, of large arrays, every n-th.
-The networks and names are those of the q_net of Stable-Baselines3's DQN and of its
-ActorCriticPolicy.
+The networks and names are those of the q_net of Stable-Baselines3's DQN, of its
+ActorCriticPolicy, and of the quantile_net of sb3-contrib's QRDQN.
 Run it again only to change the cases; `make test-torch` compares a fresh output.
 """
 
@@ -75,23 +75,28 @@ def norm(case, *shape):
 class Trunk(nn.Module):
     """NatureCNN or its smaller kin, or Flatten without parameters."""
 
-    def __init__(self, case):
+    def __init__(self, case, dense=True):
         super().__init__()
         self.image = case["arch"] in CNNS
+        self.linear = None
         self.width = int(np.prod(case["obs"]))
         if self.image:
             c, h, w = case["obs"]
-            convolutions, self.width = CNNS[case["arch"]]
+            convolutions, width = CNNS[case["arch"]]
             layers, inputs = [], c
             for outputs, kernel, stride in convolutions:
                 h, w = (h - kernel) // stride + 1, (w - kernel) // stride + 1
                 layers += [nn.Conv2d(inputs, outputs, kernel, stride), *norm(case, outputs, h, w), nn.ReLU()]
                 inputs = outputs
             self.cnn = nn.Sequential(*layers, nn.Flatten())
-            self.linear = nn.Sequential(nn.Linear(inputs * h * w, self.width), *norm(case, self.width), nn.ReLU())
+            self.width = inputs * h * w
+            if dense:
+                self.linear = nn.Sequential(nn.Linear(self.width, width), *norm(case, width), nn.ReLU())
+                self.width = width
 
     def forward(self, x):
-        return self.linear(self.cnn(x)) if self.image else x.flatten(1)
+        x = self.cnn(x) if self.image else x.flatten(1)
+        return self.linear(x) if self.linear else x
 
 
 def fill(module, key):
@@ -125,19 +130,54 @@ def branches(case):
     return case.get("branches", [case["actions"]])
 
 
+class Dueling(nn.Sequential):
+    """The streams of Wang et al. 2016 on some layers. Returns points as [n, action, point] or [n, point, action]."""
+
+    def __init__(self, case, layers, width, hidden):
+        super().__init__(*layers)
+        self.rescaled, self.by_action = case["dueling"] == "rescaled", "atoms" in case
+        self.shape = [points(case), case["actions"]][:: -1 if self.by_action else 1]
+        for name, outputs in (("value", points(case)), ("advantage", points(case) * case["actions"])):
+            top = [nn.Linear(width, hidden), *norm(case, hidden), nn.ReLU()]
+            self.add_module(name, nn.Sequential(*top, nn.Linear(hidden, outputs)))
+
+    def forward(self, x):
+        for name, layer in self.named_children():
+            if name.isdigit():
+                x = layer(x)
+        if self.rescaled and x.requires_grad:
+            x.register_hook(lambda grad: grad * 2**-0.5)
+        advantage, actions = self.advantage(x).unflatten(1, self.shape), 1 if self.by_action else 2
+        value = self.value(x).unsqueeze(actions)
+        return (value + advantage - advantage.mean(dim=actions, keepdim=True)).flatten(1)
+
+
+def points(case):
+    """The numbers of each output that a loss sees."""
+    return case.get("atoms", case.get("quantiles", 1))
+
+
 class QNet(nn.Module):
     def __init__(self, case, key):
         super().__init__()
-        self.features_extractor = Trunk(case)
+        self.features_extractor = Trunk(case, "dueling" not in case)
         widths = [self.features_extractor.width, *(case["hidden"] or [])]
+        top = 0
+        if "dueling" in case:
+            top = widths.pop() if case["hidden"] else CNNS[case["arch"]][1]
         layers = []
         for i, o in itertools.pairwise(widths):
             layers += [nn.Linear(i, o), *norm(case, o), nn.ReLU()]
-        self.q_net = nn.Sequential(*layers, nn.Linear(widths[-1], case["actions"]))
+        if top:
+            net = Dueling(case, layers, widths[-1], top)
+        else:
+            net = nn.Sequential(*layers, nn.Linear(widths[-1], case["actions"] * points(case)))
+        self.name = "quantile_net" if "quantiles" in case else "q_net"
+        self.add_module(self.name, net)
         fill(self, key)
 
     def forward(self, x):
-        return self.q_net(self.features_extractor(x))
+        return getattr(self, self.name)(self.features_extractor(x))
 
 
 class MlpExtractor(nn.Module):
@@ -215,6 +255,62 @@ class QLearning:
             y = rewards + discounts * self.target(next_obs).max(dim=1).values
         q = self.net(obs).gather(1, actions[:, None])[:, 0]
         return self.loss_fn(q, y, reduction=case["loss"]["reduction"]), []
+
+
+class Categorical:
+    """C51 of Bellemare et al. 2017, with a target network of its own, as rlax and Dopamine project."""
+
+    def __init__(self, case):
+        self.case, self.net, self.target = case, QNet(case, 1000), QNet(case, 2000)
+        self.atoms = torch.linspace(case["min"], case["max"], case["atoms"])
+
+    def loss(self, step):
+        case, n, key = self.case, self.case["batch"], 10000 + 100 * step
+        obs, next_obs, actions = observations(case, key), observations(case, key + 1), chosen(case, key + 2)
+        rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
+        discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
+        shape = (n, case["actions"], case["atoms"])
+        with torch.no_grad():
+            p = self.target(next_obs).view(shape).softmax(dim=2)
+            p = p[torch.arange(n), (p * self.atoms).sum(dim=2).argmax(dim=1)]
+            z = (rewards[:, None] + discounts[:, None] * self.atoms).clamp(case["min"], case["max"])
+            step = self.atoms[1] - self.atoms[0]
+            shares = (1 - (z[:, None, :] - self.atoms[None, :, None]).abs() / step).clamp(0, 1)
+            target = (shares * p[:, None, :]).sum(dim=2)
+        log_p = self.net(obs).view(shape)[torch.arange(n), actions].log_softmax(dim=1)
+        rows = -(target * log_p).sum(dim=1)
+        return weighted(case, rows, key), []
+
+
+class QuantileRegression:
+    """QR-DQN of Dabney et al. 2018; loss and layout as sb3-contrib's quantile_huber_loss and QuantileNetwork."""
+
+    def __init__(self, case):
+        self.case, self.net, self.target = case, QNet(case, 1000), QNet(case, 2000)
+
+    def loss(self, step):
+        case, n, key, kappa = self.case, self.case["batch"], 10000 + 100 * step, self.case["loss"]["kappa"]
+        obs, next_obs, actions = observations(case, key), observations(case, key + 1), chosen(case, key + 2)
+        rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
+        discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
+        shape = (n, case["quantiles"], case["actions"])
+        with torch.no_grad():
+            x = self.target(next_obs).view(shape)
+            x = x[torch.arange(n), :, x.mean(dim=1).argmax(dim=1)]
+            target = rewards[:, None] + discounts[:, None] * x
+        own = self.net(obs).view(shape)[torch.arange(n), :, actions]
+        taus = (torch.arange(case["quantiles"]) + 0.5) / case["quantiles"]
+        u = target[:, None, :] - own[:, :, None]
+        huber = torch.where(u.abs() > kappa, kappa * (u.abs() - kappa / 2), u**2 / 2) / kappa
+        rows = ((taus[:, None] - (u.detach() < 0).float()).abs() * huber).mean(dim=2).sum(dim=1)
+        return weighted(case, rows, key), []
+
+
+def weighted(case, rows, key):
+    """The mean or the sum of losses, times importance weights where the loss has them."""
+    if "importance" in case["loss"]:
+        rows = rows * torch.from_numpy(uniform(key + 5, len(rows), 0.1, 2))
+    return rows.mean() if case["loss"]["reduction"] == "mean" else rows.sum()
 
 
 def distribution(case, net, outputs, key, rows):
@@ -370,7 +466,14 @@ def summary(t):
 
 
 def run(case):
-    method = {"actor_critic": AdvantageActorCritic, "ppo": ClippedActorCritic, "pqn": PQN}.get(case["loss"]["kind"], QLearning)(case)
+    methods = {
+        "actor_critic": AdvantageActorCritic,
+        "ppo": ClippedActorCritic,
+        "pqn": PQN,
+        "categorical": Categorical,
+        "quantile": QuantileRegression,
+    }
+    method = methods.get(case["loss"]["kind"], QLearning)(case)
     names, params = zip(*named_parameters(method.net))
     opt, states = optimizer(case, params)
     out = dict(case, losses=[], parts=[], norms=[], gradients=[])
@@ -473,6 +576,23 @@ def main():
     for kind in kinds:
         cases += [two | sb3 | kind, two | sb3 | adam | kind]
     cases += [small | stooke_abbeel | box, small | stooke_abbeel | hybrid | masks]
+    # Distributions and dueling heads.
+    categorical = huber_adam | {"loss": {"kind": "categorical", "reduction": "mean"}, "atoms": 21, "min": -4, "max": 4}
+    quantile = huber_adam | {"loss": {"kind": "quantile", "reduction": "mean", "kappa": 1}, "quantiles": 20}
+    sums = {"reduction": "sum", "importance": "loss"}
+    cases += [
+        mlp | categorical | {"clip": 10},
+        mlp | categorical | {"loss": categorical["loss"] | sums},
+        nature | categorical | {"atoms": 51, "min": -10, "max": 10},
+        mlp | quantile | {"clip": 10},
+        mlp | quantile | {"loss": quantile["loss"] | sums | {"kappa": 0.3}},
+        nature | quantile | {"quantiles": 32},
+        mlp | huber_adam | {"dueling": "plain"},
+        mlp | categorical | {"dueling": "rescaled"},
+        mlp | channels | quantile | {"dueling": "rescaled"},
+        nature | mnih | {"dueling": "rescaled"},
+        small | categorical | {"dueling": "plain", "batch": 5},
+    ]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")

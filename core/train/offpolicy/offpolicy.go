@@ -171,11 +171,18 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 		return b
 	}
 	rows := slices.Repeat([]int{c.BatchSize}, c.Target.Passes()) // of networks that compute targets
+	// Where targets are distributions, columns are the numbers of a transition's target.
+	columns := 0
+	for _, column := range c.Loss.Columns(&c.Net) {
+		if column.Width > 1 {
+			columns += column.Width
+		}
+	}
 	list := []limits.Part{
 		{Setting: fmt.Sprintf("buffer_size: %d", c.BufferSize), Bytes: buffer},
 		{Setting: c.NetSetting, Bytes: bytes(nn.Needs{Sets: 4, Optimizer: c.Optimizer})},
 		{Setting: fmt.Sprintf("batch_size: %d", c.BatchSize), Bytes: bytes(nn.Needs{LearnerRows: []int{c.BatchSize}, NetworkRows: rows}) +
-			int64(c.BatchSize)*int64(2*s.Spec.Obs.Bytes()+mem.Actions)},
+			int64(c.BatchSize)*int64(2*s.Spec.Obs.Bytes()+mem.Actions+4*columns)},
 		{Setting: fmt.Sprintf("num_envs: %d", envs), Bytes: bytes(nn.Needs{NetworkRows: []int{envs}}) + 2*int64(envs)*int64(s.Spec.Obs.Bytes())},
 	}
 	if c.Priorities != nil {
