@@ -141,9 +141,9 @@ _ELSEWHERE = {
         "prioritised replay is not supported: transitions are drawn uniformly",
     ),
     "double_q": "only DQN has Double Q-learning",
-    "dueling": "dueling networks are not supported: the network has one stream",
+    **dict.fromkeys(("dueling", "dueling_rescaled"), "only DQN has dueling networks"),
     "param_noise": "noisy networks are not supported: exploration is epsilon-greedy",
-    "n_quantiles": "distributional Q-values are not supported: Q-values are means",
+    **dict.fromkeys(("distribution", "n_atoms", "v_min", "v_max", "n_quantiles", "kappa"), "only DQN has distributions of returns"),
     "create_eval_env": "learn(eval_freq=..., eval_env=...) evaluates",
     "n_cpu_tf_sess": "num_threads is the number of threads",
     **dict.fromkeys(

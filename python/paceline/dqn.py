@@ -65,6 +65,7 @@ _RULES: Rules = {
 _POLICY: Rules = {
     "net_arch": _net_arch,
     "activation_fn": ACTIVATION,
+    "n_quantiles": lambda value: {"n_quantiles": value},
     "optimizer_class": lambda value: {"optimizer": class_name(value)},
     "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps"}),
 }
@@ -139,6 +140,13 @@ class DQN(Trainer):
         several times slower.
     double_q: True for Double Q-learning: the online network chooses the next action, the target
         network gives its value. It costs one more forward pass an update.
+    distribution: what the network learns of the return of each action: "none" (its mean),
+        "categorical" (the probabilities of n_atoms returns from v_min to v_max; C51) or "quantile"
+        (n_quantiles quantiles, with the loss's kappa; QR-DQN). policy_kwargs={"n_quantiles": 50} of
+        sb3-contrib's QRDQN works. Q-values are the means. On the CPU only.
+    dueling: True for a dueling network: a value and advantages, each with a copy of its own of the
+        last hidden layer. dueling_rescaled=True multiplies the gradient below both by the root of
+        1/2. On the CPU only.
     optimizer, optimizer_eps, loss, loss_reduction, frame_stack: see `paceline options`.
     env_kwargs: keywords of a built-in environment named by env, such as {"recipe": "mnih2015"};
         see make_vec. {"waits": True} declares that steps mostly wait: such a step does not hold one
@@ -225,6 +233,14 @@ class DQN(Trainer):
         window: int | None = None,
         exploration_steps: int | None = None,
         double_q: bool = False,
+        distribution: str = "none",
+        n_atoms: int = 51,
+        v_min: float = -10.0,
+        v_max: float = 10.0,
+        n_quantiles: int = 200,
+        kappa: float = 1.0,
+        dueling: bool = False,
+        dueling_rescaled: bool = False,
         optimizer: str = "adam",
         optimizer_eps: float | None = None,
         loss: str = "huber",

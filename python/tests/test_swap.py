@@ -157,10 +157,12 @@ def test_unknown_keywords_name_an_alternative():
     for name, says in {
         "prioritized_replay_alpha": "prioritised replay is not supported",
         "lerning_rate": "did you mean learning_rate?",
-        "dueling": "not supported",
+        "duelling": "did you mean dueling?",
     }.items():
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}': .*{says}"):
             DQN("MlpPolicy", "CartPole-v1", **{name: 1})
+    with pytest.raises(TypeError, match="'dueling': only DQN has dueling networks"):
+        A2C("MlpPolicy", "CartPole-v1", dueling=True)
     with pytest.raises(TypeError, match="'xyz'$"):
         A2C.from_preset("tuned", "CartPole-v1", xyz=1)
 

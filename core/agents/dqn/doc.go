@@ -80,6 +80,11 @@
 // A target is r + gamma max_a Q(s', a; theta-minus); with double_q (van Hasselt et al. 2016) it is
 // r + gamma Q(s', argmax_a Q(s', a; theta); theta-minus). Of equal values the first counts.
 //
+// With distribution (distribution.go) the network learns the distribution of the return of each
+// action, and Q is its mean. The largest mean chooses the action of a target. The target is the
+// distribution of r + gamma Z, with Z that of the action: projected on the atoms (C51), or its
+// quantiles (QR-DQN).
+//
 // With n_steps = n the reward is r_1 + gamma r_2 + ... + gamma^(n-1) r_n, s' the observation after the
 // n steps, and the discount gamma^n. A tail has the m steps up to the end of its episode, and gamma^m,
 // or 0 after a termination. A transition can be drawn when its n steps are in D or its episode has

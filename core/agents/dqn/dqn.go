@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/limits"
@@ -27,7 +28,7 @@ func init() {
 		Name:      "dqn",
 		Doc:       "Deep Q-learning with Concurrent Training and Synchronized Execution",
 		Settings:  Settings,
-		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"}, async.Shape...),
+		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"}, slices.Concat(shapeOfHead, async.Shape)...),
 		Placement: []string{"replay_device"},
 		Masks:     true,
 		Memory:    memoryOf,
@@ -78,7 +79,7 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 		Gamma: c.Gamma, Target: nn.MaxQ{Double: c.DoubleQ}, Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Epsilon: c.epsilon, Rate: c.rate,
 	}
 	c.draw(&run, nn.TD{Kind: c.Loss, Reduction: c.LossReduction})
-	return run, nil
+	return run, c.distribute(&run, s.Device.Name())
 }
 
 // network is the network that resolved settings stand for.
@@ -87,7 +88,7 @@ func (c *Config) network(spec env.Spec) nn.Spec {
 	if c.Policy == train.PolicyMLP {
 		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch, Activation: c.ActivationFn}
 	}
-	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}}, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages}
+	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{c.head(spec.Action.N)}, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages}
 }
 
 // optimizer is the optimiser that the settings stand for.

@@ -66,6 +66,15 @@ func TestTrainSuite(t *testing.T) {
 				masked.Masked, masked.Settings["double_q"] = true, "true"
 				traintest.Run(t, masked)
 			})
+			t.Run(name+", distributions", func(t *testing.T) {
+				head := map[string]string{"distribution": "categorical", "n_atoms": "11", "v_min": "-5", "v_max": "5", "dueling": "true", "dueling_rescaled": "true"}
+				if name == "standard" {
+					head = map[string]string{"distribution": "quantile", "n_quantiles": "5", "double_q": "true"}
+				}
+				distributed := subject(edit)
+				maps.Copy(distributed.Settings, head)
+				traintest.Run(t, distributed)
+			})
 			t.Run(name+", n_steps and priorities", func(t *testing.T) {
 				prioritized := subject(edit)
 				maps.Copy(prioritized.Settings, map[string]string{"n_steps": "3", "n_step_tails": "drop_truncated", "prioritized": "dqn_zoo", "loss": "huber"})

@@ -73,6 +73,10 @@ def _only_ours(model: Model) -> str:
         return "of branches and a box"
     if actions.binary:
         return "with two outputs for each entry of a MultiBinary"
+    if model.METHOD == "dqn" and model.setting("distribution") != "none":
+        return "of distributions"
+    if model.METHOD == "dqn" and model.setting("dueling") == "true":
+        return "with two streams"
     if len(actions.low) and "true" in (model.setting("squashed"), model.setting("scaled")):
         return "whose box actions are squashed or scaled"
     return ""

@@ -1,0 +1,98 @@
+package dqn
+
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
+)
+
+// This file is about the head of the network: distributions of returns in the place of their means,
+// and the two streams of a dueling head.
+
+// Head holds the settings of the head.
+type Head struct {
+	Distribution    string
+	NAtoms          int
+	VMin, VMax      float64
+	NQuantiles      int
+	Kappa           float64
+	Dueling         bool
+	DuelingRescaled bool
+}
+
+// Values of distribution.
+const (
+	NoDistribution = "none"
+	Categorical    = "categorical"
+	Quantile       = "quantile"
+)
+
+// ofHead are the settings of Head.
+func ofHead() []settings.Setting {
+	return settings.Within(func(c *Config) *Head { return &c.Head }, []settings.Setting{
+		settings.Text("distribution", NoDistribution, "what the network learns of the return of each action: none (its mean), categorical (probabilities of n_atoms returns; C51, Bellemare et al. 2017) or quantile (n_quantiles quantiles; QR-DQN, Dabney et al. 2018). loss is not used with the latter two, and a GPU does not compute them", []string{NoDistribution, Categorical, Quantile}, func(h *Head) *string { return &h.Distribution }),
+		settings.Int("n_atoms", 51, 2, nn.MaxAtoms, "returns of a categorical distribution, at equal distances from v_min to v_max", func(h *Head) *int { return &h.NAtoms }),
+		settings.Float("v_min", -10, -1e9, 1e9, "smallest return of a categorical distribution; smaller ones count as this one", func(h *Head) *float64 { return &h.VMin }),
+		settings.Float("v_max", 10, -1e9, 1e9, "largest return of a categorical distribution; larger ones count as this one", func(h *Head) *float64 { return &h.VMax }),
+		settings.Int("n_quantiles", 200, 1, nn.MaxAtoms, "quantiles of a quantile distribution", func(h *Head) *int { return &h.NQuantiles }),
+		settings.Float("kappa", 1, 1e-6, 1e6, "error up to which the loss of a quantile is quadratic", func(h *Head) *float64 { return &h.Kappa }),
+		settings.Bool("dueling", false, "Dueling network (Wang et al. 2016): a stream for the value of a state and one for the advantages of actions, each with a copy of its own of the last hidden layer; with a distribution, for each of its numbers", func(h *Head) *bool { return &h.Dueling }),
+		settings.Bool("dueling_rescaled", false, "multiply the gradient that flows from both streams of a dueling network into the layers below them by the root of 1/2, as in its paper", func(h *Head) *bool { return &h.DuelingRescaled }),
+	})
+}
+
+// shapeOfHead are the settings of Head that a file of a run must have as they are.
+var shapeOfHead = []string{"distribution", "n_atoms", "v_min", "v_max", "n_quantiles", "dueling"}
+
+// resolveHead checks the settings of the head.
+func (c *Config) resolveHead() (notices []string, err error) {
+	switch {
+	case c.Distribution == Categorical && !(c.VMin < c.VMax):
+		return nil, fmt.Errorf("v_min: %g, must be below v_max (%g)", c.VMin, c.VMax)
+	case c.DuelingRescaled && !c.Dueling:
+		return nil, fmt.Errorf("dueling_rescaled: true, must be false where dueling is false")
+	}
+	if c.Distribution != NoDistribution && c.Loss != "huber" {
+		notices = append(notices, fmt.Sprintf("loss: %s is not used where distribution is %s", c.Loss, c.Distribution))
+	}
+	return notices, nil
+}
+
+// head is the head that resolved settings stand for.
+func (c *Config) head(actions int) nn.Head {
+	h := nn.Head{Name: "q", Out: actions, Dueling: c.Dueling, Rescaled: c.DuelingRescaled}
+	switch c.Distribution {
+	case Categorical:
+		h.Atoms, h.Min, h.Max = c.NAtoms, c.VMin, c.VMax
+	case Quantile:
+		h.Quantiles = c.NQuantiles
+	}
+	return h
+}
+
+// distribute sets the target and the loss of a distribution, where the settings name one.
+func (c *Config) distribute(run *offpolicy.Config, device string) error {
+	if device != "cpu" && c.Distribution != NoDistribution {
+		return fmt.Errorf("distribution: %s, must be none on %s; the device cpu computes it", c.Distribution, device)
+	}
+	if device != "cpu" && c.Dueling {
+		return fmt.Errorf("dueling: true, must be false on %s; the device cpu computes it", device)
+	}
+	importance, divergence := "", false
+	if p := run.Priorities; p != nil && c.Distribution != NoDistribution {
+		p.Distributions = true
+		importance, divergence = nn.ImportanceLoss, p.Formula == replay.StookeAbbeel
+	}
+	switch c.Distribution {
+	case Categorical:
+		run.Target = nn.Projected{Double: c.DoubleQ}
+		run.Loss = nn.CrossEntropy{Reduction: c.LossReduction, Importance: importance, Divergence: divergence}
+	case Quantile:
+		run.Target = nn.Quantile{Double: c.DoubleQ}
+		run.Loss = nn.QuantileHuber{Kappa: c.Kappa, Reduction: c.LossReduction, Importance: importance}
+	}
+	return nil
+}

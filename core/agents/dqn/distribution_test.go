@@ -1,0 +1,137 @@
+package dqn
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// categorical and quantile are CartPole with distributions of its returns.
+func categorical(c *Config) {
+	c.Distribution, c.NAtoms, c.VMin, c.VMax = Categorical, 21, 0, 100
+}
+
+func quantile(c *Config) { c.Distribution, c.NQuantiles = Quantile, 16 }
+
+func TestBadHeadsAreRefused(t *testing.T) {
+	for want, edit := range map[string]func(*Config){
+		"v_min: 10, must be below v_max (10)":                          func(c *Config) { categorical(c); c.VMin, c.VMax = 10, 10 },
+		"dueling_rescaled: true, must be false where dueling is false": func(c *Config) { c.DuelingRescaled = true },
+		`distribution: "normal", must be none, categorical, quantile`:  func(c *Config) { c.Distribution = "normal" },
+		"n_atoms: 1, must be 2 to 1024":                                func(c *Config) { categorical(c); c.NAtoms = 1 },
+		"n_quantiles: 0, must be 1 to 1024":                            func(c *Config) { quantile(c); c.NQuantiles = 0 },
+	} {
+		d, err := newTrial(cartpole(edit), nil)
+		if err == nil {
+			d.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	c := cartpole(categorical, func(c *Config) { c.Loss = "squared" })
+	said, err := c.Resolve()
+	if err != nil || !slices.Contains(said, "loss: squared is not used where distribution is categorical") {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// gpuName is a device with the name of a GPU.
+type gpuName struct{ nn.Device }
+
+func (gpuName) Name() string { return "cuda:0 (test)" }
+
+func TestGPURefusesDistributions(t *testing.T) {
+	for want, edit := range map[string]func(*Config){
+		"distribution: quantile, must be none on cuda:0 (test); the device cpu computes it": quantile,
+		"dueling: true, must be false on cuda:0 (test); the device cpu computes it":         func(c *Config) { c.Dueling = true },
+	} {
+		d := newDQN(t, cartpole(edit))
+		c := d.Config()
+		_, err := memoryOf(&train.Setup{Config: c.Struct().(train.Settings), Common: c.Common(), Spec: *d.Spec(), Device: gpuName{cpu(t)}})
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// The loss, the target and the head of each setting go together, with priorities too.
+func TestDistributionsOfSettings(t *testing.T) {
+	for _, c := range []struct {
+		edit   func(*Config)
+		loss   nn.Loss
+		target nn.Target
+		head   nn.Head
+	}{
+		{func(c *Config) {}, nn.TD{Kind: "huber", Reduction: "mean"}, nn.MaxQ{}, nn.Head{Name: "q", Out: 2}},
+		{categorical, nn.CrossEntropy{Reduction: "mean"}, nn.Projected{}, nn.Head{Name: "q", Out: 2, Atoms: 21, Max: 100}},
+		{func(c *Config) { categorical(c); c.Prioritized, c.DoubleQ = "stooke_abbeel", true }, nn.CrossEntropy{Reduction: "mean", Importance: "loss", Divergence: true},
+			nn.Projected{Double: true}, nn.Head{Name: "q", Out: 2, Atoms: 21, Max: 100}},
+		{func(c *Config) { categorical(c); c.Prioritized = "dqn_zoo" }, nn.CrossEntropy{Reduction: "mean", Importance: "loss"}, nn.Projected{}, nn.Head{Name: "q", Out: 2, Atoms: 21, Max: 100}},
+		{func(c *Config) {
+			quantile(c)
+			c.Kappa, c.LossReduction, c.DoubleQ, c.Dueling, c.DuelingRescaled = 0.5, "sum", true, true, true
+		}, nn.QuantileHuber{Kappa: 0.5, Reduction: "sum"}, nn.Quantile{Double: true}, nn.Head{Name: "q", Out: 2, Quantiles: 16, Dueling: true, Rescaled: true}},
+		{func(c *Config) { quantile(c); c.Prioritized = "dopamine" }, nn.QuantileHuber{Kappa: 1, Reduction: "mean", Importance: "loss"}, nn.Quantile{}, nn.Head{Name: "q", Out: 2, Quantiles: 16}},
+	} {
+		d := newDQN(t, cartpole(c.edit))
+		of := d.Config()
+		run := must(of.Struct().(*Config).run(&train.Setup{Config: of.Struct().(train.Settings), Common: of.Common(), Spec: *d.Spec(), Device: cpu(t)}))(t)
+		h := run.Net.Heads[0]
+		same := h.Name == c.head.Name && h.Out == c.head.Out && h.Atoms == c.head.Atoms && h.Max == c.head.Max && h.Quantiles == c.head.Quantiles && h.Dueling == c.head.Dueling && h.Rescaled == c.head.Rescaled
+		if run.Loss != c.loss || run.Target != c.target || !same {
+			t.Errorf("loss %#v, target %#v, head %+v; want %#v, %#v, %+v", run.Loss, run.Target, h, c.loss, c.target, c.head)
+		}
+		if p := run.Priorities; p != nil && p.Distributions != (h.Atoms+h.Quantiles > 0) {
+			t.Errorf("%+v for the head %+v", *p, h)
+		}
+	}
+}
+
+// The columns of targets and the logits are counted.
+func TestMemoryOfDistributionsIsCounted(t *testing.T) {
+	total := func(edit func(*Config)) (sum int64) {
+		d := newDQN(t, cartpole(edit))
+		c := d.Config()
+		for _, a := range must(memoryOf(&train.Setup{Config: c.Struct().(train.Settings), Common: c.Common(), Spec: *d.Spec(), Device: cpu(t)}))(t) {
+			sum += a.Bytes
+		}
+		return sum
+	}
+	plain := total(func(c *Config) {})
+	// For each row: the logits and their gradient, the target network's logits, the column.
+	if got, least := total(categorical), plain+4*16*(3*2*21+21); got < least {
+		t.Errorf("%d bytes, must be at least %d", got, least)
+	}
+}
+
+// A short run learns to balance with every head. A random policy has a mean return of about 22.
+func TestDistributionsLearn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains for seconds")
+	}
+	for name, edits := range map[string][]func(*Config){
+		"categorical":          {categorical},
+		"quantile":             {quantile},
+		"dueling":              {func(c *Config) { c.Dueling = true }},
+		"categorical, dueling": {categorical, func(c *Config) { c.Dueling, c.DuelingRescaled, c.DoubleQ = true, true, true }},
+		"quantile, priorities": {quantile, func(c *Config) { c.Prioritized, c.NSteps = "dopamine", 3 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDQN(t, cartpole(append(edits, func(c *Config) {
+				c.NumEnvs, c.NetArch, c.BatchSize, c.BufferSize, c.LearningStarts = 8, []int{64, 64}, 32, 10_000, 500
+				c.ExplorationSteps, c.TargetUpdateInterval = 4000, 192
+			})...))
+			check(t, d.Run(12_000, 0))
+			p := must(d.Policy())(t)
+			e := must(p.Evaluate("CartPole-v1", nil, policy.EvalOptions{Episodes: 20, Seed: 1}))(t)
+			if t.Logf("mean return %v", e.MeanReturn); e.MeanReturn < 60 {
+				t.Errorf("mean return %v, must be at least 60", e.MeanReturn)
+			}
+		})
+	}
+}
