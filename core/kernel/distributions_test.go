@@ -321,3 +321,39 @@ func TestQuantileMeansAndTargets(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkDistributions times the losses, targets and means of an update, batch 32 and 6 actions.
+func BenchmarkDistributions(b *testing.B) {
+	const n, width, quantiles = 32, 6, 200
+	r, s := rand.New(rand.NewPCG(1, 2)), Support{51, -10, 10}
+	discounts, rewards := randomFloats(n, r), randomFloats(n, r)
+	for _, isa := range ISAs() {
+		for _, c := range []struct {
+			name   string
+			points int
+			run    func(d *DistributionBatch, dx []float32)
+		}{
+			{"categorical loss", s.Atoms, func(d *DistributionBatch, dx []float32) { CategoricalLoss(dx, nil, d, 0, false, 1) }},
+			{"project", s.Atoms, func(d *DistributionBatch, dx []float32) {
+				Project(d.Targets, d.X, d.Actions, rewards, discounts, width, s)
+			}},
+			{"categorical means", s.Atoms, func(d *DistributionBatch, dx []float32) { CategoricalMeans(dx[:n*width], d.X, s) }},
+			{"quantile loss", quantiles, func(d *DistributionBatch, dx []float32) { QuantileLoss(dx, nil, d, 1, 1) }},
+			{"quantile means", quantiles, func(d *DistributionBatch, dx []float32) { QuantileMeans(dx[:n*width], d.X, width, quantiles) }},
+			{"duel", quantiles, func(d *DistributionBatch, dx []float32) { Duel(dx, d.Targets, d.X, width, quantiles, false) }},
+		} {
+			b.Run(isa+"/"+c.name, func(b *testing.B) {
+				defer Use(ISA())
+				Use(isa)
+				_, d, dx, _ := distributionCase(r, n, width, c.points, false)
+				d.Targets = randomFloats(n*c.points, r)
+				for i := range d.Targets {
+					d.Targets[i] = abs32(d.Targets[i])
+				}
+				for b.Loop() {
+					c.run(d, dx)
+				}
+			})
+		}
+	}
+}

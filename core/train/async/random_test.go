@@ -77,6 +77,7 @@ func randomSetup(r *rng.Stream) setup {
 			"gradient_steps": number(1, 3), "target_update_interval": number(8, 200), "window": number(learners*envs, 100),
 			"concurrent": pick(r, "true", "false"), "double_q": pick(r, "true", "false"), "exploration_steps": number(1, 600),
 			"tau": pick(r, "1", "0.5"), "loss_reduction": pick(r, "mean", "sum"),
+			"distribution": pick(r, "none", "categorical", "quantile"), "n_atoms": "5", "n_quantiles": "3", "dueling": pick(r, "true", "false"),
 		})
 		return s
 	}
