@@ -18,7 +18,6 @@ from .learning import Periods
 from .schedules import Schedule
 
 _FIXED: Fixed = {
-    "n_steps": ((1,), "targets look one step ahead"),
     "optimize_memory_usage": ((False, True), "the replay memory always stores each frame once"),
 }
 
@@ -60,6 +59,8 @@ _RULES: Rules = {
     "concurrent": lambda value: {"concurrent": "auto" if value is None else value},
     "window": zero_for_none("window"),
     "exploration_steps": zero_for_none("exploration_steps"),
+    "prioritized": lambda value: {"prioritized": "none" if value is None else value},
+    "priority_beta_steps": zero_for_none("priority_beta_steps"),
     **_asynchronous.RULES,
 }
 _POLICY: Rules = {
@@ -105,6 +106,7 @@ class DQN(Trainer):
         Bricks-v0, Mini-Breakout-v0 and four other Mini games, Pong and the other Atari games), which
         the library's threads step; a gymnasium.Env; or a gymnasium.vector.VectorEnv in any autoreset mode. A vector that make_vec
         made of a built-in environment stands for its name and number, and the model makes its own.
+    n_steps: steps of a target: it sums their discounted rewards before it looks at a value.
     tau: below 1 the target network takes a step of Polyak averaging at every multiple of
         target_update_interval, as in stable-baselines3. concurrent is then False by default; with
         concurrent=True all averaging steps of a window are taken at its end.
@@ -140,6 +142,14 @@ class DQN(Trainer):
         several times slower.
     double_q: True for Double Q-learning: the online network chooses the next action, the target
         network gives its value. It costs one more forward pass an update.
+    n_step_tails: what is done with transitions that the end of an episode leaves fewer than n_steps:
+        "keep", "drop_truncated" (as Dopamine) or "drop" (as CleanRL).
+    prioritized: prioritised replay with the formula of a publication's code: "stooke_abbeel",
+        "dqn_zoo", "dopamine", "kaixhin" or "cule" (by rank). None draws uniformly. It needs
+        device="cpu".
+    priority_alpha, priority_beta, priority_beta_final, priority_beta_steps: the exponent of
+        priorities, and that of importance weights, which goes from priority_beta to
+        priority_beta_final on a straight line. None: the formula's.
     distribution: what the network learns of the return of each action: "none" (its mean),
         "categorical" (the probabilities of n_atoms returns from v_min to v_max; C51) or "quantile"
         (n_quantiles quantiles, with the loss's kappa; QR-DQN). policy_kwargs={"n_quantiles": 50} of
@@ -232,6 +242,12 @@ class DQN(Trainer):
         actor: str = "auto",
         window: int | None = None,
         exploration_steps: int | None = None,
+        n_step_tails: str = "keep",
+        prioritized: str | None = None,
+        priority_alpha: float | None = None,
+        priority_beta: float | None = None,
+        priority_beta_final: float | None = None,
+        priority_beta_steps: int | None = None,
         double_q: bool = False,
         distribution: str = "none",
         n_atoms: int = 51,

@@ -109,7 +109,6 @@ def test_notice_gives_the_error_for_noise():
 @pytest.mark.parametrize(
     "keywords, says",
     [
-        ({"n_steps": 3}, "n_steps: 3, must be 1"),
         ({"replay_buffer_class": dict}, "replay_buffer_class"),
         ({"_init_setup_model": False}, "_init_setup_model"),
         ({"train_freq": (1, "episode")}, "train_freq: .*must be in steps"),

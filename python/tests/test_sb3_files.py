@@ -115,7 +115,7 @@ def test_policy_kwargs_of_sb3_files_are_loaded_or_refused(tmp_path):
         (sb3.A2C, {"policy_kwargs": {"optimizer_class": torch.optim.AdamW}}, "AdamW, not supported", {"use_rms_prop": False}),
         (sb3.DQN, {"policy_kwargs": {"optimizer_class": torch.optim.AdamW}}, "AdamW, not supported", {"optimizer": "adam"}),
         (sb3.DQN, {"policy_kwargs": rms}, "alpha=0.95 of RMSprop, not supported", {"optimizer": "rmsprop", "optimizer_eps": 1e-4}),
-        (sb3.DQN, {"n_steps": 3, "gradient_steps": -1}, "trained with n_steps=3, not supported", {"n_steps": 1, "gradient_steps": 4}),
+        (sb3.DQN, {"n_steps": 3, "gradient_steps": -1}, "train_freq as Python objects", {"n_steps": 3, "gradient_steps": 4}),
         (sb3.DQN, {"stats_window_size": 7}, "train_freq as Python objects", {"stats_window_size": 7}),
     ):  # fmt: skip
         with (
@@ -126,7 +126,7 @@ def test_policy_kwargs_of_sb3_files_are_loaded_or_refused(tmp_path):
         assert {warning.filename for warning in caught} == {__file__}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DQN.load(saved(sb3.DQN, n_steps=3), n_steps=1, train_freq=4).close()
+        DQN.load(saved(sb3.DQN, n_steps=3), train_freq=4).close()
     for cls in (sb3.A2C, sb3.DQN):
         theirs = cls("MlpPolicy", "CartPole-v1", device="cpu")
         theirs.policy.register_parameter("of_my_own", torch.nn.Parameter(torch.ones(3)))

@@ -155,7 +155,7 @@ def test_models_have_the_attributes_of_sb3():
 
 def test_unknown_keywords_name_an_alternative():
     for name, says in {
-        "prioritized_replay_alpha": "prioritised replay is not supported",
+        "prioritized_replay_alpha": "DQN has prioritized, priority_alpha and priority_beta",
         "lerning_rate": "did you mean learning_rate?",
         "duelling": "did you mean dueling?",
     }.items():
