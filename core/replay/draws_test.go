@@ -124,6 +124,35 @@ func TestFreshTransitionsAreFair(t *testing.T) {
 	})
 }
 
+// Stratified draws have one transition of each of as many equal parts as there are rows.
+func TestStratifiedDraws(t *testing.T) {
+	for _, f := range []Formula{Dopamine, Kaixhin, CuLE} {
+		m := must(New(Config{Obs: stackSpec(1, 1), Envs: 2, Capacity: 40, Window: 10}))
+		defer m.Close()
+		p := must(NewPrioritised(m, Priorities{Formula: f, Alpha: 0.5, N: 1}))
+		addEpisodes(t, m, 20)
+		p.Flushed()
+		picks, r := make([]int, 40), rng.New(1, "replay", 0)
+		for range 20 {
+			p.Draw(r, picks)
+			if f == CuLE {
+				for row := range picks[1:] {
+					if p.latest[row+1].mass > p.latest[row].mass {
+						t.Fatalf("%s: row %d has the mass %v, the one before %v", f, row+1, p.latest[row+1].mass, p.latest[row].mass)
+					}
+				}
+				continue
+			}
+			slices.Sort(picks)
+			for i, pick := range picks {
+				if pick != i {
+					t.Fatalf("%s: %v", f, picks)
+				}
+			}
+		}
+	}
+}
+
 // Trap: what a transition that was never drawn gets, and which error is taken, differ.
 func TestFormulasDiffer(t *testing.T) {
 	for _, c := range []struct {
