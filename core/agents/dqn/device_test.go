@@ -4,6 +4,7 @@ package dqn
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
@@ -31,6 +32,15 @@ func TestTrainSuiteOnGPU(t *testing.T) {
 	}
 }
 
+func TestPrioritizedIsRefusedOnAGPU(t *testing.T) {
+	cudatest.Need(t)
+	cfg := cartpole(func(c *Config) { c.Prioritized = "dopamine" })
+	onGPU("auto")(&cfg)
+	if _, err := newTrial(cfg, nil); err == nil || !strings.HasPrefix(err.Error(), "prioritized: dopamine, must be none on ") {
+		t.Error(err)
+	}
+}
+
 // The place where minibatches are gathered, the number of minibatches drawn at a time and reads
 // change no bit.
 func TestReplayOnGPUChangesNoBit(t *testing.T) {
@@ -41,6 +51,7 @@ func TestReplayOnGPUChangesNoBit(t *testing.T) {
 			"stacks": cartpole(func(c *Config) {
 				c.Env, c.Policy, c.NetArch, c.LearningStarts, c.BatchSize = "Catch-v0", "MlpPolicy", []int{2}, 60, 2
 			}),
+			"n steps": cartpole(func(c *Config) { c.NSteps = 3 }),
 			"not concurrent": cartpole(func(c *Config) {
 				c.Concurrent, c.Actor, c.Tau, c.TargetUpdateInterval = settings.Off, ActorOnline, .5, 10
 			}),

@@ -46,9 +46,6 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 		}
 		return nil
 	}
-	if c.Priorities != nil {
-		return fmt.Errorf("prioritized: %s, must be off where the device that computes is %s, whose updates do not return the errors of rows", c.Priorities.Formula, device.Name())
-	}
 	m.gatherInto(frames.OwnTransitions())
 	if c.ReplayDevice == ReplayCPU {
 		return nil

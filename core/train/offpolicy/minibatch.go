@@ -43,6 +43,9 @@ func (m *minibatch) init(r *Run, draws *rng.Stream, device nn.Device, pool *thre
 		pool: pool, units: train.NewUnits(c.Net), learner: r.learners > 0,
 	}
 	if c.Priorities != nil {
+		if device.Name() != "cpu" {
+			return fmt.Errorf("prioritized: %s, must be none on %s, whose updates do not return the errors of rows; device cpu has them", c.Priorities.Formula, device.Name())
+		}
 		m.batch.Weights, m.report.Rows = make([]float32, c.BatchSize), make([]float32, c.BatchSize)
 	}
 	m.stepper, err = device.QStepper(nn.StepperConfig{
