@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/paceline-rl/paceline/core/portable"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -53,6 +54,9 @@ func NewPrioritised(m *Memory, c Priorities) (*Prioritised, error) {
 	}
 	p := &Prioritised{cfg: c, rule: rules[c.Formula], largest: 1}
 	leaves := m.cfg.leaves()
+	if p.rule.ranked && leaves > math.MaxUint32 {
+		return nil, fmt.Errorf("buffer_size: %d, must be below %d where prioritized is %s", m.cfg.Capacity, math.MaxUint32-m.cfg.Envs, c.Formula)
+	}
 	if p.rule.ranked {
 		p.masses = newRanks(leaves, c.Alpha)
 	} else {

@@ -29,6 +29,25 @@ def test_tau_moves_the_target_towards_the_online_network():
         small(tau=2.0)
 
 
+def test_prioritised_replay_goes_on_after_a_load(tmp_path):
+    keywords = {"prioritized": "dqn_zoo", "n_steps": 3, "n_step_tails": "drop_truncated", "priority_beta_final": 0.9, "device": "cpu"}
+    with small(**keywords) as model:
+        names = ("prioritized", "n_steps", "n_step_tails", "priority_alpha", "priority_beta", "priority_beta_final", "priority_beta_steps")
+        assert [model.setting(name) for name in names] == ["dqn_zoo", "3", "drop_truncated", "0.6", "0.4", "0.9", "0"]
+        model.learn(400, log_interval=None, callback=lambda here, _: here["self"].num_timesteps < 200)
+        model.save(tmp_path / "half", replay=True)
+        with DQN.load(tmp_path / "half") as again:
+            for each in model, again:
+                each.learn(200, reset_num_timesteps=False, log_interval=None)
+            assert model.hashes() == again.hashes()
+    with small() as uniform:
+        assert uniform.setting("prioritized") == "none" and uniform.n_steps == 1
+    with pytest.raises(ConfigError, match='^prioritized: "per", must be '):
+        small(prioritized="per")
+    with pytest.raises(ConfigError, match="^n_steps: 0, must be 1 to 1000"):
+        small(n_steps=0)
+
+
 @pytest.mark.parametrize("name, f", [("Tanh", np.tanh), ("ReLU", lambda x: np.maximum(x, 0))])
 def test_activation_fn_selects_the_activation(name, f, tmp_path):
     obs = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
