@@ -76,8 +76,12 @@ func TestTrainSuite(t *testing.T) {
 				traintest.Run(t, distributed)
 			})
 			t.Run(name+", n_steps and priorities", func(t *testing.T) {
+				draws := map[string]string{"n_steps": "3", "n_step_tails": "drop_truncated", "prioritized": "dqn_zoo", "loss": "huber"}
+				if name == "both" { // epsilon-Rainbow
+					draws = map[string]string{"n_steps": "3", "prioritized": "stooke_abbeel", "double_q": "true", "dueling": "true", "distribution": "categorical", "n_atoms": "11"}
+				}
 				prioritized := subject(edit)
-				maps.Copy(prioritized.Settings, map[string]string{"n_steps": "3", "n_step_tails": "drop_truncated", "prioritized": "dqn_zoo", "loss": "huber"})
+				maps.Copy(prioritized.Settings, draws)
 				traintest.Run(t, prioritized)
 			})
 		}
@@ -86,11 +90,12 @@ func TestTrainSuite(t *testing.T) {
 
 func TestGoldenCheckpoints(t *testing.T) { traintest.Golden(t, subject(nil)) }
 
-// Two modes have the same files and go on differently.
+// Two modes have the same files and go on differently; a third has priorities.
 func TestFuzzLoad(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
-		"both":     {},
-		"standard": {"concurrent": "false", "synchronized": "false"},
+		"both":       {},
+		"standard":   {"concurrent": "false", "synchronized": "false"},
+		"priorities": {"n_steps": "2", "prioritized": "kaixhin"},
 	} {
 		t.Run(name, func(t *testing.T) { traintest.FuzzLoad(t, subject(edit)) })
 	}

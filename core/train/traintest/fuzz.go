@@ -44,7 +44,7 @@ const (
 // independent are the fields with values that no other field of the file determines: settings,
 // parameters, experience, states of streams and environments, schedules and some counts. A file
 // with another value in such a field is a valid file of another run.
-var independent = regexp.MustCompile(`^(paceline\.json:content.*|.*\.safetensors|replay\.bin.*|rollout\.bin.*|segments\.bin.*|events\.json.*|exploration\.json:streams\[\]|` +
+var independent = regexp.MustCompile(`^(paceline\.json:content.*|.*\.safetensors|replay\.bin.*|priorities\.bin.*|rollout\.bin.*|segments\.bin.*|events\.json.*|exploration\.json:streams\[\]|` +
 	`normalizer\.json:(obs|returns)\.(mean\[\]|var\[\]|count)|environments\.json:(obs|normal|discounted\[\]|returns\[\]|lengths\[\]|states\[\])|run\.json:(recent\[\]\.return|end)|` +
 	`clock\.json:(replay_stream|schedule.*|clock\.learning_rate.*|clock\.(schedules\..*|written|seed|t|warmup|warm|copies|steps|epochs|rollouts))|entries, .*)$`)
 
