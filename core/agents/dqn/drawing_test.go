@@ -10,6 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
 
 // nSteps returns the transition over n steps from transition k of a list on. ok is false if it goes
@@ -138,6 +139,26 @@ func TestErrorsBecomePriorities(t *testing.T) {
 		}
 		if slices.Min(j.weights) > 0.5 {
 			t.Error("all weights are near 1")
+		}
+	}
+}
+
+// Inside a window the trainer thread alone changes priorities, in the order of the updates, so the
+// result depends neither on threads nor on whether updates come before, after or beside the steps.
+func TestPrioritizedIsOneSeedOneResult(t *testing.T) {
+	for _, formula := range replay.FormulaNames {
+		c := cartpole(func(c *Config) { c.Prioritized, c.NSteps, c.NumThreads = formula, 3, 1 })
+		want := learn(t, c, 700, offpolicy.Concurrently)
+		uniform := c
+		uniform.Prioritized = Uniform
+		if learn(t, uniform, 700, offpolicy.Concurrently).Weights == want.Weights {
+			t.Errorf("%s: priorities change nothing", formula)
+		}
+		c.NumThreads = 3
+		for _, order := range []offpolicy.Order{offpolicy.Concurrently, offpolicy.UpdatesFirst, offpolicy.UpdatesLast} {
+			if got := learn(t, c, 700, order); got != want {
+				t.Errorf("%s, order %d: %+v, want %+v", formula, order, got, want)
+			}
 		}
 	}
 }
