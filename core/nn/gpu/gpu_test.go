@@ -122,7 +122,7 @@ func TestWindow(t *testing.T) {
 		const rows, n = 3, 5
 		s := c.spec
 		cfg := nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean"}, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: .1}
-		one, many := nntest.Must(d.QStepper(cfg, c.double))(t), nntest.Must(d.QStepper(cfg, c.double))(t).(nn.StackStepper)
+		one, many := nntest.Must(d.QStepper(cfg, nn.MaxQ{Double: c.double}))(t), nntest.Must(d.QStepper(cfg, nn.MaxQ{Double: c.double}))(t).(nn.StackStepper)
 		p, q, target := nntest.Init(t, s, 1), nntest.Init(t, s, 1), nntest.Init(t, s, 2)
 		r := rng.New(4, "test", 0)
 		for range 2 { // windows
