@@ -9,24 +9,33 @@ import (
 	"github.com/paceline-rl/paceline/core/nn/nntest"
 )
 
-// Every step of a learner is an op of this package, which every device implements.
+// Every step of a learner is an op of this package, which a device implements.
 func TestEveryOpIsOfThisPackage(t *testing.T) {
-	for _, s := range slices.Concat(nntest.Norms(nntest.TwoMLPs(), nntest.OneCNN()), nntest.Policies(), []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()}) {
+	for _, s := range slices.Concat(nntest.Norms(nntest.TwoMLPs(), nntest.OneCNN()), nntest.Policies(), nntest.Distributions(), nntest.Duels(), rescaled(nntest.Duels()), []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN()}) {
 		l := nntest.Must(NewLearner(s, 3, nntest.LossOf(s)))(t)
 		sums := 0
 		for _, step := range l.Order.Steps {
 			switch step.Op.(type) {
 			case *SumOp:
 				sums++
-			case *LayerOp, *WeightGradOp, *NormOp, *NormGradOp, *OutputOf, *ConvertOp, *TDOp, *ActorCriticOp, *LossGradient:
+			case *LayerOp, *WeightGradOp, *NormOp, *NormGradOp, *OutputOf, *ConvertOp, *TDOp, *ActorCriticOp, *LossGradient,
+				*DistributionOp, *MeansOp, *DuelOp, *DuelGradOp, *SameOp, *RescaledOp:
 			default:
 				t.Errorf("%s: %v is not an op of this package", nntest.Name(s), step.Op)
 			}
 		}
-		if shared := len(s.Trunks) < len(s.Heads); (sums > 0) != shared {
+		shared := len(s.Trunks) < len(s.Heads) || s.Heads[0].Dueling && !strings.Contains(l.Layers[0].Name, ".value.")
+		if (sums > 0) != shared {
 			t.Errorf("%s: %d sums of gradients of %d heads on %d trunks", nntest.Name(s), sums, len(s.Heads), len(s.Trunks))
 		}
 	}
+}
+
+func rescaled(duels []nn.Spec) []nn.Spec {
+	for i := range duels {
+		duels[i].Heads[0].Rescaled = true
+	}
+	return duels
 }
 
 // Forward contains only the layers.
@@ -46,7 +55,7 @@ func TestForwardHasOnlyLayers(t *testing.T) {
 
 // An unknown loss is refused.
 func TestAnUnknownLossIsRefused(t *testing.T) {
-	if _, err := NewLearner(nntest.SmallMLP(), 1, other{}); err == nil || !strings.Contains(err.Error(), "must be nn.TD, nn.ActorCritic or nn.PPO") {
+	if _, err := NewLearner(nntest.SmallMLP(), 1, other{}); err == nil || !strings.Contains(err.Error(), "must be nn.TD, nn.CrossEntropy, nn.QuantileHuber, nn.ActorCritic or nn.PPO") {
 		t.Error(err)
 	}
 }
