@@ -41,7 +41,7 @@ func TestTransitionsOfLearnersAreRead(t *testing.T) {
 		for _, d := range read.Method().(*Learners).learners {
 			b := d.Memory.Minibatch(1)
 			for i := range d.Memory.Len() {
-				d.Memory.Gather([]int{i}, 1, b, nil)
+				d.Memory.Gather([]int{i}, 1, 1, b, nil)
 				if string(x.Obs[row*size:(row+1)*size]) != string(b.Obs) || string(x.NextObs[row*size:(row+1)*size]) != string(b.NextObs) ||
 					x.Actions[row] != b.Actions[0] || x.Rewards[row] != b.Rewards[0] || x.Terminated[row] != b.Terminated[0] {
 					t.Fatalf("transition %d differs", row)
