@@ -6,6 +6,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
+var inits = []string{"uniform", "orthogonal", "he_normal", "xavier_uniform", "variance_scaling"}
+
 // InitialParams returns initial parameters in host memory. Numbers are drawn in layout order, so
 // one stream gives the same parameters on every machine. n is the number of inputs of an output.
 // Scales of normalisations are 1, their biases 0. Init is one of:
@@ -20,6 +22,10 @@ import (
 //	he_normal   Weights are Gaussian, truncated at two deviations, with deviation gain/sqrt(n)
 //	            after the truncation; biases are 0. This is flax's he_normal, and with gain 1
 //	            flax's lecun_normal.
+//	xavier_uniform    Weights are uniform in ±sqrt(6/(n+m)), where m is the number of outputs of an
+//	            input; biases are 0: the DQN of Dopamine's JAX code.
+//	variance_scaling  Weights are uniform in ±sqrt(sqrt(3)/n), biases are 0: the distributional
+//	            agents of Dopamine, flax's variance_scaling(1/sqrt(3), "fan_in", "uniform").
 func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 	l, err := s.Layout()
 	if err != nil {
@@ -46,8 +52,14 @@ func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 			clear(bias)
 			continue
 		}
-		bound := 1 / math.Sqrt(float64(y.FanIn()))
-		for _, part := range [][]float32{weight, bias} {
+		drawn, bound := [][]float32{weight, bias}, 1/math.Sqrt(float64(y.FanIn()))
+		switch s.Init {
+		case "xavier_uniform":
+			drawn, bound = drawn[:1], math.Sqrt(6/float64(y.FanIn()+y.FanOut()))
+		case "variance_scaling":
+			drawn, bound = drawn[:1], math.Sqrt(math.Sqrt(3)/float64(y.FanIn()))
+		}
+		for _, part := range drawn {
 			for j := range part {
 				part[j] = float32(r.Uniform(-bound, bound))
 			}

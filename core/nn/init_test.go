@@ -42,7 +42,7 @@ func TestUniformInitIsUniform(t *testing.T) {
 // Norms start with scale 1 and bias 0 and draw no number: the other parameters equal those of the
 // network without norms.
 func TestNormsStartAsIdentity(t *testing.T) {
-	for _, init := range []string{"uniform", "orthogonal", "he_normal"} {
+	for _, init := range []string{"uniform", "orthogonal", "he_normal", "xavier_uniform", "variance_scaling"} {
 		for _, plain := range []nn.Spec{nntest.OneCNN(), nntest.TwoMLPs()} {
 			plain.Init = init
 			want := nntest.Init(t, plain, 1)
@@ -70,9 +70,33 @@ func TestNormsStartAsIdentity(t *testing.T) {
 	}
 }
 
+// Dopamine's weights are uniform in a range by the inputs, and the outputs, of a layer.
+func TestUniformInitsOfFlax(t *testing.T) {
+	for init, bounds := range map[string][]float64{
+		"xavier_uniform":   {math.Sqrt(6. / (128 + 2048)), math.Sqrt(6. / (512 + 1024)), math.Sqrt(6. / (576 + 576))},
+		"variance_scaling": {math.Sqrt(math.Sqrt(3) / 128), math.Sqrt(math.Sqrt(3) / 512), math.Sqrt(math.Sqrt(3) / 576)},
+	} {
+		s := nntest.Padded()
+		s.Init = init
+		p := nntest.Init(t, s, 1)
+		for k, bound := range bounds {
+			largest := 0.0
+			for _, w := range p.Piece(p.Layout.Params[2*k]) {
+				largest = max(largest, math.Abs(float64(w)))
+			}
+			if largest > bound || largest < 0.99*bound {
+				t.Errorf("%s: weights of layer %d up to %v, must be up to %v", init, k, largest, bound)
+			}
+			if slices.ContainsFunc(p.Piece(p.Layout.Params[2*k+1]), func(b float32) bool { return b != 0 }) {
+				t.Errorf("%s: biases of layer %d, must be 0", init, k)
+			}
+		}
+	}
+}
+
 // log_std starts as LogStdInit and draws nothing.
 func TestInitOfLogStd(t *testing.T) {
-	for _, init := range []string{"uniform", "orthogonal", "he_normal"} {
+	for _, init := range []string{"uniform", "orthogonal", "he_normal", "xavier_uniform", "variance_scaling"} {
 		s := nntest.WithPolicy(nntest.TwoMLPs(), []int32{2, 3}, 2)
 		s.Init = init
 		plain := nntest.Init(t, s, 1)

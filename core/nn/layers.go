@@ -35,13 +35,36 @@ type Layer struct {
 }
 
 // Conv is the shape of a convolution. Rows and columns that do not fill a kernel are dropped.
-type Conv struct{ InC, InH, InW, OutC, Kernel, Stride int }
+type Conv struct {
+	InC, InH, InW, OutC, Kernel, Stride int
+	// Same puts zeros around the image, so that no row or column is dropped: TensorFlow's padding
+	// "SAME". If their number along an axis is odd, the far side has one more than the near side.
+	Same bool
+}
 
 // OutH returns the height of the output.
-func (c *Conv) OutH() int { return (c.InH-c.Kernel)/c.Stride + 1 }
+func (c *Conv) OutH() int { return c.outputs(c.InH) }
 
 // OutW returns the width of the output.
-func (c *Conv) OutW() int { return (c.InW-c.Kernel)/c.Stride + 1 }
+func (c *Conv) OutW() int { return c.outputs(c.InW) }
+
+// outputs returns the outputs along an axis of n inputs.
+func (c *Conv) outputs(n int) int {
+	if c.Same {
+		return (n + c.Stride - 1) / c.Stride
+	}
+	return (n-c.Kernel)/c.Stride + 1
+}
+
+// Padded returns the height and the width of the image with its zeros, and the numbers of rows and
+// columns of zeros before the image.
+func (c *Conv) Padded() (height, width, top, left int) {
+	if !c.Same {
+		return c.InH, c.InW, 0, 0
+	}
+	height, width = (c.OutH()-1)*c.Stride+c.Kernel, (c.OutW()-1)*c.Stride+c.Kernel
+	return height, width, (height - c.InH) / 2, (width - c.InW) / 2
+}
 
 // Norm is the shape of a layer normalisation.
 type Norm struct {
@@ -94,6 +117,14 @@ func (l *Layer) FanIn() int {
 		return c.InC * c.Kernel * c.Kernel
 	}
 	return l.In
+}
+
+// FanOut returns the outputs of one input. The edges of an image are not considered.
+func (l *Layer) FanOut() int {
+	if c := l.Conv; c != nil {
+		return c.OutC * c.Kernel * c.Kernel
+	}
+	return l.Out
 }
 
 // Layers checks the spec and returns its layers in the order of the layout: trunk by trunk from the
@@ -184,10 +215,14 @@ func (s *Spec) trunk(i, inputs int) ([]Layer, error) {
 	case "ga3c_1_cnn", "ga3c_2_cnn", "ga3c_3_cnn", "ga3c_4_cnn":
 		stride := int(t.Arch[len("ga3c_")] - '0')
 		return s.cnn(i, 9*stride+8, 256, []Conv{{OutC: 32, Kernel: 8, Stride: stride}, {OutC: 32, Kernel: 4, Stride: 2}, {OutC: 64, Kernel: 4, Stride: 2}})
+	case "minatar_cnn":
+		return s.cnn(i, 5, 128, []Conv{{OutC: 16, Kernel: 3, Stride: 1}})
+	case "dopamine_cnn":
+		return s.cnn(i, 8, 512, []Conv{{OutC: 32, Kernel: 8, Stride: 4, Same: true}, {OutC: 64, Kernel: 4, Stride: 2, Same: true}, {OutC: 64, Kernel: 3, Stride: 1, Same: true}})
 	case "mlp":
 		return s.mlp(i, inputs)
 	default:
-		return nil, fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\", \"cule_cnn\", \"ga3c_1_cnn\" to \"ga3c_4_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
+		return nil, fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\", \"cule_cnn\", \"ga3c_1_cnn\" to \"ga3c_4_cnn\", \"minatar_cnn\", \"dopamine_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
 	}
 }
 

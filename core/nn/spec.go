@@ -35,7 +35,7 @@ type Spec struct {
 	Trunks []Trunk // at least one; each has at least one head
 	Heads  []Head  // at least one
 	// Init is the distribution of initial parameters, see InitialParams: "uniform" (also ""),
-	// "orthogonal" or "he_normal".
+	// "orthogonal", "he_normal", "xavier_uniform" or "variance_scaling".
 	Init      string
 	Precision Precision
 	// ISA is "auto" (also ""), the best instructions of the processor, or "portable". Portable
@@ -49,7 +49,8 @@ type Spec struct {
 
 // Trunk turns an observation into features. Files have its fields under the names of the tags.
 type Trunk struct {
-	// Arch is "nature_cnn", "small_cnn", "cule_cnn", "ga3c_1_cnn" to "ga3c_4_cnn" or "mlp".
+	// Arch is "nature_cnn", "small_cnn", "cule_cnn", "ga3c_1_cnn" to "ga3c_4_cnn", "minatar_cnn",
+	// "dopamine_cnn" or "mlp".
 	//
 	// nature_cnn is the network of Mnih et al. 2015 without padding, as in Stable-Baselines3's
 	// CnnPolicy: convolutions of 32 8x8 stride 4, 64 4x4 stride 2, 64 3x3 stride 1 and a dense layer
@@ -64,6 +65,12 @@ type Trunk struct {
 	// ga3c_1_cnn to ga3c_4_cnn are the large networks of Babaeizadeh et al. 2017 (GA3C), section 5.1:
 	// convolutions of 32 8x8, with the stride in the name, 32 4x4 stride 2 and 64 4x4 stride 2, and a
 	// dense layer of 256. Images are at least 8 plus 9 strides high and wide.
+	//
+	// minatar_cnn is the network of Young & Tian 2019 (MinAtar): a convolution of 16 3x3 stride 1 and
+	// a dense layer of 128. Its images are at least 5x5.
+	//
+	// dopamine_cnn is nature_cnn with the padding "SAME" in each convolution, as in Dopamine: 84x84
+	// images become 11x11 features of 64 channels. A GPU does not compute it.
 	//
 	// mlp has dense layers of the widths in Hidden. It reads any observation, flattened. uint8 is
 	// converted to float32, and divided by 255 if it is an image (three axes).
@@ -134,8 +141,8 @@ func (s *Spec) check() error {
 	if s.ISA != "" && s.ISA != "auto" && s.ISA != "portable" {
 		return fmt.Errorf("isa: %q, must be \"auto\" or \"portable\"", s.ISA)
 	}
-	if s.Init != "uniform" && s.Init != "orthogonal" && s.Init != "he_normal" && s.Init != "" {
-		return fmt.Errorf("init: %q, must be \"uniform\", \"orthogonal\" or \"he_normal\"", s.Init)
+	if s.Init != "" && !slices.Contains(inits, s.Init) {
+		return fmt.Errorf("init: %q, must be \"uniform\", \"orthogonal\", \"he_normal\", \"xavier_uniform\" or \"variance_scaling\"", s.Init)
 	}
 	if len(s.Trunks) == 0 || len(s.Heads) == 0 {
 		return fmt.Errorf("network: %d trunks and %d heads, must be at least one each", len(s.Trunks), len(s.Heads))

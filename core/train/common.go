@@ -2,6 +2,7 @@ package train
 
 import (
 	"math"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/settings"
@@ -24,7 +25,7 @@ type Common struct {
 	// environments, their Spec decides.
 	ActionMasks bool
 	Policy      string
-	// NormalizeImages is the opposite of nn.Spec.RawImages.
+	// NormalizeImages is the setting behind RawImages.
 	NormalizeImages bool
 	HostData        string
 	StatsWindowSize int
@@ -53,6 +54,13 @@ func (c *Common) FitPolicy(obs env.ObsSpec) {
 	}
 }
 
+// RawImages says that the numbers of images reach the network as they are, by the settings or because
+// they are planes of 0 and 1.
+func (c *Common) RawImages(obs env.ObsSpec) bool {
+	planes := len(obs.Shape) == 3 && obs.DType == env.Uint8 && len(obs.High) > 0 && slices.Max(obs.High) <= 1
+	return !c.NormalizeImages || planes
+}
+
 // CommonSettings describes Common for a method whose struct is C.
 func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 	return settings.Within(part, []settings.Setting{
@@ -69,7 +77,7 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 		settings.Text("autoreset", "same_step", "observation of a pushed row after an episode's end: same_step (the first of the next episode) or next_step (the last of the ended episode)", []string{"same_step", "next_step"}, func(c *Common) *string { return &c.Autoreset }),
 		settings.Bool("action_masks", false, "whether pushed observations come with masks of the allowed actions; environments that the library steps decide themselves", func(c *Common) *bool { return &c.ActionMasks }),
 		settings.Text("policy", policyAuto, "network: CnnPolicy (convolutions, for images), MlpPolicy (dense layers), or auto by the observation", []string{policyAuto, PolicyCNN, PolicyMLP}, func(c *Common) *string { return &c.Policy }),
-		settings.Bool("normalize_images", true, "images are divided by 255 before the network; false: the network gets 0 to 255", func(c *Common) *bool { return &c.NormalizeImages }),
+		settings.Bool("normalize_images", true, "images are divided by 255 before the network, unless they are planes of 0 and 1; false: the network gets 0 to 255", func(c *Common) *bool { return &c.NormalizeImages }),
 		settings.Int("stats_window_size", 100, 1, maxStatsWindow, "number of latest episodes of the means mean_return and mean_length", func(c *Common) *int { return &c.StatsWindowSize }),
 		settings.Text("host_data", "", "a text of the host that checkpoints and policies hold; the library does not read it", nil, func(c *Common) *string { return &c.HostData }),
 	})

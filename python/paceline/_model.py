@@ -164,6 +164,9 @@ class Model(Attributes):
             config.update(environments.settings(num_envs, config if keep else None))
             if self._given_seed is not None or not keep:
                 config.set("seed", secrets.randbits(31) if self._given_seed is None else self._given_seed)
+            made = not keep or not config.get("host_data")  # not from a file, which has the setting
+            if made and environments.source is not None and environments.source.layout.planes:
+                config.set("normalize_images", "false")
             config.update(translated)
             self._set_trainer(self._made(config, environments.source), environments)
         except BaseException:

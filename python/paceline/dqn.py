@@ -67,6 +67,7 @@ _POLICY: Rules = {
     "net_arch": _net_arch,
     "activation_fn": ACTIVATION,
     "n_quantiles": lambda value: {"n_quantiles": value},
+    "trunk": lambda value: {"cnn": value},
     "optimizer_class": lambda value: {"optimizer": class_name(value)},
     "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps"}),
 }
@@ -99,9 +100,9 @@ class DQN(Trainer):
     """Deep Q-learning with stable-baselines3's keywords; updates run concurrently with the environments.
 
     policy: "MlpPolicy" (dense layers with ReLU; policy_kwargs={"net_arch": [128, 128],
-        "activation_fn": "tanh"} changes them), "CnnPolicy" (the Nature CNN, for images of at
-        least 36x36) or "auto". policy_kwargs={"normalize_images": False} passes images to the
-        network unscaled, 0 to 255.
+        "activation_fn": "tanh"} changes them), "CnnPolicy" (convolutions, see cnn) or "auto".
+        policy_kwargs={"normalize_images": False} passes images to the network unscaled, 0 to 255.
+        uint8 images of a space up to 1 always reach it as 0 and 1.
     env: the name of a built-in environment (CartPole-v1, Acrobot-v1, MountainCar-v0, Catch-v0,
         Bricks-v0, Mini-Breakout-v0 and four other Mini games, Pong and the other Atari games), which
         the library's threads step; a gymnasium.Env; or a gymnasium.vector.VectorEnv in any autoreset mode. A vector that make_vec
@@ -142,6 +143,10 @@ class DQN(Trainer):
         several times slower.
     double_q: True for Double Q-learning: the online network chooses the next action, the target
         network gives its value. It costs one more forward pass an update.
+    cnn: CnnPolicy's layers: "nature" (for images of at least 36x36), "small" (the network of Mnih et
+        al. 2016, from 20x20), "minatar" (a convolution of 16 3x3 and 128 hidden units, from 5x5) or
+        "dopamine" (the Nature CNN with TensorFlow's padding "SAME" and Dopamine's initial weights, on
+        the CPU only). policy_kwargs={"trunk": "minatar"} sets it, too.
     n_step_tails: what is done with transitions that the end of an episode leaves fewer than n_steps:
         "keep", "drop_truncated" (as Dopamine) or "drop" (as CleanRL).
     prioritized: prioritised replay with the formula of a publication's code: "stooke_abbeel",
@@ -242,6 +247,7 @@ class DQN(Trainer):
         actor: str = "auto",
         window: int | None = None,
         exploration_steps: int | None = None,
+        cnn: str = "nature",
         n_step_tails: str = "keep",
         prioritized: str | None = None,
         priority_alpha: float | None = None,

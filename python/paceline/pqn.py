@@ -14,6 +14,7 @@ from .schedules import Schedule
 _POLICY: Rules = {
     "net_arch": lambda value: {} if value is None else {"net_arch": widths(value)},
     "activation_fn": ACTIVATION,
+    "trunk": lambda value: {"cnn": value},
     "optimizer_kwargs": optimizer_kwargs({"eps": "radam_eps"}),
 }
 
@@ -32,11 +33,13 @@ class PQN(Trainer):
     cycle repeats.
 
     policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128],
-        "activation_fn": "relu"}), "CnnPolicy" (the Nature CNN, for images of at least 36x36)
-        or "auto".
+        "activation_fn": "relu"}), "CnnPolicy" (the Nature CNN, for images of at least 36x36;
+        see cnn) or "auto".
     env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
         frame_stack, env_kwargs: as in DQN. The authors use 128 environments for Atari games,
         CleanRL 8: see from_preset("pqn", env) and from_preset("pqn_cleanrl", env).
+    cnn: CnnPolicy's layers: "nature", "small" (Mnih et al. 2016) or "minatar" (a convolution of 16 3x3
+        and 128 hidden units, for images from 5x5 on). policy_kwargs={"trunk": "minatar"} sets it, too.
     q_lambda: 0 for one-step returns, 1 for returns over the whole rollout.
     layer_norm: the normalisation between every layer and its activation: over the "channels" of
         each position (the authors), over "all" outputs of an example (CleanRL), or "none".

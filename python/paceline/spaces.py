@@ -53,6 +53,7 @@ class ObsLayout:
         else:
             self.dtype = np.dtype(np.float32)
             self.shape = (sum(counts) if counts else int(np.prod(declared, dtype=np.int64)),)
+        self.planes = False  # whether the numbers of an image are 0 or 1
         self.noticed = False  # whether the warning about a changed value was given
 
     @classmethod
@@ -77,7 +78,9 @@ class ObsLayout:
             raise ConfigError(f"observation space: dtype {dtype}, must be of numbers or bool")
         # The smallest axis of an image is its channels: the last one in [84, 84, 3], the first in
         # [4, 84, 84].
-        return cls(shape, dtype, channels_last=dtype == np.uint8 and len(shape) == 3 and shape[2] < shape[0] and shape[2] <= shape[1])
+        layout = cls(shape, dtype, channels_last=dtype == np.uint8 and len(shape) == 3 and shape[2] < shape[0] and shape[2] <= shape[1])
+        layout.planes = layout.image and isinstance(space, spaces.Box) and bool(np.all(space.high <= 1))
+        return layout
 
     @classmethod
     def of_spec(cls, spec: _ffi.Spec) -> ObsLayout:

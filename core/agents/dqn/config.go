@@ -15,8 +15,7 @@ import (
 // Python.
 type Config struct {
 	train.Common
-	NetArch      []int
-	ActivationFn string
+	Layers
 
 	Concurrent   settings.Switch
 	Synchronized bool
@@ -62,9 +61,7 @@ const (
 const mostGradientSteps = 1 << 20
 
 // Settings is the table of all settings, in the order in which they are worth reading.
-var Settings = settings.New[Config]("dqn", slices.Concat(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
-	settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers; none: a linear network", func(c *Config) *[]int { return &c.NetArch }),
-	train.Activation("relu", func(c *Config) *string { return &c.ActivationFn }),
+var Settings = settings.New[Config]("dqn", slices.Concat(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), ofLayers(), []settings.Setting{
 	settings.AutoBool("concurrent", "Concurrent Training (section 3 of the paper): updates run concurrently with the samplers, on experience up to the last window; auto: true, unless tau is below 1, or gradient_steps, if above 1, times learning_rate is above 0.1", func(c *Config) *settings.Switch { return &c.Concurrent }),
 	settings.Bool("synchronized", true, "Synchronized Execution (section 4): one forward pass for all environments of a round, instead of one each", func(c *Config) *bool { return &c.Synchronized }),
 	settings.Text("actor", ActorAuto, "parameters that choose actions: online (theta), target (theta-minus), snapshot (theta at the window's start); auto: snapshot when concurrent, else online", []string{ActorAuto, ActorOnline, ActorTarget, ActorSnapshot}, func(c *Config) *string { return &c.Actor }),

@@ -28,7 +28,7 @@ func init() {
 		Name:      "dqn",
 		Doc:       "Deep Q-learning with Concurrent Training and Synchronized Execution",
 		Settings:  Settings,
-		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"}, slices.Concat(shapeOfHead, async.Shape)...),
+		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"}, slices.Concat(shapeOfHead, async.Shape)...),
 		Placement: []string{"replay_device"},
 		Masks:     true,
 		Memory:    memoryOf,
@@ -68,6 +68,9 @@ func newMethod(s *train.Setup) (train.Method, error) {
 // run is the run that resolved settings stand for.
 func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 	c.FitPolicy(s.Spec.Obs)
+	if err := c.checkTrunk(s.Device.Name()); err != nil {
+		return offpolicy.Config{}, err
+	}
 	net := c.network(s.Spec)
 	if _, err := net.Layout(); err != nil {
 		return offpolicy.Config{}, fmt.Errorf("policy: %s does not fit the environment (MlpPolicy takes any): %w", c.Policy, err)
@@ -84,11 +87,8 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 
 // network is the network that resolved settings stand for.
 func (c *Config) network(spec env.Spec) nn.Spec {
-	trunk := nn.Trunk{Arch: "nature_cnn"}
-	if c.Policy == train.PolicyMLP {
-		trunk = nn.Trunk{Arch: "mlp", Hidden: c.NetArch, Activation: c.ActivationFn}
-	}
-	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{c.head(spec.Action.N)}, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages}
+	trunk, init := c.trunk()
+	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{c.head(spec.Action.N)}, Init: init, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: c.RawImages(spec.Obs)}
 }
 
 // optimizer is the optimiser that the settings stand for.

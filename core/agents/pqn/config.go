@@ -44,7 +44,7 @@ var norms = map[string]string{"none": "", "channels": "layer_channels", "all": "
 
 // Settings is the table of all settings, in the order in which they are worth reading.
 var Settings = settings.New[Config]("pqn", append(train.CommonSettings(func(c *Config) *train.Common { return &c.Common }), []settings.Setting{
-	settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), or small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256)", []string{"nature", "small"}, func(c *Config) *string { return &c.CNN }),
+	settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256) or minatar (Young & Tian 2019, for images from 5x5 on: 16 of 3x3, 128)", []string{"nature", "small", "minatar"}, func(c *Config) *string { return &c.CNN }),
 	settings.Ints("net_arch", "128,128", 1, 65536, "widths", "widths of MlpPolicy's hidden layers; none: a linear network", func(c *Config) *[]int { return &c.NetArch }),
 	train.Activation("relu", func(c *Config) *string { return &c.ActivationFn }),
 	settings.Text("layer_norm", "channels", "normalisation between every layer and its activation: channels (over the channels of each position: flax, the authors), all (over all outputs of an example: PyTorch, CleanRL), or none; dense layers have one position", []string{"channels", "all", "none"}, func(c *Config) *string { return &c.LayerNorm }),
@@ -93,7 +93,7 @@ func (c *Config) network(spec env.Spec) (nn.Spec, error) {
 	}
 	net := nn.Spec{
 		Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{{Name: "q", Out: spec.Action.N}},
-		Init: c.Init, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages,
+		Init: c.Init, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: c.RawImages(spec.Obs),
 	}
 	if c.Init == "he_normal" {
 		net.Heads[head].Gain = 1 // flax's default for dense layers is lecun_normal

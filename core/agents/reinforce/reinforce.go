@@ -40,7 +40,7 @@ func (c *Config) run(s *train.Setup) onpolicy.Config {
 	net := nn.Spec{
 		Obs: s.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: c.NetArch, Activation: "tanh"}}, Init: "orthogonal",
 		Heads:     onpolicy.PolicyHeads(s.Spec.Action, 1),
-		Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: !c.NormalizeImages,
+		Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: c.RawImages(s.Spec.Obs),
 	}
 	for k := range net.Heads {
 		net.Heads[k].Gain = 0.01

@@ -90,13 +90,19 @@ func (d *device) Bytes(s nn.Spec, n nn.Needs) (int64, error) {
 }
 
 // bufferFloats returns the size of a graph's buffers in floats: outputs, gradients between layers,
-// packed weights and scratch.
+// packed weights, padded images and scratch.
 func bufferFloats(s *nn.Spec, layers []layer, rows int, backward bool, team *kernel.Team) (floats int64) {
-	scratch, converts, rescales := 0, false, false
+	scratch, padded, dPadded, converts, rescales := 0, 0, 0, false, false
 	users := make([]int, len(layers)) // of a layer's output
 	for i := range layers {
 		l := &layers[i]
 		scratch = max(scratch, l.workspace(rows, team))
+		if l.pad != nil {
+			padded = max(padded, l.pad.floats(rows, l.From < 0 && s.Obs.DType == env.Uint8))
+			if backward && l.From >= 0 {
+				dPadded = max(dPadded, l.pad.floats(rows, false))
+			}
+		}
 		n := rows * l.Out // y
 		if l.conv != nil {
 			n += l.conv.PackLen()
@@ -140,7 +146,7 @@ func bufferFloats(s *nn.Spec, layers []layer, rows int, backward bool, team *ker
 	if converts {
 		floats += int64(rows * s.Obs.Len())
 	}
-	return floats + int64(scratch)
+	return floats + int64(scratch) + int64(padded) + int64(dPadded)
 }
 
 // noBackup is the nn.Backup of a device that computes in host memory.

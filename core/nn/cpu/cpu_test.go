@@ -28,7 +28,7 @@ func TestNewRefusesBadNumbersOfThreads(t *testing.T) {
 func TestBytesCountsEveryTensor(t *testing.T) {
 	d := mustCPU(t, 2)
 	bytesMLP := nntest.ActorCritic(env.ObsSpec{Shape: []int{5, 3, 2}}, 3, nn.Trunk{Arch: "mlp", Activation: "tanh"}, nn.Trunk{Arch: "mlp", Hidden: []int{}})
-	plain := []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN(), bytesMLP}
+	plain := []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN(), nntest.Padded(), nntest.Tiny(), bytesMLP}
 	for _, s := range slices.Concat(nntest.Norms(plain...), nntest.Policies(), nntest.Distributions(), nntest.Duels(), rescaled(nntest.Duels()), plain) {
 		const rows = 11
 		got := func(n nn.Needs) int64 {
@@ -75,7 +75,7 @@ func rescaled(duels []nn.Spec) []nn.Spec {
 
 // held returns the bytes of the arrays of a graph and its machine.
 func held(m *machine) int64 {
-	total := len(m.scratch)
+	total := len(m.scratch) + len(m.padded) + len(m.dPadded)
 	for _, s := range m.steps {
 		switch o := s.op.(type) {
 		case *layerRun:

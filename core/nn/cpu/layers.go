@@ -10,7 +10,8 @@ import (
 // layer is an nn.Layer with the kernels' description of it.
 type layer struct {
 	*nn.Layer
-	conv  *kernel.Conv  // nil: another kind
+	conv  *kernel.Conv  // of padded images; nil: another kind
+	pad   *padding      // of a convolution; nil: none
 	norm  *kernel.Norm  // nil: another kind
 	dense *kernel.Dense // nil: another kind
 }
@@ -31,7 +32,8 @@ func layersOf(s *nn.Spec, list []nn.Layer) ([]layer, error) {
 		relu := l.Activation == nn.ReLU
 		switch c, n := l.Conv, l.Norm; {
 		case c != nil:
-			layers[i].conv = &kernel.Conv{InC: c.InC, InH: c.InH, InW: c.InW, OutC: c.OutC, Kernel: c.Kernel, Stride: c.Stride,
+			height, width, _, _ := c.Padded()
+			layers[i].conv = &kernel.Conv{InC: c.InC, InH: height, InW: width, OutC: c.OutC, Kernel: c.Kernel, Stride: c.Stride,
 				// Observations are planar. So is the input of the dense layer after the last
 				// convolution, because its weights are in that order.
 				PlanarIn: l.From < 0, PlanarOut: true, Precision: precision, Portable: portable, Linear: !relu}
@@ -45,6 +47,9 @@ func layersOf(s *nn.Spec, list []nn.Layer) ([]layer, error) {
 		}
 	}
 	for i := range layers {
+		if c := layers[i].conv; c != nil {
+			layers[i].pad = paddingOf(layers[i].Conv, c.PlanarIn)
+		}
 		if n := layers[i].norm; n != nil {
 			c := layers[layers[i].From].conv
 			n.Planar = c != nil && c.PlanarOut

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -48,6 +49,8 @@ type state struct {
 	team    *kernel.Team         // nil: the calling goroutine alone
 	layers  map[*nn.Layer]*layer // in the kernels' form
 	scratch []float32            // for the kernel call of the op that runs
+	padded  []float32            // input of the convolution that runs, with its zeros
+	dPadded []float32            // gradient of padded
 	version nn.Version           // of the parameters of a run
 	masks   []byte               // of the batch
 	parts   []float64            // of the loss, written by a run
@@ -60,6 +63,20 @@ type state struct {
 func (s *state) needScratch(n int) {
 	if n > len(s.scratch) {
 		s.scratch = make([]float32, n)
+	}
+}
+
+// needPadded makes padded and, if a gradient flows into the input of a convolution, dPadded long
+// enough.
+func (s *state) needPadded(l *layer, gradient bool) {
+	if l.pad == nil {
+		return
+	}
+	if n := l.pad.floats(s.most, l.From < 0 && s.spec.Obs.DType == env.Uint8); n > len(s.padded) {
+		s.padded = make([]float32, n)
+	}
+	if n := l.pad.floats(s.most, false); gradient && n > len(s.dPadded) {
+		s.dPadded = make([]float32, n)
 	}
 }
 

@@ -33,6 +33,7 @@ func newLayerRun(op *graph.LayerOp, s *state) *layerRun {
 		o.packed.data = make([]float32, o.l.In*o.l.Out)
 	}
 	s.needScratch(o.l.workspace(s.most, s.team))
+	s.needPadded(o.l, false)
 	return o
 }
 
@@ -53,12 +54,28 @@ func (o *layerRun) Do(in ...G.Value) (G.Value, error) {
 	}
 	if x.Dtype() == tensor.Uint8 {
 		o.pack(w, s.spec.ObsScale())
-		kernel.ConvForwardU8(s.team, y, x.Uint8s(), o.packed.data, b, s.rows, c, s.scratch)
+		kernel.ConvForwardU8(s.team, y, s.paddedBytes(o.l, x), o.packed.data, b, s.rows, c, s.scratch)
 	} else {
 		o.pack(w, 1)
-		kernel.ConvForward(s.team, y, x.Float32s(), o.packed.data, b, s.rows, c, s.scratch)
+		kernel.ConvForward(s.team, y, s.paddedFloats(o.l, x), o.packed.data, b, s.rows, c, s.scratch)
 	}
 	return o.Y, nil
+}
+
+// paddedBytes returns the images of a convolution with their zeros.
+func (s *state) paddedBytes(l *layer, x *tensor.Dense) []byte {
+	if l.pad == nil {
+		return x.Uint8s()
+	}
+	return pad(l.pad, graph.BytesOf(s.padded), x.Uint8s(), s.rows)
+}
+
+// paddedFloats returns the images of a convolution with their zeros.
+func (s *state) paddedFloats(l *layer, x *tensor.Dense) []float32 {
+	if l.pad == nil {
+		return x.Float32s()
+	}
+	return pad(l.pad, s.padded, x.Float32s(), s.rows)
 }
 
 // pack packs the weights of a convolution, unless packed holds them from an earlier run: acting
@@ -104,6 +121,7 @@ func newWeightGradRun(op *graph.WeightGradOp, s *state) *weightGradRun {
 	if o.DX != nil && o.l.conv != nil {
 		o.packed = make([]float32, o.l.conv.PackBackLen())
 	}
+	s.needPadded(o.l, o.DX != nil)
 	return o
 }
 
@@ -123,10 +141,17 @@ func (o *weightGradRun) Do(in ...G.Value) (G.Value, error) {
 	case c == nil:
 		kernel.DenseBackward(s.team, dw, db, dx, x.Float32s(), w, y, dy, s.rows, o.l.dense, s.scratch)
 	case x.Dtype() == tensor.Uint8:
-		kernel.ConvBackwardU8(s.team, dw, db, x.Uint8s(), s.spec.ObsScale(), y, dy, s.rows, c, s.scratch)
+		kernel.ConvBackwardU8(s.team, dw, db, s.paddedBytes(o.l, x), s.spec.ObsScale(), y, dy, s.rows, c, s.scratch)
 	default:
+		into := dx
+		if o.l.pad != nil {
+			into = s.dPadded
+		}
 		kernel.ConvPackBack(s.team, o.packed, w, c, s.scratch)
-		kernel.ConvBackward(s.team, dw, db, dx, x.Float32s(), o.packed, y, dy, s.rows, c, s.scratch)
+		kernel.ConvBackward(s.team, dw, db, into, s.paddedFloats(o.l, x), o.packed, y, dy, s.rows, c, s.scratch)
+		if o.l.pad != nil {
+			o.l.pad.crop(dx, into, s.rows)
+		}
 	}
 	return o.DW, nil
 }

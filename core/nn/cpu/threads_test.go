@@ -74,7 +74,7 @@ func TestThreadsChangeNoBit(t *testing.T) {
 	distributions[0].Heads[0].Atoms, distributions[0].Heads[0].Max = 51, 1
 	distributions[1].Heads[0].Quantiles, distributions[1].Heads[0].Dueling, distributions[1].Heads[0].Rescaled = 33, true, true
 	for _, precision := range precisions {
-		for _, s := range []nn.Spec{nntest.WithPolicy(both, []int32{3, 2}, 4), nntest.SmallNature(), wide(), nntest.OneCNN(), both, nntest.WithNorm(nntest.SmallNature(), "layer_all"), nntest.WithNorm(nntest.OneCNN(), "layer_channels"), nntest.WithNorm(both, "layer_channels"), distributions[0], distributions[1]} {
+		for _, s := range []nn.Spec{nntest.WithPolicy(both, []int32{3, 2}, 4), nntest.SmallNature(), wide(), nntest.OneCNN(), nntest.Padded(), both, nntest.WithNorm(nntest.SmallNature(), "layer_all"), nntest.WithNorm(nntest.OneCNN(), "layer_channels"), nntest.WithNorm(both, "layer_channels"), distributions[0], distributions[1]} {
 			for _, rows := range batches {
 				s.Precision = precision
 				var want []float32

@@ -56,6 +56,9 @@ func (r *recorder) layer(o *graph.LayerOp, in []G.Value) error {
 
 // convShape returns the convolution of some images.
 func convShape(c *nn.Conv, rows int) (cuda.ConvShape, error) {
+	if c.Same {
+		return cuda.ConvShape{}, fmt.Errorf("convolution %+v: same must be false on a GPU; the device cpu computes it", *c)
+	}
 	return cuda.NewConvShape(rows, c.InC, c.InH, c.InW, c.OutC, c.Kernel, c.Stride)
 }
 

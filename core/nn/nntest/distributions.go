@@ -33,12 +33,12 @@ func Duels() []nn.Spec {
 	return all
 }
 
-// distributions are those of Distributions and Duels that the device computes.
+// distributions are those of Distributions, Duels and Padded that the device computes.
 func (on *suite) distributions(t *testing.T) []nn.Spec {
 	if on.device(t, 1).Name() != "cpu" {
 		return nil
 	}
-	return append(Distributions(), Duels()...)
+	return append(append(Distributions(), Duels()...), Padded())
 }
 
 // naivePoints returns what a loss sees of each head.

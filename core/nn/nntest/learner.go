@@ -50,13 +50,13 @@ func (on *suite) testGradientAgainstFiniteDifferences(t *testing.T) {
 		{"quantiles", Distributions()[2], 6, hubers}, {"quantiles, one row", Distributions()[2], 1, hubers}, {"quantiles on a norm", WithNorm(Distributions()[2], "layer_all"), 3, hubers[:1]},
 		{"dueling", Duels()[0], 5, tds[:1]}, {"linear dueling", Duels()[1], 5, tds[:1]}, {"dueling on a norm", Duels()[2], 3, tds[:1]},
 		{"dueling atoms", Duels()[3], 4, crosses[:1]}, {"dueling atoms on a cnn", Duels()[4], 2, crosses[:1]}, {"dueling quantiles", Duels()[5], 4, hubers[:1]},
-		{"one cnn", OneCNN(), 3, acs[1:]}, {"cnn and mlp", ActorCritic(bytes(1, 20, 20), 2, nn.Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
+		{"tiny cnn", Tiny(), 3, tds[1:2]}, {"padded cnn", Padded(), 2, tds[1:2]}, {"one cnn", OneCNN(), 3, acs[1:]}, {"cnn and mlp", ActorCritic(bytes(1, 20, 20), 2, nn.Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
 	} {
 		for _, loss := range c.losses {
 			r := rng.New(7, "test", 0)
 			p := Init(t, c.spec, 1)
 			StirNorms(p, r)
-			if (importance(loss) || c.spec.Heads[0].Points() > 1 || c.spec.Heads[0].Dueling) && on.device(t, 1).Name() != "cpu" {
+			if (importance(loss) || c.spec.Heads[0].Points() > 1 || c.spec.Heads[0].Dueling || c.spec.Trunks[0].Arch == "dopamine_cnn") && on.device(t, 1).Name() != "cpu" {
 				continue
 			}
 			b := RandomBatch(c.spec, loss, r, c.batch)

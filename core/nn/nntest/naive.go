@@ -73,13 +73,17 @@ func naiveLayer(l *nn.Layer, p *nn.Params, x []float64, rows int) []float64 {
 		in, out := x[i*l.In:(i+1)*l.In], y[i*l.Out:(i+1)*l.Out]
 		if c := l.Conv; c != nil {
 			k := c.Kernel
+			_, _, top, left := c.Padded()
 			for o := range out {
 				ch, r, col := o/(c.OutH()*c.OutW()), o/c.OutW()%c.OutH(), o%c.OutW()
 				sum := float64(b[ch])
 				for ic := range c.InC {
 					for kr := range k {
 						for kc := range k {
-							sum += float64(w[((ch*c.InC+ic)*k+kr)*k+kc]) * in[(ic*c.InH+r*c.Stride+kr)*c.InW+col*c.Stride+kc]
+							y, x := r*c.Stride+kr-top, col*c.Stride+kc-left
+							if y >= 0 && y < c.InH && x >= 0 && x < c.InW {
+								sum += float64(w[((ch*c.InC+ic)*k+kr)*k+kc]) * in[(ic*c.InH+y)*c.InW+x]
+							}
 						}
 					}
 				}

@@ -17,7 +17,7 @@ func (on *suite) testForwardAgainstDefinition(t *testing.T) {
 	bytesMLP := QSpec(env.ObsSpec{Shape: []int{3, 5, 4}}, 2, nn.Trunk{Arch: "mlp"})
 	linear := QSpec(env.ObsSpec{DType: env.Float32, Shape: []int{4}}, 1, nn.Trunk{Arch: "mlp", Hidden: []int{}})
 	on.eachPath(t, func(t *testing.T) {
-		for _, s := range slices.Concat(Norms(SmallNature(), SmallMLP(), bytesMLP, linear, TwoMLPs(), OneCNN()), Policies(), []nn.Spec{SmallNature(), SmallMLP(), bytesMLP, linear, TwoMLPs(), OneCNN()}, on.distributions(t)) {
+		for _, s := range slices.Concat(Norms(SmallNature(), SmallMLP(), bytesMLP, linear, TwoMLPs(), OneCNN()), Policies(), []nn.Spec{SmallNature(), SmallMLP(), bytesMLP, linear, TwoMLPs(), OneCNN(), Tiny()}, on.distributions(t)) {
 			n := on.network(t, s, 5)
 			r := rng.New(1, "test", 0)
 			for seed, rows := range []int{5, 1, 3, 5, 2} { // another set each time: nothing may linger

@@ -48,6 +48,17 @@ func TwoMLPs() nn.Spec {
 		nn.Trunk{Arch: "mlp", Hidden: []int{7, 6}, Activation: "tanh"}, nn.Trunk{Arch: "mlp", Hidden: []int{9}, Activation: "tanh"})
 }
 
+// Padded returns a network with padded convolutions. Its image has an even number of rows of zeros
+// and an odd number of columns of zeros in the second convolution.
+func Padded() nn.Spec {
+	return QSpec(env.ObsSpec{Shape: []int{2, 12, 20}}, 3, nn.Trunk{Arch: "dopamine_cnn"})
+}
+
+// Tiny returns a network for images of 10x10 cells.
+func Tiny() nn.Spec {
+	return QSpec(env.ObsSpec{Shape: []int{4, 10, 10}}, 3, nn.Trunk{Arch: "minatar_cnn"})
+}
+
 // OneCNN returns a network with one trunk under both heads.
 func OneCNN() nn.Spec {
 	return ActorCritic(env.ObsSpec{Shape: []int{2, 28, 24}}, 4, nn.Trunk{Arch: "small_cnn"})

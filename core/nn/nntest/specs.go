@@ -22,7 +22,7 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		spec nn.Spec
 		want string
 	}{
-		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn", "cule_cnn", "ga3c_1_cnn" to "ga3c_4_cnn" or "mlp"`},
+		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn", "cule_cnn", "ga3c_1_cnn" to "ga3c_4_cnn", "minatar_cnn", "dopamine_cnn" or "mlp"`},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer"}), `norm: "layer", must be "", "layer_channels" or "layer_all"`},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer_all", NormEps: -1e-5}), "norm_eps: -1e-05, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer_all", NormEps: math.NaN()}), "norm_eps: NaN, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
@@ -41,6 +41,8 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		{QSpec(u8(84, 84), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [84 84], must be [channels, height, width] of at least 36x36 for nature_cnn"},
 		{QSpec(u8(1, 36, 35), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [1 36 35], must be [channels, height, width] of at least 36x36 for nature_cnn"},
 		{QSpec(u8(1, 20, 19), 1, nn.Trunk{Arch: "small_cnn"}), "obs.shape: [1 20 19], must be [channels, height, width] of at least 20x20 for small_cnn"},
+		{QSpec(u8(4, 4, 10), 1, nn.Trunk{Arch: "minatar_cnn"}), "obs.shape: [4 4 10], must be [channels, height, width] of at least 5x5 for minatar_cnn"},
+		{QSpec(u8(1, 10, 7), 1, nn.Trunk{Arch: "dopamine_cnn"}), "obs.shape: [1 10 7], must be [channels, height, width] of at least 8x8 for dopamine_cnn"},
 		{QSpec(u8(84, 84, 4), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [84 84 4], must be [channels, height, width] of at least 36x36 for nature_cnn"},
 		{QSpec(u8(4, 1<<13, 1<<13), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [4 8192 8192]: more than 268435456 parameters"},
 		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "nature_cnn", Hidden: []int{64}}), "hidden: [64], must be empty for nature_cnn"},
@@ -51,7 +53,7 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "q", Out: 1}, {Name: "q", Out: 1}}}, `heads[1].name: "q", must not be empty and not that of another head`},
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "q", Out: 1}, {Name: "v", Out: 1, Trunk: 1}}}, "heads[1].trunk: 1, must be 0 to 0"},
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "q", Out: 1, Gain: -1}}}, "heads[0].gain: -1, must be 0 to 1e6"},
-		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: make([]nn.Head, 1), Init: "zeros"}, `init: "zeros", must be "uniform", "orthogonal" or "he_normal"`},
+		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: make([]nn.Head, 1), Init: "zeros"}, `init: "zeros", must be "uniform", "orthogonal", "he_normal", "xavier_uniform" or "variance_scaling"`},
 		{WithPolicy(TwoMLPs(), []int32{3, 0, 2}, 1), "heads[0].branches[1]: 0, must be 1 to 65536"},
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "pi", Out: 4, Branches: []int32{2, 3}}}}, "heads[0].branches: [2 3], must add up to 4 outputs"},
 		{nn.Spec{Obs: f32(4), Trunks: make([]nn.Trunk, 1), Heads: []nn.Head{{Name: "pi", Out: 4, Branches: []int32{}}}}, "heads[0].branches: [], must add up to 4 outputs"},
@@ -80,7 +82,8 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 			}
 		}
 	}
-	for _, smallest := range []nn.Spec{QSpec(u8(1, 36, 36), 1, nn.Trunk{Arch: "nature_cnn"}), QSpec(u8(1, 20, 20), 1, nn.Trunk{Arch: "small_cnn"})} {
+	for _, smallest := range []nn.Spec{QSpec(u8(1, 36, 36), 1, nn.Trunk{Arch: "nature_cnn"}), QSpec(u8(1, 20, 20), 1, nn.Trunk{Arch: "small_cnn"}),
+		QSpec(u8(1, 5, 5), 1, nn.Trunk{Arch: "minatar_cnn"}), QSpec(u8(1, 8, 8), 1, nn.Trunk{Arch: "dopamine_cnn"})} {
 		if _, err := smallest.Layout(); err != nil {
 			t.Error(err)
 		}

@@ -325,7 +325,7 @@ func AgainstTorch(t *testing.T, s Subject, path string) {
 			if c.Dueling != "" {
 				name += " dueling " + c.Dueling
 			}
-			if c.Atoms+c.Quantiles > 0 || c.Dueling != "" {
+			if c.Atoms+c.Quantiles > 0 || c.Dueling != "" || c.Arch == "dopamine_cnn" {
 				if on.device(t, 1).Name() != "cpu" {
 					continue
 				}

@@ -46,7 +46,17 @@ def uniform(key, n, low, high):
 CNNS = {  # convolutions (outputs, kernel, stride), and the width of the dense layer behind them
     "nature_cnn": ([(32, 8, 4), (64, 4, 2), (64, 3, 1)], 512),
     "small_cnn": ([(16, 8, 4), (32, 4, 2)], 256),
+    "minatar_cnn": ([(16, 3, 1)], 128),
+    "dopamine_cnn": ([(32, 8, 4), (64, 4, 2), (64, 3, 1)], 512),
 }
+
+
+class SameConv2d(nn.Conv2d):
+    """A convolution with TensorFlow's padding "SAME": of an odd number of zeros, the far side has more."""
+
+    def forward(self, x):
+        width, height = ((-(-n // s) - 1) * s + k - n for n, k, s in zip(x.shape[:1:-1], self.kernel_size, self.stride))
+        return super().forward(nn.functional.pad(x, (width // 2, width - width // 2, height // 2, height - height // 2)))
 
 
 class ChannelNorm(nn.Module):
@@ -85,8 +95,11 @@ class Trunk(nn.Module):
             convolutions, width = CNNS[case["arch"]]
             layers, inputs = [], c
             for outputs, kernel, stride in convolutions:
+                conv = nn.Conv2d
+                if case["arch"] == "dopamine_cnn":
+                    conv, h, w = SameConv2d, h + kernel - 1, w + kernel - 1  # outputs are inputs / stride, rounded up
                 h, w = (h - kernel) // stride + 1, (w - kernel) // stride + 1
-                layers += [nn.Conv2d(inputs, outputs, kernel, stride), *norm(case, outputs, h, w), nn.ReLU()]
+                layers += [conv(inputs, outputs, kernel, stride), *norm(case, outputs, h, w), nn.ReLU()]
                 inputs = outputs
             self.cnn = nn.Sequential(*layers, nn.Flatten())
             self.width = inputs * h * w
@@ -593,6 +606,9 @@ def main():
         nature | mnih | {"dueling": "rescaled"},
         small | categorical | {"dueling": "plain", "batch": 5},
     ]
+    # Padded convolutions, and small images.
+    padded = nature | {"arch": "dopamine_cnn", "obs": [2, 44, 38]}
+    cases += [padded | mnih, padded | categorical | {"atoms": 51, "min": -10, "max": 10}, nature | huber_adam | {"arch": "minatar_cnn", "obs": [4, 10, 10]}]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")
