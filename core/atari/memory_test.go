@@ -32,7 +32,7 @@ func TestEnvironmentsUseLittleMemory(t *testing.T) {
 	rom := newROM(t, "amidar", livesImage())
 	const n, limit = 200, 256 << 10
 	for _, options := range []string{
-		``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`, `{"obs_type": "rgb"}`,
+		``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "dopamine"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`, `{"obs_type": "rgb"}`,
 	} {
 		envs := make([]*Env, n)
 		obs := make([]byte, 1<<20)

@@ -109,7 +109,7 @@ func (p *trial) random(actions *rng.Stream, steps int) (record []byte) {
 
 // manyRecipes are options that cover most settings of recipes.
 var manyRecipes = []string{
-	``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`,
+	``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "dopamine"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`,
 	`{"reset": "cached", "episodic_life": true}`, `{"obs_type": "rgb", "life_loss_info": true, "max_episode_frames": 91}`,
 	`{"obs_type": "ram", "recipe": "mnih2015", "ram_info": true, "repeat_action_probability": 0.5}`,
 	`{"frameskip": 1, "stack_num": 1, "episodic_life": true}`, `{"continuous": true, "frameskip": 3, "maxpool": false}`,
@@ -184,6 +184,7 @@ func TestStartsHaveTheRightFrames(t *testing.T) {
 		{`{"noop_min": 2, "noop_max": 5, "use_fire_reset": false}`, 2, 4, "---"},
 		{`{"noop_min": 6, "noop_max": 2, "use_fire_reset": false}`, 6, 6, "---"},
 		{`{"recipe": "machado2018"}`, 0, 0, "---"},
+		{`{"recipe": "dopamine"}`, 0, 0, "---"},
 		{`{"recipe": "mnih2015"}`, 2, 31, "---"},
 		{`{"recipe": "sb3"}`, 1 + 8, 30 + 8, "uuu"}, // FIRE and UP take an act each
 		{`{"recipe": "sb3", "noop_min": 7, "noop_max": 8, "use_fire_reset": false}`, 7, 7, "---"},

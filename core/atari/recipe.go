@@ -106,6 +106,12 @@ var recipes = map[string]Recipe{
 		ClipRewards: true, MaxFrames: 108_000, Sticky: 0.25, FullActions: true, Threshold: 0.5,
 		Mode: -1, Difficulty: -1, Reset: "ale", Ending: "last",
 	},
+	// Dopamine: machado2018 with the game's minimal actions, which gym's environments v0 have.
+	"dopamine": {
+		ObsType: "grayscale", Pixels: "area", Height: 84, Width: 84, Stack: 4, FrameSkip: 4, MaxPool: true,
+		ClipRewards: true, MaxFrames: 108_000, Sticky: 0.25, Threshold: 0.5,
+		Mode: -1, Difficulty: -1, Reset: "ale", Ending: "last",
+	},
 	// Stooke & Abbeel 2018: frames of 104 x 80, a life is an episode.
 	"stooke_abbeel": {
 		ObsType: "grayscale", Pixels: "half", Height: 104, Width: 80, Stack: 4, FrameSkip: 4, MaxPool: true,

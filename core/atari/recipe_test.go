@@ -33,6 +33,7 @@ func recipeOf(t *testing.T, options string) (Recipe, string) {
 // change of its recipe.
 var recipeHashes = map[string]string{
 	"ale":           "8632b42115a6",
+	"dopamine":      "d133599a84c1",
 	"machado2018":   "f17422d404f0",
 	"mnih2015":      "9bf99c7ec38b",
 	"sb3":           "eb84803601d7",
@@ -92,6 +93,7 @@ func TestEquivalentOptionsHaveEqualHashes(t *testing.T) {
 		{`{"noop_min": 7, "noop_max": 8}`, `{"noop_min": 7, "noop_max": 7}`, `{"noop_min": 7, "noop_max": 3}`},
 		{``, `{"continuous_action_threshold": 0.3}`},
 		{`{"continuous": true}`, `{"continuous": true, "full_action_space": true}`},
+		{`{"recipe": "machado2018"}`, `{"recipe": "dopamine", "full_action_space": true}`},
 		{`{"maxpool": false}`, `{"maxpool": false, "first_maxpool": true}`},
 		{`{"recipe": "stooke_abbeel"}`, `{"recipe": "stooke_abbeel", "use_fire_reset": true}`},
 		{`{"recipe": "sb3"}`, `{"recipe": "sb3", "start_actions": true, "first_maxpool": true, "ending": "stale"}`},
@@ -99,6 +101,7 @@ func TestEquivalentOptionsHaveEqualHashes(t *testing.T) {
 		{`{"obs_type": "ram"}`, `{"obs_type": "ram", "stack_num": 1, "img_height": 9, "maxpool": false, "ending": "last"}`},
 		{`{"grayscale": false}`, `{"obs_type": "rgb"}`, `{"obs_type": "rgb", "grayscale": false}`},
 		{`{"recipe": "machado2018"}`, `{"ending": "last", "use_fire_reset": false, "noop_max": 0, "repeat_action_probability": 0.25, "full_action_space": true}`},
+		{`{"recipe": "machado2018"}`, `{"recipe": "dopamine", "full_action_space": true}`},
 	} {
 		first, _ := recipeOf(t, alike[0])
 		for _, options := range alike[1:] {
@@ -113,13 +116,14 @@ func TestEquivalentOptionsHaveEqualHashes(t *testing.T) {
 func TestDifferentOptionsHaveDifferentHashes(t *testing.T) {
 	hashes := map[string]string{}
 	for _, options := range []string{
-		``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`,
+		``, `{"recipe": "mnih2015"}`, `{"recipe": "machado2018"}`, `{"recipe": "dopamine"}`, `{"recipe": "stooke_abbeel"}`, `{"recipe": "sb3"}`,
 		`{"obs_type": "rgb"}`, `{"obs_type": "ram"}`, `{"obs_type": "ram", "stack_num": 4}`, `{"img_height": 83}`, `{"img_width": 83}`,
 		`{"stack_num": 3}`, `{"frameskip": 3}`, `{"frameskip": 1}`, `{"maxpool": false}`, `{"noop_min": 1}`, `{"noop_max": 29}`,
 		`{"use_fire_reset": false}`, `{"start_actions": true}`, `{"first_maxpool": true}`, `{"episodic_life": true}`, `{"life_loss_info": true}`,
 		`{"reward_clipping": false}`, `{"max_episode_frames": 0}`, `{"repeat_action_probability": 0.25}`, `{"full_action_space": true}`,
 		`{"continuous": true}`, `{"continuous": true, "continuous_action_threshold": 0.25}`, `{"mode": 0}`, `{"difficulty": 0}`,
 		`{"reset": "cached"}`, `{"ending": "last"}`, `{"ram_info": true}`, `{"reset": "cached", "episodic_life": true}`,
+		`{"recipe": "mnih2015", "noop_min": 1, "noop_max": 31, "first_maxpool": false, "episodic_life": false, "life_loss_info": true, "max_num_frames_per_episode": 108000}`, // DQN Zoo
 	} {
 		r, name := recipeOf(t, options)
 		if other, ok := hashes[r.Hash()]; ok {
@@ -139,6 +143,7 @@ func TestSpecFollowsTheRecipe(t *testing.T) {
 		``:                            "[4 84 84] 4, 10 discrete [] [], 27000 15 false",
 		`{"recipe": "mnih2015"}`:      "[4 84 84] 4, 10 discrete [] [], 0 15 false",
 		`{"recipe": "machado2018"}`:   "[4 84 84] 4, 18 discrete [] [], 27000 15 false",
+		`{"recipe": "dopamine"}`:      "[4 84 84] 4, 10 discrete [] [], 27000 15 false",
 		`{"recipe": "sb3"}`:           "[4 84 84] 4, 10 discrete [] [], 27000 15 false",
 		`{"recipe": "stooke_abbeel"}`: "[4 104 80] 4, 10 discrete [] [], 27000 15 false",
 		`{"obs_type": "rgb"}`:         "[4 84 84 3] 4, 10 discrete [] [], 27000 15 false",
@@ -177,8 +182,8 @@ func TestSpecFollowsTheRecipe(t *testing.T) {
 func TestWrongOptionsAreRefused(t *testing.T) {
 	rom := newROM(t, "amidar", livesImage())
 	for options, want := range map[string]string{
-		`{"recipe": "mnih"}`:                              `recipe: "mnih", must be ale or machado2018 or mnih2015 or sb3 or stooke_abbeel`,
-		`{"recipe": null}`:                                `recipe: null, must be ale or machado2018 or mnih2015 or sb3 or stooke_abbeel`,
+		`{"recipe": "mnih"}`:                              `recipe: "mnih", must be ale or dopamine or machado2018 or mnih2015 or sb3 or stooke_abbeel`,
+		`{"recipe": null}`:                                `recipe: null, must be ale or dopamine or machado2018 or mnih2015 or sb3 or stooke_abbeel`,
 		`{"obs_type": "gray"}`:                            `obs_type: "gray", must be grayscale or rgb or ram`,
 		`{"grayscale": 1}`:                                "grayscale: 1, must be true or false",
 		`{"img_height": 0}`:                               "img_height: 0, must be a whole number of 1 to 250",

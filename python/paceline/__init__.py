@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .policy import Evaluation, Policy
     from .ppo import PPO
     from .pqn import PQN
+    from .qrdqn import QRDQN
     from .schedules import linear
 
 _WHERE = {
@@ -56,6 +57,7 @@ _WHERE = {
     "GA3C": "ga3c",
     "PPO": "ppo",
     "PQN": "pqn",
+    "QRDQN": "qrdqn",
     "Policy": "policy",
     "Evaluation": "policy",
     "linear": "schedules",
@@ -79,6 +81,7 @@ __all__ = [
     "GA3C",
     "PPO",
     "PQN",
+    "QRDQN",
     "Evaluation",
     "PacelineError",
     "PacelineWarning",

@@ -46,6 +46,7 @@ def constructor(init: Init) -> Init:
     def make(self: Model, *args: Any, **keywords: Any) -> None:
         check_keywords(type(self).__name__, keywords, signature.parameters)
         given = signature.bind(self, *args, **keywords).arguments
+        given = {**self._defaults(given), **given}
         self._start(Config(self.METHOD), given["env"], {name: given[name] for name in given if name not in ("self", "env")})
 
     return cast(Init, make)
@@ -63,6 +64,11 @@ class Model(Attributes):
     def _translate(keywords: Mapping[str, Any]) -> Values:
         """The settings that the constructor's keywords stand for."""
         raise NotImplementedError
+
+    @classmethod
+    def _defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The values of keywords that the caller left out, where they are not the library's defaults."""
+        return {}
 
     def _exploration_keywords(self) -> dict[str, Any]:
         """The keywords of Policy.act for predict(deterministic=False)."""

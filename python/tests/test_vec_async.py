@@ -329,7 +329,7 @@ def test_load_env_refuses_other_files(tmp_path):
         (("Pnog",), {}, "did you mean atari/pong"),
         (("Pong",), {"noop_mx": 3}, "did you mean noop_max"),
         (("Pong",), {"frameskip": 0}, "frameskip: 0, must be a whole number of 1 to 1000"),
-        (("Pong",), {"recipe": "nature"}, 'recipe: "nature", must be ale or machado2018 or mnih2015 or sb3 or stooke_abbeel'),
+        (("Pong",), {"recipe": "nature"}, 'recipe: "nature", must be ale or dopamine or machado2018 or mnih2015 or sb3 or stooke_abbeel'),
         (("Pong",), {"mode": 99}, "mode: 99, pong has"),
         (("Breakout",), {"difficulty": 3}, "difficulty: 3, breakout has"),
         (("Pong",), {"img_width": 161}, "img_width: 161, must be a whole number of 1 to 160"),

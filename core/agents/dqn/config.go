@@ -84,7 +84,7 @@ var Settings = settings.New[Config]("dqn", slices.Concat(train.CommonSettings(fu
 	settings.Float("exploration_final_eps", 0.05, 0, 1, "epsilon after it has fallen", func(c *Config) *float64 { return &c.ExplorationFinal }),
 	settings.Int("exploration_steps", 0, 0, 1<<40, "steps after the warm-up over which epsilon falls; 0: by exploration_fraction", func(c *Config) *int { return &c.ExplorationSteps }),
 	settings.Float("max_grad_norm", 10, 0, math.MaxFloat64, "gradients of a larger Euclidean norm are scaled down to it; 0: never", func(c *Config) *float64 { return &c.MaxGradNorm }),
-	settings.Text("optimizer", "adam", "adam, adagrad, rmsprop (PyTorch's), rmsprop_mnih (centred, eps inside the root) or rmsprop_keras (centred, eps outside)", []string{"adam", "adagrad", "rmsprop", "rmsprop_mnih", "rmsprop_keras"}, func(c *Config) *string { return &c.Optimizer }),
+	settings.Text("optimizer", "adam", "adam, adagrad, rmsprop (PyTorch's), rmsprop_mnih (centred, eps inside the root), rmsprop_keras (centred, eps outside) or rmsprop_lasagne (not centred, decay 0.95, eps 1e-6 inside the root)", []string{"adam", "adagrad", "rmsprop", "rmsprop_mnih", "rmsprop_keras", "rmsprop_lasagne"}, func(c *Config) *string { return &c.Optimizer }),
 	settings.OptionalFloat("optimizer_eps", 1e-20, 1e3, "the optimiser's small constant; empty: its own default", func(c *Config) *float64 { return &c.OptimizerEps }),
 	settings.Text("loss", "huber", "loss of a temporal-difference error: huber (quadratic up to 1) or squared", []string{"huber", "squared"}, func(c *Config) *string { return &c.Loss }),
 	settings.Text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),

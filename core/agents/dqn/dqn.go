@@ -94,6 +94,9 @@ func (c *Config) network(spec env.Spec) nn.Spec {
 // optimizer is the optimiser that the settings stand for.
 func (c *Config) optimizer() nn.OptimizerConfig {
 	o := nn.OptimizerConfig{Name: c.Optimizer}
+	if c.Optimizer == "rmsprop_lasagne" { // as in the DQN of Stooke & Abbeel 2018
+		o = nn.OptimizerConfig{Name: "rmsprop", Decay: 0.95, Eps: 1e-6, EpsInside: true}
+	}
 	if !math.IsNaN(c.OptimizerEps) {
 		o.Eps = c.OptimizerEps
 	}

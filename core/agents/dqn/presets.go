@@ -37,6 +37,7 @@ var nature = []settings.Row{
 // DQN's initial weights are always those of PyTorch.
 var sb3 = []settings.Row{
 	{"policy", "auto"},
+	{"cnn", "nature"},
 	{"net_arch", "64,64"},
 	{"activation_fn", "relu"},
 	{"normalize_images", "true"},
@@ -130,7 +131,7 @@ var tuned = map[string][]settings.Row{
 }
 
 // presets are documented tables of settings.
-var presets = []settings.Preset{
+var presets = append([]settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"Bricks-v0", "CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
 	{Name: "sb3", Doc: "Stable-Baselines3's defaults and semantics", Rows: settings.Fixed(sb3...)},
@@ -141,4 +142,4 @@ var presets = []settings.Preset{
 		return nature, nil
 	}},
 	{Name: "fastdqn", Doc: "those of the paper's fast DQN", Rows: settings.Fixed(fastDQN...)},
-}
+}, ofValues...)

@@ -80,7 +80,7 @@ def make_vec(
     that with episodic_life the next episode continues the game.
 
     recipe ("ale"): the defaults of all other keywords: "ale" (AtariVectorEnv's), "mnih2015",
-        "machado2018", "sb3" or "stooke_abbeel". infos["recipe"] has its name and the keywords that
+        "machado2018", "dopamine", "sb3" or "stooke_abbeel". infos["recipe"] has its name and the keywords that
         differ from it; infos["recipe_hash"] is a hash of all values. "sb3" gives the same steps as
         stable-baselines3's make_atari_env and VecFrameStack(4) on a NoFrameskip-v4 game: before an
         episode FIRE and the game's third action last frameskip frames each, and frameskip frames of

@@ -1,0 +1,143 @@
+package dqn
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/settings"
+)
+
+// This file has the presets of the value family: settings of published code, by the code's name. The
+// numbers of frames in the sources are divided by 4, the frames of a step.
+
+// rows joins lists of settings. Later ones replace earlier ones.
+func rows(lists ...[]settings.Row) []settings.Row { return slices.Concat(lists...) }
+
+// inGames returns a preset's rows, with env_options for Atari games.
+func inGames(options string, lists ...[]settings.Row) func(envID string) ([]settings.Row, error) {
+	list := rows(lists...)
+	return func(envID string) ([]settings.Row, error) {
+		if strings.HasPrefix(env.Canonical(envID), "atari/") {
+			return append(slices.Clone(list), settings.Row{"env_options", options}), nil
+		}
+		return list, nil
+	}
+}
+
+// standard are the settings that all sources share: an update of 32 transitions every 4 steps.
+var standard = []settings.Row{
+	{"policy", "CnnPolicy"},
+	{"num_envs", "1"},
+	{"concurrent", "false"},
+	{"synchronized", "true"},
+	{"actor", "online"},
+	{"batch_size", "32"},
+	{"buffer_size", "1000000"},
+	{"train_freq", "4"},
+	{"gradient_steps", "1"},
+	{"gamma", "0.99"},
+	{"loss_reduction", "mean"},
+	{"exploration_initial_eps", "1"},
+	{"exploration_final_eps", "0.01"},
+	{"device", "cpu"},
+}
+
+// c51 is the distribution of Bellemare et al. 2017: 51 atoms on [-10, 10].
+var c51 = []settings.Row{{"distribution", "categorical"}, {"n_atoms", "51"}, {"v_min", "-10"}, {"v_max", "10"}}
+
+// dopamine has what all agents of Dopamine's JAX code share (jax/agents/*/configs/*.gin): min_replay_history,
+// target_update_period, epsilon_decay_period, no clipping of gradients, the network's padding and
+// initial weights. A truncated episode leaves out its last n-1 transitions
+// (jax/replay_memory/accumulator.py).
+var dopamine = rows(standard, []settings.Row{
+	{"cnn", Dopamine},
+	{"optimizer", "adam"},
+	{"max_grad_norm", "0"},
+	{"learning_starts", "20000"},
+	{"target_update_interval", "8000"},
+	{"exploration_steps", "250000"},
+	{"n_step_tails", "drop_truncated"},
+})
+
+// dopamineGames is Machado's protocol as Dopamine has it (discrete_domains/atari_lib.py).
+const dopamineGames = `{"recipe": "dopamine"}`
+
+// dopamineReplay is Dopamine's prioritised replay over three steps (update_horizon, replay_scheme).
+var dopamineReplay = []settings.Row{{"n_steps", "3"}, {"prioritized", "dopamine"}}
+
+// zoo has what all agents of DQN Zoo share (*/run_atari.py): min_replay_capacity_fraction of
+// replay_capacity, target_network_update_period, exploration_epsilon_decay_frame_fraction of 200
+// million frames. Its network is the Nature CNN with the initial weights of "uniform".
+var zoo = rows(standard, []settings.Row{
+	{"learning_starts", "50000"},
+	{"target_update_interval", "10000"},
+	{"exploration_steps", "1000000"},
+})
+
+// zooGames has 1 to 30 frames of NOOP, a life's loss as a termination, and games of at most 108,000
+// frames (gym_atari.py, processors.py).
+const zooGames = `{"recipe": "mnih2015", "noop_min": 1, "noop_max": 31, "first_maxpool": false, "episodic_life": false, "life_loss_info": true, "max_num_frames_per_episode": 108000}`
+
+// zooAdam is the optimiser of C51 and QR-DQN: optimizer_epsilon 0.01/32, max_global_grad_norm 10.
+var zooAdam = []settings.Row{{"optimizer", "adam"}, {"optimizer_eps", "0.0003125"}, {"max_grad_norm", "10"}}
+
+// stookeAbbeel has what the methods of Stooke & Abbeel 2018 share (accel_rl, algos/dqn and
+// scripts/example). training_intensity is 8 uses of a transition, sampling_horizon 4. Epsilon is 1
+// until the first update and then what its line from step 0 has reached. The source pads the second
+// and third convolutions with zeros, which Paceline does not.
+var stookeAbbeel = rows(standard, []settings.Row{
+	{"max_grad_norm", "0"},
+	{"learning_starts", "50000"},
+	{"target_update_interval", "10000"},
+	{"exploration_steps", "950000"},
+	{"optimizer", "adam"},
+})
+
+// stookeAbbeelGames has the frames of their paper, and the source's max_decorrelation_steps
+// (sampler/base.py).
+const stookeAbbeelGames = `{"recipe": "stooke_abbeel", "decorrelation_steps": 2000}`
+
+// large are the settings of a batch of 512 transitions: 32 environments take 4 steps each, then
+// there are 8*128/512 updates.
+var large = []settings.Row{{"batch_size", "512"}, {"num_envs", "32"}, {"train_freq", "128"}, {"gradient_steps", "2"}}
+
+// ofValues are the presets of this file.
+var ofValues = []settings.Preset{
+	// Mean squared errors and Adam, as dqn.gin and dqn_agent.py have it; dqn of TensorFlow has RMSProp.
+	{Name: "dqn_dopamine", Doc: "DQN of Dopamine's JAX code", Rows: inGames(dopamineGames, dopamine, []settings.Row{
+		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"loss", "squared"}})},
+	{Name: "c51_dopamine", Doc: "C51 of Dopamine's JAX code", Rows: inGames(dopamineGames, dopamine, c51, []settings.Row{
+		{"learning_rate", "0.00025"}, {"optimizer_eps", "0.0003125"}})},
+	// quantile.gin: three steps and priorities, which Dabney et al. 2018 do not have.
+	{Name: "qr_dopamine", Doc: "quantile regression DQN of Dopamine's JAX code, with three steps and priorities", Rows: inGames(dopamineGames, dopamine, dopamineReplay, []settings.Row{
+		{"learning_rate", "5e-05"}, {"optimizer_eps", "0.0003125"}, {"distribution", "quantile"}, {"n_quantiles", "200"}, {"kappa", "1"}})},
+	// rainbow.gin is C51 with three steps and priorities. The other parts of Rainbow are in full_rainbow.gin.
+	{Name: "rainbow_dopamine", Doc: "Rainbow of Dopamine's JAX code: C51, three steps, priorities", Rows: inGames(dopamineGames, dopamine, dopamineReplay, c51, []settings.Row{
+		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}})},
+	{Name: "c51_zoo", Doc: "C51 of DQN Zoo", Rows: inGames(zooGames, zoo, zooAdam, c51, []settings.Row{{"learning_rate", "0.00025"}})},
+	{Name: "qr_zoo", Doc: "QR-DQN of DQN Zoo, with 201 quantiles", Rows: inGames(zooGames, zoo, zooAdam, []settings.Row{
+		{"learning_rate", "5e-05"}, {"distribution", "quantile"}, {"n_quantiles", "201"}, {"kappa", "1"}})},
+	// learning_rate 0.00025/4, optimizer_epsilon 0.01/32²/16. grad_error_bound 1/32 of a mean over 32 is
+	// huber's bound. The biases of the source's last layer are one number.
+	{Name: "prioritized_zoo", Doc: "Double DQN with prioritised replay of DQN Zoo", Rows: inGames(zooGames, zoo, []settings.Row{
+		{"optimizer", "rmsprop_mnih"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "6.103515625e-07"}, {"loss", "huber"}, {"max_grad_norm", "0"},
+		{"double_q", "true"}, {"prioritized", "dqn_zoo"}, {"priority_alpha", "0.6"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"},
+		{"target_update_interval", "30000"}})},
+	// 7.5e-4 is the paper's learning rate for 512; the code has 2.5e-4 for 32.
+	{Name: "dqn_stooke_abbeel", Doc: "DQN of Stooke & Abbeel 2018 with batches of 512 and the paper's learning rate", Rows: inGames(stookeAbbeelGames, stookeAbbeel, large, []settings.Row{
+		{"optimizer", "rmsprop_lasagne"}, {"learning_rate", "0.00075"}, {"optimizer_eps", "1e-06"}, {"loss", "huber"},
+		{"exploration_initial_eps", "0.955"}, {"exploration_final_eps", "0.1"}})},
+	// 4.2e-4 is the paper's learning rate for 256 and more; the code has 2.5e-4. Eps is the code's 0.01
+	// divided by the batch size. 64 environments take 4 steps each, then there is one update.
+	{Name: "catdqn_stooke_abbeel", Doc: "Categorical DQN of Stooke & Abbeel 2018 with batches of 2,048 and the paper's learning rate", Rows: inGames(stookeAbbeelGames, stookeAbbeel, c51, []settings.Row{
+		{"batch_size", "2048"}, {"num_envs", "64"}, {"train_freq", "256"}, {"learning_rate", "0.00042"}, {"optimizer_eps", "4.8828125e-06"},
+		{"exploration_initial_eps", "0.9505"}})},
+	// eps_rainbow.py: Rainbow with epsilon in the place of noisy networks. Eps is 0.005 divided by the
+	// batch size.
+	{Name: "rainbow_stooke_abbeel", Doc: "epsilon-Rainbow of Stooke & Abbeel 2018 with batches of 512 and the code's learning rate", Rows: inGames(stookeAbbeelGames, stookeAbbeel, large, c51, []settings.Row{
+		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "9.765625e-06"}, {"max_grad_norm", "10"},
+		{"double_q", "true"}, {"dueling", "true"}, {"dueling_rescaled", "true"}, {"n_steps", "3"},
+		{"prioritized", "stooke_abbeel"}, {"priority_alpha", "0.5"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"}, {"priority_beta_steps", "50000000"},
+		{"learning_starts", "20000"}, {"target_update_interval", "8000"}, {"exploration_initial_eps", "0.6832"}, {"exploration_steps", "42500"}})},
+}

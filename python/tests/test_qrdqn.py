@@ -1,0 +1,45 @@
+"""QRDQN: sb3-contrib's keywords and defaults, on DQN."""
+
+import numpy as np
+import pytest
+
+from envs import SMALL
+from paceline import DQN, QRDQN
+from paceline.errors import ConfigError
+
+OWN = {"distribution": "quantile", "n_quantiles": "200", "learning_rate": "5e-05", "exploration_fraction": "0.005",
+       "exploration_final_eps": "0.01", "max_grad_norm": "0", "optimizer_eps": "0.0003125", "batch_size": "32"}  # fmt: skip
+
+
+def test_defaults_are_those_of_sb3_contrib():
+    with QRDQN("MlpPolicy", "CartPole-v1", seed=1) as model:
+        assert {name: model.setting(name) for name in OWN} == OWN
+    with QRDQN("MlpPolicy", "CartPole-v1", seed=1, batch_size=64, learning_rate=1e-3, max_grad_norm=10) as model:
+        assert [model.setting(name) for name in ("optimizer_eps", "learning_rate", "max_grad_norm")] == ["0.00015625", "0.001", "10"]
+    kwargs = {"n_quantiles": 25, "optimizer_kwargs": {"eps": 1e-5}}
+    with QRDQN("MlpPolicy", "CartPole-v1", seed=1, policy_kwargs=kwargs, n_steps=3) as model:
+        assert [model.setting(name) for name in ("optimizer_eps", "n_quantiles", "n_steps")] == ["1e-05", "25", "3"]
+
+
+def test_it_is_dqn_with_quantiles(tmp_path):
+    small = {**SMALL, "num_envs": 2, "n_quantiles": 7, "learning_rate": 1e-3, "exploration_final_eps": 0.1, "max_grad_norm": 10}
+    obs = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    with QRDQN("MlpPolicy", "CartPole-v1", **small, optimizer_eps=1e-8, exploration_fraction=0.1) as model:
+        model.learn(300)
+        model.save(tmp_path / "qr")
+        actions = model.predict(obs, deterministic=True)[0]
+        with DQN("MlpPolicy", "CartPole-v1", **small, optimizer_eps=1e-8, exploration_fraction=0.1, distribution="quantile", device="cpu") as dqn:
+            dqn.learn(300)
+            assert dqn.hashes() == model.hashes()
+            assert np.array_equal(dqn.predict(obs, deterministic=True)[0], actions)
+    with QRDQN.load(tmp_path / "qr") as model:
+        assert model.setting("learning_rate") == "0.001" and np.array_equal(model.predict(obs, deterministic=True)[0], actions)
+
+
+def test_other_distributions_are_refused(tmp_path):
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        model.save(tmp_path / "dqn")
+    with pytest.raises(ConfigError, match="^distribution: none, must be quantile for QRDQN"):
+        QRDQN.load(tmp_path / "dqn")
+    with pytest.raises(ConfigError, match="distribution"):
+        QRDQN("MlpPolicy", "CartPole-v1", distribution="categorical")
