@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import _lib, bench
+from . import _lib, _reproduce, bench
 from ._files import check_writing, reading
 from ._version import __version__
 from .config import Config, Preset, describe, methods
@@ -98,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", type=int, default=0)
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the environment (recipe=mnih2015)")
 
+    _reproduce.add_commands(command("reproduce", None, "run a published experiment again and compare"), whole_number, environment)
     bench.add_commands(command("bench", lambda args: args.bench(args), "measure; prints a table"))
     return parser
 

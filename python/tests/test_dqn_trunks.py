@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+
 from paceline import DQN
 from paceline.errors import ConfigError
 
@@ -60,5 +61,5 @@ def test_small_images_and_padded_convolutions():
         model.learn(40)
     with pytest.raises(ConfigError, match="at least 36x36 for nature_cnn"):
         DQN("CnnPolicy", "Mini-Breakout-v0", **TINY)
-    with pytest.raises(ConfigError, match="cnn: resnet, must be nature, small, minatar, dopamine|cnn: \"resnet\", must be nature"):
+    with pytest.raises(ConfigError, match='cnn: resnet, must be nature, small, minatar, dopamine|cnn: "resnet", must be nature'):
         DQN("CnnPolicy", "Mini-Breakout-v0", cnn="resnet", **TINY)

@@ -42,6 +42,7 @@ PUBLIC = {
     "policy": "Evaluation Policy",
     "ppo": "Hashes PPO settings",
     "pqn": "Hashes PQN settings",
+    "qrdqn": "QRDQN",
     "progress": "ProgressLine",
     "sb3": "VecEnv",
     "schedules": "Linear Schedule linear points",
@@ -114,7 +115,7 @@ def test_imports_have_no_cycle():
 def test_public_names_are_listed():
     import paceline
 
-    names = "A2C A3C APPO DQN Evaluation GA3C PPO PQN PacelineError PacelineWarning Policy __version__ linear load_env make make_vec"
+    names = "A2C A3C APPO DQN Evaluation GA3C PPO PQN QRDQN PacelineError PacelineWarning Policy __version__ linear load_env make make_vec"
     assert set(names.split()) == set(paceline.__all__)
     for name in paceline.__all__:
         assert getattr(paceline, name)

@@ -608,7 +608,11 @@ def main():
     ]
     # Padded convolutions, and small images.
     padded = nature | {"arch": "dopamine_cnn", "obs": [2, 44, 38]}
-    cases += [padded | mnih, padded | categorical | {"atoms": 51, "min": -10, "max": 10}, nature | huber_adam | {"arch": "minatar_cnn", "obs": [4, 10, 10]}]
+    cases += [
+        padded | mnih,
+        padded | categorical | {"atoms": 51, "min": -10, "max": 10},
+        nature | huber_adam | {"arch": "minatar_cnn", "obs": [4, 10, 10]},
+    ]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")

@@ -1,0 +1,106 @@
+"""`paceline reproduce dopamine`, on a small game with a tiny network."""
+
+import csv
+import json
+import math
+
+import pytest
+
+from paceline._reproduce import _scores, dopamine
+from paceline._reproduce.dopamine import Episode
+from paceline.cli import main
+from paceline.errors import ConfigError
+
+TINY = {
+    "cnn": "minatar",
+    "learning_starts": 32,
+    "buffer_size": 300,
+    "batch_size": 4,
+    "target_update_interval": 40,
+    "n_quantiles": 5,
+    "exploration_steps": 100,
+}
+GAME = "Mini-Breakout-v0"
+
+
+def lines(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def arguments(folder, *more):
+    pairs = [f"--set={name}={value}" for name, value in TINY.items()]
+    return ["reproduce", "dopamine", "--game", GAME, "--frames", "800", "--seeds", "2", "--folder", str(folder), *pairs, *more]
+
+
+def test_a_tiny_run_writes_its_files(tmp_path, capsys):
+    assert main(arguments(tmp_path, "--no-plot")) == 0
+    said = capsys.readouterr().out
+    assert "epsilon falling from 1." in said and "seed 2: " in said and "Mini-Breakout-v0, qr" in said
+    episodes = lines(tmp_path / "episodes.csv")
+    assert {each["seed"] for each in episodes} == {"1", "2"} and all(0 < int(each["step"]) <= 200 for each in episodes)
+    (line,) = lines(tmp_path / "iterations.csv")
+    totals = [float(each["return"]) for each in episodes if each["seed"] == "1"]
+    assert float(line["seed1"]) == pytest.approx(sum(totals) / len(totals)) and line["published"] == ""
+    assert not list(tmp_path.glob("*.paceline"))
+    assert main(arguments(tmp_path, "--no-plot")) == 0  # all seeds are done
+    assert lines(tmp_path / "episodes.csv") == episodes
+
+
+def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
+    keywords = {**TINY, "cnn": "minatar"}
+    (tmp_path / "whole").mkdir(), (tmp_path / "parts").mkdir()
+    whole = dopamine.train(GAME, "qr", 1, 200, tmp_path / "whole", 1000, keywords)
+    on_step = dopamine._Recorder._on_step
+
+    def stop(self):
+        if self.num_timesteps >= 110:
+            raise KeyboardInterrupt
+        return on_step(self)
+
+    monkeypatch.setattr(dopamine._Recorder, "_on_step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        dopamine.train(GAME, "qr", 1, 200, tmp_path / "parts", 50, keywords)
+    assert (tmp_path / "parts" / "seed1.paceline").exists() and not json.loads((tmp_path / "parts" / "seed1.json").read_text())["done"]
+    with pytest.raises(ConfigError, match="a run with steps 200, must be 400"):
+        dopamine.train(GAME, "qr", 1, 400, tmp_path / "parts", 50, keywords)
+    monkeypatch.setattr(dopamine._Recorder, "_on_step", on_step)
+    parts = dopamine.train(GAME, "qr", 1, 200, tmp_path / "parts", 50, keywords)
+    after = [each for each in whole if each.step != 110]
+    assert whole and [each for each in parts if each.step != 110] == after
+
+
+def test_iterations_are_compared_with_published_numbers():
+    numbers = dopamine.published("Breakout", "qr")
+    assert numbers[1].mean == 4.5 and numbers[1].sd == 0.2 and "Breakout_CNN.json" in numbers[1].source
+    runs = {1: [Episode(250_000, 4.0, 9), Episode(250_001, 8.0, 9)], 2: [Episode(1, 2.0, 9), Episode(3, 4.0, 9)]}
+    first, second = dopamine.compare(runs, 300_000, numbers)
+    assert (first.means, first.mean, first.steps) == ([4.0, 3.0], 3.5, 250_000) and first.published == numbers[1]
+    assert second.means[0] == 8.0 and math.isnan(second.means[1]) and second.steps == 50_000 and second.published is None
+
+
+def test_the_interquartile_mean():
+    assert _scores.iqm([100.0, 1.0, 2.0, 3.0, -50.0]) == 2.0 and _scores.iqm([1.0, 3.0, 8.0]) == 4.0 and math.isnan(_scores.iqm([]))
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        (["--agent", "ddpg"], "--agent ddpg: must be c51 or dqn or qr or rainbow|--agent ddpg: must be c51, dqn"),
+        (["--frames", "0"], "--frames 0: must be at least 4"),
+        (["--frames", "10"], "--frames 10: must be a multiple of 4"),
+        (["--seeds", "0"], "--seeds 0: must be at least 1"),
+        (["--game", "Brekout"], "did you mean atari/breakout"),
+    ],
+)
+def test_wrong_arguments_give_one_line(tmp_path, capsys, given, says):
+    assert main(["reproduce", "dopamine", "--folder", str(tmp_path / "new"), *given]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("paceline: ") and len(error.splitlines()) == 1
+    assert any(each in error for each in says.split("|"))
+
+
+def test_the_figure(tmp_path):
+    pytest.importorskip("matplotlib")
+    dopamine._draw(tmp_path / "x.png", "title", {1: [Episode(100, 1.0, 5)]}, 250_000, dopamine.published("Breakout", "dqn"))
+    assert (tmp_path / "x.png").stat().st_size > 1000
