@@ -1,6 +1,9 @@
 package kernel
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // A head of a distributional Q-network computes several numbers for each of `width` actions:
 //
@@ -53,11 +56,15 @@ func Project(targets, logits []float32, actions []int32, rewards, discounts []fl
 type DistributionBatch struct {
 	X       []float32 // [n, Width, Points] logits, or [n, Points, Width] quantiles
 	Actions []int32   // 0 to Width-1
-	Targets []float32 // [n, Points]: probabilities, or quantiles
+	Targets []float32 // [n, Goals]: probabilities, or quantiles
 	Weights []float32 // [n]; nil: 1 each. A row of weight 0 is ignored, NaN included
+	Taus    []float32 // [n, Points]: the quantiles' probabilities; nil: (j + 1/2)/Points. Only for QuantileLoss
 	Width   int       // actions
 	Points  int       // atoms or quantiles
+	Goals   int       // 0: Points; others only for QuantileLoss
 }
+
+func (b *DistributionBatch) goals() int { return cmp.Or(b.Goals, b.Points) }
 
 func (b *DistributionBatch) check(dx, perRow []float32) {
 	n := len(b.Actions)
@@ -66,7 +73,10 @@ func (b *DistributionBatch) check(dx, perRow []float32) {
 	}
 	atLeast("dx", len(dx), n*b.Width*b.Points)
 	atLeast("x", len(b.X), n*b.Width*b.Points)
-	atLeast("targets", len(b.Targets), n*b.Points)
+	atLeast("targets", len(b.Targets), n*b.goals())
+	if b.Taus != nil {
+		atLeast("taus", len(b.Taus), n*b.Points)
+	}
 	if b.Weights != nil {
 		atLeast("weights", len(b.Weights), n)
 	}
@@ -91,11 +101,12 @@ func CategoricalLoss(dx, perRow []float32, b *DistributionBatch, least float32, 
 }
 
 // QuantileLoss returns the quantile Huber loss of a batch (Dabney et al. 2018) and overwrites dx
-// with its gradient. With n = b.Points quantiles x[j] of action actions[i], row i has the loss
+// with its gradient. With b.Points quantiles x[j] of action actions[i] and n = b.Goals targets, row i
+// has the loss
 //
 //	1/n * sum over j and k of |tau[j] - (u < 0)| * huber(u) / kappa
 //
-// with u = targets[i, k] - x[j], tau[j] = (j + 1/2)/n, and huber(u) = u*u/2 where |u| <= kappa,
+// with u = targets[i, k] - x[j], tau[j] = b.Taus[i, j], and huber(u) = u*u/2 where |u| <= kappa,
 // kappa*(|u| - kappa/2) elsewhere. A row's loss is multiplied by its weight. The result is the sum
 // in float64, times weight. perRow, if not nil, gets the rows' losses without weights. dx must not
 // be an input.

@@ -97,9 +97,9 @@ static TARGET double quantile_loss(const struct paceline_distribution_args *args
   double sum = 0;
   for (ptrdiff_t i = 0; i < a.n; i++) {
     const ptrdiff_t at = i * a.points * a.width;
-    const float *x = a.x + at + a.actions[i], *targets = a.targets + i * a.points;
+    const float *x = a.x + at + a.actions[i], *targets = a.targets + i * a.goals;
     float *d = a.dx + at + a.actions[i];
-    const float w = a.weights == NULL ? 1 : a.weights[i], by = w * a.weight / ((float)a.points * kappa);
+    const float w = a.weights == NULL ? 1 : a.weights[i], by = w * a.weight / ((float)a.goals * kappa);
     double row = 0;
     for (ptrdiff_t k = 0; k < a.points * a.width; k++) a.dx[at + k] = 0;
     for (ptrdiff_t first = 0; first < a.points; first += VW) {
@@ -107,11 +107,12 @@ static TARGET double quantile_loss(const struct paceline_distribution_args *args
       float own[VW] = {0}, taus[VW] = {0}, losses[VW], slopes[VW];
       for (ptrdiff_t j = 0; j < count; j++) {
         own[j] = x[(first + j) * a.width];
-        taus[j] = ((float)(first + j) + 0.5f) / (float)a.points;
+        taus[j] =
+            a.taus != NULL ? a.taus[i * a.points + first + j] : ((float)(first + j) + 0.5f) / (float)a.points;
       }
       const vec from = v_load(own), tau = v_load(taus), rest = v_sub(v_set1(1), tau);
       vec loss = v_zero(), slope = v_zero();
-      for (ptrdiff_t k = 0; k < a.points; k++) {
+      for (ptrdiff_t k = 0; k < a.goals; k++) {
         const vec u = v_sub(v_set1(targets[k]), from), side = v_where(u < v_zero(), rest, tau);
         const vec c = v_where(u > most, most, v_where(u < least, least, u));
         slope = v_add(slope, v_mul(side, c));
@@ -124,7 +125,7 @@ static TARGET double quantile_loss(const struct paceline_distribution_args *args
         row += losses[j];
       }
     }
-    row /= (double)a.points * kappa;
+    row /= (double)a.goals * kappa;
     if (a.per_row != NULL) a.per_row[i] = (float)row;
     if (w != 0) sum += (double)w * row;
   }

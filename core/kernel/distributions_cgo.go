@@ -27,8 +27,8 @@ func (p native) project(targets, logits []float32, actions []int32, rewards, dis
 // c returns the arguments of a loss.
 func (b *DistributionBatch) c(dx, perRow []float32, weight float32) C.struct_paceline_distribution_args {
 	return C.struct_paceline_distribution_args{
-		dx: floats(dx), per_row: floats(perRow), x: floats(b.X), actions: integers(b.Actions), targets: floats(b.Targets), weights: floats(b.Weights),
-		n: C.ptrdiff_t(len(b.Actions)), width: C.ptrdiff_t(b.Width), points: C.ptrdiff_t(b.Points), weight: C.float(weight),
+		dx: floats(dx), per_row: floats(perRow), x: floats(b.X), actions: integers(b.Actions), targets: floats(b.Targets), weights: floats(b.Weights), taus: floats(b.Taus),
+		n: C.ptrdiff_t(len(b.Actions)), width: C.ptrdiff_t(b.Width), points: C.ptrdiff_t(b.Points), goals: C.ptrdiff_t(b.goals()), weight: C.float(weight),
 	}
 }
 

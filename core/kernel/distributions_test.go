@@ -190,50 +190,72 @@ func TestCategoricalLossMatchesFloat64(t *testing.T) {
 func TestQuantileLossMatchesFloat64(t *testing.T) {
 	for _, quantiles := range []int{1, 7, 32, 201} {
 		for _, kappa := range []float32{1, 0.1} {
-			sameOnPaths(t, func(t *testing.T) []float32 {
-				const n, width = 5, 3
-				r := rand.New(rand.NewPCG(4, uint64(quantiles)))
-				a, b, dx, perRow := distributionCase(r, n, width, quantiles, kappa < 1)
-				b.Targets = scaled(a, "targets", n*quantiles, 3, r)
-				loss, want := QuantileLoss(dx, perRow, b, kappa, 0.25), 0.0
-				a.check(t)
-				inside, outside := 0, 0
-				for i, action := range b.Actions {
-					row := 0.0
-					for k := range width * quantiles {
-						g := 0.0
-						if j := k / width; k%width == int(action) {
-							tau := (float64(j) + 0.5) / float64(quantiles)
-							for _, target := range b.Targets[i*quantiles : (i+1)*quantiles] {
-								u, side := float64(target)-float64(b.X[i*width*quantiles+k]), tau
-								if u < 0 {
-									side = 1 - tau
-								}
-								if math.Abs(u) <= float64(kappa) {
-									row += side * u * u / 2
-									g -= side * u
-									inside++
-								} else {
-									row += side * float64(kappa) * (math.Abs(u) - float64(kappa)/2)
-									g -= side * math.Copysign(float64(kappa), u)
-									outside++
-								}
-							}
-						}
-						near(t, fmt.Sprintf("gradient %d, %d", i, k), dx[i*width*quantiles+k], b.row(i)*g/4/float64(quantiles)/float64(kappa), 1)
-					}
-					row /= float64(quantiles) * float64(kappa)
-					near(t, fmt.Sprint("row ", i), perRow[i], row, 1+row)
-					want += b.row(i) * row / 4
-				}
-				near(t, "loss", float32(loss), want, 1+want)
-				if quantiles > 1 && (inside == 0 || outside == 0) {
-					t.Errorf("%d errors within kappa and %d beyond: the test shows little", inside, outside)
-				}
-				return slices.Concat(dx, perRow, []float32{float32(loss)})
-			})
+			testQuantileLoss(t, quantiles, quantiles, kappa, false)
 		}
 	}
+}
+
+// The quantiles have taus of their own, and as many targets as the batch says.
+func TestLossOfDrawnQuantilesMatchesFloat64(t *testing.T) {
+	for _, c := range [][2]int{{1, 1}, {5, 9}, {64, 64}, {33, 8}, {8, 33}} {
+		for _, kappa := range []float32{1, 0.1} {
+			testQuantileLoss(t, c[0], c[1], kappa, true)
+		}
+	}
+}
+
+func testQuantileLoss(t *testing.T, quantiles, goals int, kappa float32, drawn bool) {
+	sameOnPaths(t, func(t *testing.T) []float32 {
+		const n, width = 5, 3
+		r := rand.New(rand.NewPCG(4, uint64(quantiles)))
+		a, b, dx, perRow := distributionCase(r, n, width, quantiles, kappa < 1)
+		b.Targets = scaled(a, "targets", n*goals, 3, r)
+		if drawn {
+			b.Goals = goals
+			for range n * quantiles {
+				b.Taus = append(b.Taus, r.Float32())
+			}
+		}
+		loss, want := QuantileLoss(dx, perRow, b, kappa, 0.25), 0.0
+		a.check(t)
+		inside, outside := 0, 0
+		for i, action := range b.Actions {
+			row := 0.0
+			for k := range width * quantiles {
+				g := 0.0
+				if j := k / width; k%width == int(action) {
+					tau := (float64(j) + 0.5) / float64(quantiles)
+					if drawn {
+						tau = float64(b.Taus[i*quantiles+j])
+					}
+					for _, target := range b.Targets[i*goals : (i+1)*goals] {
+						u, side := float64(target)-float64(b.X[i*width*quantiles+k]), tau
+						if u < 0 {
+							side = 1 - tau
+						}
+						if math.Abs(u) <= float64(kappa) {
+							row += side * u * u / 2
+							g -= side * u
+							inside++
+						} else {
+							row += side * float64(kappa) * (math.Abs(u) - float64(kappa)/2)
+							g -= side * math.Copysign(float64(kappa), u)
+							outside++
+						}
+					}
+				}
+				near(t, fmt.Sprintf("gradient %d, %d", i, k), dx[i*width*quantiles+k], b.row(i)*g/4/float64(goals)/float64(kappa), 1)
+			}
+			row /= float64(goals) * float64(kappa)
+			near(t, fmt.Sprint("row ", i), perRow[i], row, 1+row)
+			want += b.row(i) * row / 4
+		}
+		near(t, "loss", float32(loss), want, 1+want)
+		if quantiles > 1 && (inside == 0 || outside == 0) {
+			t.Errorf("%d errors within kappa and %d beyond: the test shows little", inside, outside)
+		}
+		return slices.Concat(dx, perRow, []float32{float32(loss)})
+	})
 }
 
 // A row of weight 0 changes nothing, even if it holds NaN; NaN in another row reaches the loss and

@@ -49,8 +49,8 @@
 // Files. kernel.go and layers.go are the Go side: they check arguments and call the path's table.
 // The C side is one set of loops that use macros for vector operations. loops.h includes gemm.h
 // (tiles of a matrix product), conv.h with conv_forward.h and conv_backward.h (Winograd), dense.h,
-// norm.h, update.h (the optimisers), losses.h (exponentials and the losses) and distributions.h
-// (those of distributions). The file of a path (avx512.c, avx2.c, generic.c) defines the macros and
+// norm.h, update.h (the optimisers), losses.h (exponentials and the losses), distributions.h
+// (those of distributions) and modulate.h (features times embeddings of taus). The file of a path (avx512.c, avx2.c, generic.c) defines the macros and
 // includes the loops. X_rounded.c and avx512_bf16.c include the path's file again for bfloat16
 // products; amx.c does so with loops of its own for the layers. entry.c holds the functions that
 // cgo calls: it cuts a call into parts, which the threads of a team (team.c) share.

@@ -213,6 +213,33 @@ void paceline_kernel_norm(const struct paceline_kernels *k, struct paceline_shar
   k->norm_arrange(a.db, a.sums + params_len(&a.c), &a.c, 1);
 }
 
+/* ---------------------------------------------------- modulation of features */
+
+static void modulate_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                          int thread) {
+  const struct paceline_modulate_args a = *(const struct paceline_modulate_args *)args;
+  const struct range r = range_of(a.n, 1, i, parts);
+  const ptrdiff_t row = r.from * a.width, rows = row * a.times;
+  (void)thread;
+  k->modulate(a.into + rows, a.x + row, a.by + rows, r.to - r.from, a.times, a.width);
+}
+
+static void modulate_backward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,
+                                   int thread) {
+  const struct paceline_modulate_args a = *(const struct paceline_modulate_args *)args;
+  const struct range r = range_of(a.n, 1, i, parts);
+  const ptrdiff_t row = r.from * a.width, rows = row * a.times;
+  (void)thread;
+  k->modulate_backward(a.into + rows, a.dx + row, a.x + row, a.by + rows, a.dy + rows, r.to - r.from, a.times,
+                       a.width);
+}
+
+void paceline_kernel_modulate(const struct paceline_kernels *k, struct paceline_share s,
+                              enum paceline_modulate_call which, struct paceline_modulate_args a) {
+  static part *const parts[] = {modulate_part, modulate_backward_part};
+  run_parts(k, s, parts[which], &a);
+}
+
 /* -------------------------------------------------------------- flat arrays */
 
 /* Four arrays of a part's length fit the L2 cache: flatParts in kernel.go. */

@@ -50,6 +50,8 @@ type table struct {
 	project          func(targets, logits []float32, actions []int32, rewards, discounts []float32, width int, s Support)
 	categoricalLoss  func(dx, perRow []float32, b *DistributionBatch, least float32, divergence bool, weight float32) float64
 	quantileLoss     func(dx, perRow []float32, b *DistributionBatch, kappa, weight float32) float64
+	modulate         func(t *Team, y, x, by []float32, n, times, width int)
+	modulateBackward func(t *Team, dby, dx, x, by, dy []float32, n, times, width int)
 }
 
 type layers struct {

@@ -64,14 +64,14 @@ enum { PACELINE_MOST_ATOMS = 1024 };
 
 /*
  * The arguments of categorical_loss and quantile_loss: n rows of `width` actions, each with
- * `points` logits or quantiles. See DistributionBatch.
+ * `points` logits or quantiles, and of `goals` targets. See DistributionBatch.
  */
 struct paceline_distribution_args {
   float *dx, *per_row; /* per_row: or NULL */
   const float *x;
   const int32_t *actions;
-  const float *targets, *weights; /* weights: or NULL */
-  ptrdiff_t n, width, points;
+  const float *targets, *weights, *taus; /* weights, taus: or NULL */
+  ptrdiff_t n, width, points, goals;
   float weight;
 };
 
@@ -124,6 +124,9 @@ struct paceline_kernels {
                   ptrdiff_t n, ptrdiff_t width, ptrdiff_t atoms, double low, double step);
   double (*categorical_loss)(const struct paceline_distribution_args *a, float least, int divergence);
   double (*quantile_loss)(const struct paceline_distribution_args *a, float kappa);
+  void (*modulate)(float *y, const float *x, const float *by, ptrdiff_t n, ptrdiff_t times, ptrdiff_t width);
+  void (*modulate_backward)(float *dby, float *dx, const float *x, const float *by, const float *dy, ptrdiff_t n,
+                            ptrdiff_t times, ptrdiff_t width);
   float (*peak)(ptrdiff_t rounds);
   double peak_flop; /* floating-point operations of a round */
 };
@@ -182,6 +185,12 @@ struct paceline_norm_args {
   ptrdiff_t ws_per_thread;
 };
 
+struct paceline_modulate_args {
+  float *into, *dx; /* into: y or dby */
+  const float *x, *by, *dy;
+  ptrdiff_t n, times, width;
+};
+
 struct paceline_flat_args {
   ptrdiff_t n;
   float *theta, *first, *second; /* first and second: the running means of the moments */
@@ -196,6 +205,7 @@ struct paceline_flat_args {
 enum paceline_conv_call { PACELINE_CONV_PACK, PACELINE_CONV_PACK_BACK, PACELINE_CONV_FORWARD, PACELINE_CONV_BACKWARD };
 enum paceline_dense_call { PACELINE_DENSE_PACK, PACELINE_DENSE_FORWARD, PACELINE_DENSE_BACKWARD };
 enum paceline_norm_call { PACELINE_NORM_FORWARD, PACELINE_NORM_BACKWARD };
+enum paceline_modulate_call { PACELINE_MODULATE_FORWARD, PACELINE_MODULATE_BACKWARD };
 enum paceline_flat_call {
   PACELINE_RMSPROP,
   PACELINE_ADAM,
@@ -211,6 +221,8 @@ void paceline_kernel_dense(const struct paceline_kernels *k, struct paceline_sha
                            struct paceline_dense_args a);
 void paceline_kernel_norm(const struct paceline_kernels *k, struct paceline_share s, enum paceline_norm_call which,
                           struct paceline_norm_args a);
+void paceline_kernel_modulate(const struct paceline_kernels *k, struct paceline_share s,
+                              enum paceline_modulate_call which, struct paceline_modulate_args a);
 void paceline_kernel_flat(const struct paceline_kernels *k, struct paceline_share s, enum paceline_flat_call which,
                           struct paceline_flat_args a);
 void paceline_kernel_map(paceline_map *f, float *y, const float *x, ptrdiff_t n);

@@ -11,6 +11,8 @@ package kernel
 #cgo nocallback paceline_kernel_dense
 #cgo noescape paceline_kernel_norm
 #cgo nocallback paceline_kernel_norm
+#cgo noescape paceline_kernel_modulate
+#cgo nocallback paceline_kernel_modulate
 #cgo noescape paceline_kernel_flat
 #cgo nocallback paceline_kernel_flat
 #cgo nocallback paceline_kernel_peak
@@ -47,6 +49,7 @@ func nativeTable(name string, fp32, bf16 *C.struct_paceline_kernels) *table {
 		add: mapping(p.k.add), exp: mapping(p.k.exp), log: mapping(p.k.log), tanh: mapping(p.k.tanh), tanhBackward: p.tanhBackward,
 		tdTargets: p.tdTargets, tdLoss: p.tdLoss, logSoftmax: p.logSoftmax, gaussianLogProbs: p.gaussianLogProbs, actorCritic: p.actorCritic,
 		categoricalMeans: p.categoricalMeans, project: p.project, categoricalLoss: p.categoricalLoss, quantileLoss: p.quantileLoss,
+		modulate: p.modulate, modulateBackward: p.modulateBackward,
 	}
 }
 

@@ -111,6 +111,7 @@ INLINE ptrdiff_t in_units(ptrdiff_t operands) { return (operands + PER_UNIT - 1)
 #include "update.h"
 #include "losses.h"
 #include "distributions.h"
+#include "modulate.h"
 
 const struct paceline_kernels KERNELS = {
     .conv_pack = conv_pack,
@@ -143,6 +144,8 @@ const struct paceline_kernels KERNELS = {
     .project = project,
     .categorical_loss = categorical_loss,
     .quantile_loss = quantile_loss,
+    .modulate = modulate,
+    .modulate_backward = modulate_backward,
     .peak = peak,
     .peak_flop = 2.0 * PEAK_STEPS * VW * PER_UNIT,
 };

@@ -21,6 +21,7 @@ var reference = table{
 	add: refAdd, exp: elementwise(exp32), log: elementwise(log32), tanh: elementwise(tanh32), tanhBackward: refTanhBackward,
 	tdTargets: refTDTargets, tdLoss: refTDLoss, logSoftmax: refLogSoftmax, gaussianLogProbs: refGaussianLogProbs, actorCritic: refActorCritic,
 	categoricalMeans: refCategoricalMeans, project: refProject, categoricalLoss: refCategoricalLoss, quantileLoss: refQuantileLoss,
+	modulate: refModulate, modulateBackward: refModulateBackward,
 }
 
 func refRMSProp(_ *Team, theta, grad []float32, factor float32, avg, sq []float32, lr float32, decay float64, eps float32, centered, epsInside bool) {

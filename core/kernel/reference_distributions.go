@@ -101,18 +101,21 @@ func refCategoricalLoss(dx, perRow []float32, b *DistributionBatch, least float3
 }
 
 func refQuantileLoss(dx, perRow []float32, b *DistributionBatch, kappa, weight float32) (sum float64) {
-	n := b.Points
+	n, goals := b.Points, b.goals()
 	clear(dx[:len(b.Actions)*b.Width*n])
 	for i, a := range b.Actions {
 		w := b.weightOf(i)
-		by := float32(w*weight) / float32(float32(n)*kappa)
+		by := float32(w*weight) / float32(float32(goals)*kappa)
 		row := 0.0
 		for j := range n {
 			at := (i*n+j)*b.Width + int(a)
 			x, tau := b.X[at], (float32(j)+0.5)/float32(n)
+			if b.Taus != nil {
+				tau = b.Taus[i*n+j]
+			}
 			rest := 1 - tau
 			var loss, slope float32
-			for _, target := range b.Targets[i*n : (i+1)*n] {
+			for _, target := range b.Targets[i*goals : (i+1)*goals] {
 				u := target - x
 				side, c := tau, u
 				if u < 0 {
@@ -131,7 +134,7 @@ func refQuantileLoss(dx, perRow []float32, b *DistributionBatch, kappa, weight f
 			}
 			row += float64(loss)
 		}
-		row /= float64(n) * float64(kappa)
+		row /= float64(goals) * float64(kappa)
 		if perRow != nil {
 			perRow[i] = float32(row)
 		}

@@ -64,3 +64,28 @@ func Pow(x, a float64) float64 {
 	}
 	return Exp(float64(a * Log(x)))
 }
+
+// CosPi returns cos(pi x) for 0 <= x < 2^20, to within about 2e-16. Multiples of 1/2 are exact.
+func CosPi(x float64) float64 {
+	k := math.Floor(float64(2*x) + 0.5)
+	y := float64(math.Pi * (x - k/2)) // |y| <= pi/4
+	yy := float64(y * y)
+	cos, sin := 0.0, 0.0
+	for n := len(factorials) - 1; n >= 0; n-- { // the next term is below 1e-17
+		switch sign := 1 - float64(n&2); n & 1 {
+		case 0:
+			cos = float64(cos*yy) + float64(sign*factorials[n])
+		default:
+			sin = float64(sin*yy) + float64(sign*factorials[n])
+		}
+	}
+	switch int64(k) & 3 {
+	case 0:
+		return cos
+	case 1:
+		return -float64(sin * y)
+	case 2:
+		return -cos
+	}
+	return float64(sin * y)
+}

@@ -58,3 +58,18 @@ func TestBits(t *testing.T) {
 		}
 	}
 }
+
+func TestCosPiIsTheCosine(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 20_000 {
+		x := r.Float64() * 3
+		if got, want := CosPi(x), math.Cos(float64(math.Pi*x)); math.Abs(got-want) > 1.5e-15 { // pi x is rounded
+			t.Fatalf("CosPi(%v) = %v, must be %v", x, got, want)
+		}
+	}
+	for k, want := range []float64{1, 0, -1, 0, 1, 0, -1} {
+		if got := CosPi(float64(k) / 2); got != want {
+			t.Errorf("CosPi(%v) = %v, must be %v", float64(k)/2, got, want)
+		}
+	}
+}
