@@ -15,8 +15,10 @@ type Transitions struct {
 	// transition terminated. NextObs must give finite values even then: 0 times NaN is NaN.
 	Discounts []float32 // n
 	// Weights are the factors of the losses of the transitions; nil: all are 1.
-	Weights    []float32 // n
-	Terminated []bool    // n; a terminated transition has no return after its reward
+	Weights []float32 // n
+	// Key is that of the random numbers of an update: taus.
+	Key        uint64
+	Terminated []bool // n; a terminated transition has no return after its reward
 	// NextMasks are the action masks of NextObs, a byte per action, 0 if the action is forbidden.
 	// Each row allows at least one action, and all actions if the transition terminated. Empty:
 	// every action is allowed.

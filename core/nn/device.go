@@ -64,7 +64,7 @@ type Network interface {
 	// rows*Obs.Bytes() bytes, is only read; float32 observations must be aligned to 4 bytes. Each
 	// call may pass another set of an equal layout. The result is valid until the next call. The
 	// outputs of a row depend on its observation and p alone, bit for bit. Forward does not
-	// allocate.
+	// allocate. The Network of a head with taus is a TauNetwork.
 	Forward(p *Params, obs []byte, rows int) (Outputs, error)
 }
 
@@ -140,8 +140,8 @@ type Learner interface {
 	// caller has changed them. It does not allocate.
 	Refresh(first, rows int) error
 	// Outputs returns the outputs of the heads at p for the observations of b, with the same bits as
-	// in Gradient. It reads only Obs or Rows of b. The result is valid until the next call. Outputs
-	// does not allocate.
+	// in Gradient; those of a head with taus are at MiddleTaus. It reads only Obs or Rows of b. The
+	// result is valid until the next call. Outputs does not allocate.
 	Outputs(p *Params, b Batch) (Outputs, error)
 	// Look adds the hidden units and outputs of the latest Gradient or Outputs to a, which
 	// Spec.NewActivity made. It does not allocate.

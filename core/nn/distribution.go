@@ -73,8 +73,8 @@ func (l QuantileHuber) Parts() []string { return nil }
 func (l QuantileHuber) PerRow() string { return "loss, not weighted" }
 
 func (l QuantileHuber) Check(s *Spec) error {
-	if !(float32(l.Kappa) > 0 && l.Kappa <= 1e6) {
-		return fmt.Errorf("loss.kappa: %v, must be above 0 and at most 1e6", l.Kappa)
+	if err := checkKappa(l.Kappa); err != nil {
+		return err
 	}
 	if err := checkDistributionLoss(l.Reduction, l.Importance); err != nil {
 		return err
@@ -84,6 +84,13 @@ func (l QuantileHuber) Check(s *Spec) error {
 		err = fmt.Errorf("heads: \"q\" has no quantiles, which the loss needs")
 	}
 	return err
+}
+
+func checkKappa(kappa float64) error {
+	if !(float32(kappa) > 0 && kappa <= 1e6) {
+		return fmt.Errorf("loss.kappa: %v, must be above 0 and at most 1e6", kappa)
+	}
+	return nil
 }
 
 func checkDistributionLoss(reduction, importance string) error {

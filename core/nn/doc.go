@@ -6,13 +6,17 @@
 // A trunk turns an observation into features. A head is one dense layer on the features of a trunk.
 // A Q-network is one trunk with a head "q". An actor-critic network has heads "pi" (logits) and "v"
 // (a value), on one trunk or on one trunk each. A Loss (TD, CrossEntropy, QuantileHuber,
-// ActorCritic, PPO) is a function of the heads' outputs and of numbers that come with each row.
+// ImplicitHuber, ActorCritic, PPO) is a function of the heads' outputs and of numbers that come with each row.
 // Numbers that a loss compares with, such as the values of a target network, are computed before
 // the loss and are columns of a batch. A QStepper computes them; its Target says how.
 //
 // A head "q" may have a distribution for each action: atoms with probabilities, or quantiles. It
 // may have two streams, a value and advantages. A network's outputs are then the means, so that
 // acting needs not know of either; losses and targets see the distributions.
+//
+// The quantiles of a head with taus are functions of their probabilities (implicit.go). A Network
+// computes those of fixed taus, or, as a TauNetwork, of drawn ones; a Learner those of a column of
+// the batch.
 //
 // The head "pi" may have several branches, each with its own choice. Actions of real numbers have a
 // head "mu", the means of independent Gaussians, and the network has a parameter log_std for their

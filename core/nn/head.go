@@ -17,8 +17,8 @@ const MaxAtoms = 1024
 // parameter log_std, the logarithms of the Gaussians' standard deviations, which do not depend on
 // the observation.
 //
-// A head "q" may have a distribution for each output, by its atoms or its quantiles. The outputs of
-// the head are the means of the distributions; a loss sees the distributions. Acting therefore
+// A head "q" may have a distribution for each output, by its atoms, its quantiles or its taus. The
+// outputs of the head are the means of the distributions; a loss sees the distributions. Acting therefore
 // needs not know of them.
 type Head struct {
 	Name  string `json:"Name"`  // "q", "pi", "mu", "v"; names.go maps it to names of parameters
@@ -37,6 +37,14 @@ type Head struct {
 	// (Dabney et al. 2018). The layer computes them as [quantile, output], the order of sb3-contrib.
 	// 0: there are none.
 	Quantiles int `json:"Quantiles,omitempty"`
+	// Cosines, 1 to MaxAtoms, makes the quantile of an output a function of its probability tau, as in
+	// implicit quantile networks (Dabney et al. 2018). A dense layer with ReLU computes an embedding
+	// from cos(pi i tau), i from 0 to Cosines-1. It multiplies the output of the last but one layer of
+	// the trunk, and the last layer and the head compute the quantile of each tau. 0: there are none.
+	Cosines int `json:"Cosines,omitempty"`
+	// Taus, 1 to MaxAtoms, are the quantiles of an output that a Network computes, [tau, output]; 0
+	// without Cosines. No parameter depends on it.
+	Taus int `json:"Taus,omitempty"`
 	// Dueling makes two streams of the head (Wang et al. 2016): a value, and an advantage of each
 	// output, of which the mean is subtracted; of distributions, of each atom or quantile. Each
 	// stream has a copy of its own of the trunk's last layer. The head is the only one on its trunk.
@@ -48,7 +56,7 @@ type Head struct {
 
 // Points returns the numbers of each output that a loss sees: its atoms or its quantiles, or the
 // output alone.
-func (h *Head) Points() int { return cmp.Or(h.Atoms, h.Quantiles, 1) }
+func (h *Head) Points() int { return cmp.Or(h.Atoms, h.Quantiles, h.Taus, 1) }
 
 // Width returns the numbers of a row that a loss sees.
 func (h *Head) Width() int { return h.Out * h.Points() }
@@ -67,15 +75,18 @@ func (s *Spec) checkDueling(i int) error {
 	return nil
 }
 
-// duels reports whether the head of a trunk is dueling.
-func (s *Spec) duels(trunk int) bool {
-	return slices.ContainsFunc(s.Heads, func(h Head) bool { return h.Trunk == trunk && h.Dueling })
+// splits reports whether the last layer of a trunk belongs to its head: one that is dueling or has
+// taus.
+func (s *Spec) splits(trunk int) bool {
+	return slices.ContainsFunc(s.Heads, func(h Head) bool { return h.Trunk == trunk && (h.Dueling || h.Taus > 0) })
 }
 
 // checkDistribution checks the atoms and quantiles of head i.
 func (s *Spec) checkDistribution(i int) error {
 	h := &s.Heads[i]
 	switch {
+	case h.Cosines != 0 || h.Taus != 0:
+		return s.checkTaus(i)
 	case h.Atoms == 0 && h.Quantiles == 0 && h.Min == 0 && h.Max == 0:
 		return nil
 	case h.Atoms != 0 && (h.Atoms < 2 || h.Atoms > MaxAtoms):

@@ -30,9 +30,18 @@ type Layer struct {
 	Gain       float64 // of initial weights
 	From       int     // index of the layer whose output it reads; -1: it reads the observation
 	Head       bool
-	// Rescaled: the gradient that flows into the output of From is multiplied by the root of 1/2.
+	// Rescaled: the gradient that flows into the input is multiplied by the root of 1/2.
 	Rescaled bool
+	// Taus: the layer has a row for each of so many taus of an observation; 0: one row.
+	Taus int
+	// Cosines: the input is cos(pi i tau), i from 0 to In-1, of each tau. From is -1.
+	Cosines bool
+	// By is the layer whose output, for each tau, multiplies the output of From; 0: none does.
+	By int
 }
+
+// Rows returns the rows of the layer for some observations.
+func (l *Layer) Rows(observations int) int { return observations * max(1, l.Taus) }
 
 // Conv is the shape of a convolution. Rows and columns that do not fill a kernel are dropped.
 type Conv struct {
@@ -144,7 +153,7 @@ func (s *Spec) Layers() (list []Layer, err error) {
 		return nil, fmt.Errorf("obs.shape: [], must have at least one axis")
 	}
 	last := make([]int, len(s.Trunks))     // index of each trunk's last layer; -1: it has none
-	tops := make([][]Layer, len(s.Trunks)) // the layer of which each stream of a dueling head has a copy
+	tops := make([][]Layer, len(s.Trunks)) // the layer that belongs to a head: each stream of a dueling one has a copy
 	// add appends a layer of a trunk that reads the output of a layer, and returns its index.
 	add := func(trunk, from int, l Layer) int {
 		norm := s.Trunks[trunk].Norm != ""
@@ -167,7 +176,7 @@ func (s *Spec) Layers() (list []Layer, err error) {
 		}
 		last[i] = -1
 		list = slices.Grow(list, 2*len(trunk)+2*len(s.Heads))
-		if n := len(trunk); n > 0 && s.duels(i) {
+		if n := len(trunk); n > 0 && s.splits(i) {
 			trunk, tops[i] = trunk[:n-1], trunk[n-1:]
 		}
 		for _, l := range trunk {
@@ -175,7 +184,7 @@ func (s *Spec) Layers() (list []Layer, err error) {
 		}
 	}
 	head := func(name string, h *Head, from, out int) {
-		l := Layer{Name: name, In: inputs, Out: out, Gain: h.Gain, From: from, Head: true}
+		l := Layer{Name: name, In: inputs, Out: out, Gain: h.Gain, From: from, Head: true, Taus: h.Taus}
 		if from >= 0 {
 			l.In = list[from].Out
 		}
@@ -183,14 +192,27 @@ func (s *Spec) Layers() (list []Layer, err error) {
 	}
 	for i := range s.Heads {
 		h := &s.Heads[i]
+		below, by, points := last[h.Trunk], 0, h.Points()
+		if h.Taus > 0 {
+			if below < 0 {
+				return nil, fmt.Errorf("heads[%d].cosines: %d, must be 0 on a trunk of fewer than two layers", i, h.Cosines)
+			}
+			by, points = len(list), 1 // of each tau
+			list = append(list, Layer{Name: s.embeddingName(i), In: h.Cosines, Out: list[below].Out, Activation: ReLU, From: -1, Taus: h.Taus, Cosines: true})
+		}
 		if !h.Dueling {
-			head(s.headName(i), h, last[h.Trunk], h.Width())
+			if h.Taus > 0 {
+				l := tops[h.Trunk][0]
+				l.Taus, l.By = h.Taus, by
+				below = add(h.Trunk, below, l)
+			}
+			head(s.headName(i), h, below, points*h.Out)
 			continue
 		}
-		for stream, out := range []int{h.Points(), h.Width()} {
-			from, first := last[h.Trunk], len(list)
+		for stream, out := range []int{points, points * h.Out} {
+			from, first := below, len(list)
 			for _, l := range tops[h.Trunk] {
-				l.Name = s.streamName(i, stream, 0)
+				l.Name, l.Taus, l.By = s.streamName(i, stream, 0), h.Taus, by
 				from = add(h.Trunk, from, l)
 			}
 			head(s.streamName(i, stream, len(tops[h.Trunk])), h, from, out)

@@ -5,7 +5,7 @@ import (
 )
 
 // Loss is a function of the heads' outputs and of numbers that come with each row. It is a value:
-// TD, CrossEntropy, QuantileHuber, ActorCritic and PPO are the losses that the devices compute.
+// TD, CrossEntropy, QuantileHuber, ImplicitHuber, ActorCritic and PPO are the losses that the devices compute.
 // What a loss compares with (a target network's values, returns, advantages) comes in columns,
 // which are computed before the loss; no gradient flows into them.
 type Loss interface {

@@ -16,6 +16,8 @@ import (
 //	  q_net.0, q_net.2 ...             the layers of an mlp, then the head
 //	QRDQN, QuantileNetwork           one head "q" with quantiles (sb3-contrib)
 //	  quantile_net.0 ...               in the place of q_net.0 ...
+//	a head "q" with taus             not in Stable-Baselines3
+//	  quantile_net.embedding           the layer that reads cosines, after the trunk's layers but the last
 //	a dueling head "q"               not in Stable-Baselines3
 //	  features_extractor.cnn.0 ...     the convolutions, or q_net.0 ...: the mlp but its last layer
 //	  q_net.value.0, q_net.value.2     the value's stream: its last layer of the trunk, its head
@@ -40,7 +42,7 @@ func (s *Spec) isQ() bool { return len(s.Heads) == 1 && s.Heads[0].Name == "q" }
 
 // qNet is the prefix of the names of a Q-network.
 func (s *Spec) qNet() string {
-	if s.Heads[0].Quantiles > 0 {
+	if s.Heads[0].Quantiles+s.Heads[0].Taus > 0 {
 		return "quantile_net"
 	}
 	return "q_net"
@@ -123,11 +125,18 @@ var streams = [2]string{"value", "advantage"}
 
 // streamName names layer k of a stream of a dueling head.
 func (s *Spec) streamName(head, stream, k int) string {
-	net := s.Heads[head].Name + "_net"
+	return fmt.Sprintf("%s.%s.%d", s.netOf(head), streams[stream], s.Trunks[s.Heads[head].Trunk].modules()*k)
+}
+
+// embeddingName names the layer that computes the embeddings of a head's taus.
+func (s *Spec) embeddingName(head int) string { return s.netOf(head) + ".embedding" }
+
+// netOf is the prefix of the names of a head's own layers.
+func (s *Spec) netOf(head int) string {
 	if s.isQ() {
-		net = s.qNet()
+		return s.qNet()
 	}
-	return fmt.Sprintf("%s.%s.%d", net, streams[stream], s.Trunks[s.Heads[head].Trunk].modules()*k)
+	return s.Heads[head].Name + "_net"
 }
 
 // headName names a head.

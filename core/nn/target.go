@@ -3,7 +3,8 @@ package nn
 import "fmt"
 
 // Target says what a QStepper makes of the outputs at the next observations: the column "target" of
-// its loss. It is a value; MaxQ, Projected and Quantile are the targets that the devices compute.
+// its loss. It is a value; MaxQ, Projected, Quantile and Implicit are the targets that the devices
+// compute.
 //
 // Row i has an action a, and the target network's outputs of that action at the next observation
 // count. a is the first allowed action with the largest value.

@@ -79,6 +79,9 @@ func (l TD) Check(s *Spec) error {
 		return fmt.Errorf("loss.scale: %v, must be 0 to 1e6", l.Scale)
 	}
 	h, err := s.need("q")
+	if err == nil && h.Taus > 0 {
+		err = fmt.Errorf("heads: \"q\" has taus, must have none for this loss")
+	}
 	if err == nil && h.Atoms+h.Quantiles > 0 {
 		err = fmt.Errorf("heads: \"q\" has %d atoms and %d quantiles, must have none for this loss", h.Atoms, h.Quantiles)
 	}

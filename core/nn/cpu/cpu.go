@@ -96,6 +96,7 @@ func bufferFloats(s *nn.Spec, layers []layer, rows int, backward bool, team *ker
 	users := make([]int, len(layers)) // of a layer's output
 	for i := range layers {
 		l := &layers[i]
+		rows := l.Rows(rows)
 		scratch = max(scratch, l.workspace(rows, team))
 		if l.pad != nil {
 			padded = max(padded, l.pad.floats(rows, l.From < 0 && s.Obs.DType == env.Uint8))
@@ -112,7 +113,12 @@ func bufferFloats(s *nn.Spec, layers []layer, rows int, backward bool, team *ker
 		if l.norm != nil && backward {
 			n += 2 * rows * l.norm.Groups() // statistics
 		}
-		if l.From < 0 {
+		if l.Cosines {
+			n += rows*l.In + rows*l.Out // cosines, and the product with the features
+			if backward {
+				n += rows*l.Out + rows/l.Taus*l.Out // the gradients of both factors
+			}
+		} else if l.From < 0 {
 			converts = converts || l.conv == nil && s.Obs.DType == env.Uint8
 		} else if backward {
 			n += rows * l.In // dx

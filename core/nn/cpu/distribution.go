@@ -28,7 +28,7 @@ func (o meansRun) Do(in ...G.Value) (G.Value, error) {
 	if y := o.Y.Float32s()[:o.on.rows*h.Out]; h.Atoms > 0 {
 		kernel.CategoricalMeans(y, floats(in[0]), supportOf(h))
 	} else {
-		kernel.QuantileMeans(y, floats(in[0]), h.Out, h.Quantiles)
+		kernel.QuantileMeans(y, floats(in[0]), h.Out, h.Points())
 	}
 	return o.Y, nil
 }
@@ -44,10 +44,14 @@ type distributionRun struct {
 func (o *distributionRun) Do(in ...G.Value) (G.Value, error) {
 	b := &o.batch
 	*b = kernel.DistributionBatch{X: floats(in[0]), Actions: in[1].(*tensor.Dense).Int32s(), Targets: floats(in[2]), Width: o.Head.Out, Points: o.Head.Points()}
-	if len(in) > 3 {
-		b.Weights = floats(in[3])
+	rest := in[3:]
+	if l, ok := o.Loss.(nn.ImplicitHuber); ok {
+		b.Taus, b.Goals, rest = floats(rest[0]), l.Targets, rest[1:]
 	}
-	defer func() { b.Actions, b.Targets, b.Weights = nil, nil, nil }() // the caller's memory
+	if len(rest) > 0 {
+		b.Weights = floats(rest[0])
+	}
+	defer func() { b.Actions, b.Targets, b.Weights, b.Taus = nil, nil, nil, nil }() // the caller's memory
 	if err := graph.CheckActions(b.Actions, b.Width); err != nil {
 		return nil, err
 	}
@@ -56,6 +60,8 @@ func (o *distributionRun) Do(in ...G.Value) (G.Value, error) {
 	case nn.CrossEntropy:
 		*o.out = G.F32(kernel.CategoricalLoss(d, perRow, b, float32(l.LeastProb), l.Divergence, share(l.Reduction, len(b.Actions))))
 	case nn.QuantileHuber:
+		*o.out = G.F32(kernel.QuantileLoss(d, perRow, b, float32(l.Kappa), share(l.Reduction, len(b.Actions))))
+	case nn.ImplicitHuber:
 		*o.out = G.F32(kernel.QuantileLoss(d, perRow, b, float32(l.Kappa), share(l.Reduction, len(b.Actions))))
 	}
 	return o.out, nil

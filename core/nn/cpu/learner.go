@@ -14,6 +14,7 @@ type learner struct {
 	forward *machine    // computes the heads alone
 	rest    *machine    // computes all that comes after forward
 	outputs [][]float32 // of the heads
+	taus    *taus       // of Outputs; nil: no head has taus
 	obsRows rowSet
 }
 
@@ -31,7 +32,9 @@ func (d *device) learner(s nn.Spec, rows int, loss nn.Loss) (*learner, error) {
 		return nil, err
 	}
 	m.parts = make([]float64, g.Parts)
-	return &learner{graph: g, machine: m, forward: m.part(g.Forward), rest: m.without(g.Forward), outputs: memoryOf(g.Heads)}, nil
+	return &learner{
+		graph: g, machine: m, forward: m.part(g.Forward), rest: m.without(g.Forward), outputs: memoryOf(g.Heads), taus: newTaus(&g.Graph),
+	}, nil
 }
 
 func (l *learner) Layout() *nn.Layout { return l.graph.Layout }
@@ -79,6 +82,9 @@ func (l *learner) Outputs(p *nn.Params, b nn.Batch) (nn.Outputs, error) {
 		return nn.Outputs{}, err
 	}
 	l.forward.bind(&l.graph.Graph, p, l.observations(&b))
+	if l.taus != nil {
+		l.taus.use(l.taus.middle)
+	}
 	defer release(&l.graph.Graph)
 	if err := l.forward.RunAll(); err != nil {
 		return nn.Outputs{}, err

@@ -132,6 +132,12 @@ func (s *state) runner(op G.Op) runner {
 		return sameRun{o}
 	case *graph.RescaledOp:
 		return newRescaledRun(o, s)
+	case *graph.CosinesOp:
+		return newCosinesRun(o, s)
+	case *graph.ModulateOp:
+		return newModulateRun(o, s)
+	case *graph.ModulateGradOp:
+		return newModulateGradRun(o, s)
 	case *graph.MeansOp:
 		return newMeansRun(o, s)
 	case *graph.DistributionOp:

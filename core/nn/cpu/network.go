@@ -13,9 +13,16 @@ type network struct {
 	heads   [][]float32 // [most rows, Out] each
 	points  [][]float32 // [most rows, Width] each
 	out     [][]float32 // of the latest call
+	taus    *taus       // nil: no head has taus
 }
 
-func (d *device) Network(s nn.Spec, rows int) (nn.Network, error) { return d.network(s, rows) }
+func (d *device) Network(s nn.Spec, rows int) (nn.Network, error) {
+	n, err := d.network(s, rows)
+	if err == nil && n.taus != nil {
+		return tauNetwork{n}, nil
+	}
+	return n, err
+}
 
 func (d *device) network(s nn.Spec, rows int) (*network, error) {
 	g, err := graph.New(s, rows)
@@ -26,7 +33,7 @@ func (d *device) network(s nn.Spec, rows int) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &network{graph: g, machine: m, heads: memoryOf(g.Heads), points: memoryOf(g.Points), out: make([][]float32, len(g.Heads))}, nil
+	return &network{graph: g, machine: m, heads: memoryOf(g.Heads), points: memoryOf(g.Points), out: make([][]float32, len(g.Heads)), taus: newTaus(g)}, nil
 }
 
 // memoryOf returns the memory of tensors.
@@ -38,6 +45,14 @@ func memoryOf(tensors []*tensor.Dense) (all [][]float32) {
 }
 
 func (n *network) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
+	if n.taus != nil {
+		n.taus.use(n.taus.middle)
+	}
+	return n.forward(p, obs, rows)
+}
+
+// forward is Forward at the taus in use.
+func (n *network) forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
 	if err := n.graph.CheckForward(p, obs, rows); err != nil {
 		return nn.Outputs{}, err
 	}
@@ -69,4 +84,7 @@ func release(g *graph.Graph) {
 		t.Raw = nil
 	}
 	g.Obs.Raw = nil
+	if g.Taus != nil {
+		g.Taus.Raw = nil
+	}
 }

@@ -32,7 +32,7 @@ func newLayerRun(op *graph.LayerOp, s *state) *layerRun {
 	} else if o.l.packs() && !s.learns {
 		o.packed.data = make([]float32, o.l.In*o.l.Out)
 	}
-	s.needScratch(o.l.workspace(s.most, s.team))
+	s.needScratch(o.l.workspace(o.l.Rows(s.most), s.team))
 	s.needPadded(o.l, false)
 	return o
 }
@@ -40,14 +40,15 @@ func newLayerRun(op *graph.LayerOp, s *state) *layerRun {
 func (o *layerRun) Do(in ...G.Value) (G.Value, error) {
 	x, w, b, y := in[0].(*tensor.Dense), floats(in[1]), floats(in[2]), o.Y.Float32s()
 	s, c := o.on, o.l.conv
+	rows := o.l.Rows(s.rows)
 	if c == nil {
 		if o.packDense(w) {
-			kernel.DenseForwardPacked(s.team, y, x.Float32s(), o.packed.data, b, s.rows, o.l.dense, s.scratch)
+			kernel.DenseForwardPacked(s.team, y, x.Float32s(), o.packed.data, b, rows, o.l.dense, s.scratch)
 		} else {
-			kernel.DenseForward(s.team, y, x.Float32s(), w, b, s.rows, o.l.dense, s.scratch)
+			kernel.DenseForward(s.team, y, x.Float32s(), w, b, rows, o.l.dense, s.scratch)
 		}
 		if o.l.Activation == nn.Tanh {
-			y = y[:s.rows*o.l.Out]
+			y = y[:rows*o.l.Out]
 			kernel.Tanh(y, y)
 		}
 		return o.Y, nil
@@ -116,7 +117,7 @@ type weightGradRun struct {
 func newWeightGradRun(op *graph.WeightGradOp, s *state) *weightGradRun {
 	o := &weightGradRun{WeightGradOp: op, on: s, l: s.layers[op.Layer]}
 	if o.l.Activation == nn.Tanh {
-		o.dz = make([]float32, s.most*o.l.Out)
+		o.dz = make([]float32, o.l.Rows(s.most)*o.l.Out)
 	}
 	if o.DX != nil && o.l.conv != nil {
 		o.packed = make([]float32, o.l.conv.PackBackLen())
@@ -133,13 +134,13 @@ func (o *weightGradRun) Do(in ...G.Value) (G.Value, error) {
 		dx = o.DX.Float32s()
 	}
 	if o.dz != nil {
-		n := s.rows * o.l.Out
+		n := o.l.Rows(s.rows) * o.l.Out
 		kernel.TanhBackward(o.dz, y[:n], dy[:n])
 		dy = o.dz
 	}
 	switch {
 	case c == nil:
-		kernel.DenseBackward(s.team, dw, db, dx, x.Float32s(), w, y, dy, s.rows, o.l.dense, s.scratch)
+		kernel.DenseBackward(s.team, dw, db, dx, x.Float32s(), w, y, dy, o.l.Rows(s.rows), o.l.dense, s.scratch)
 	case x.Dtype() == tensor.Uint8:
 		kernel.ConvBackwardU8(s.team, dw, db, s.paddedBytes(o.l, x), s.spec.ObsScale(), y, dy, s.rows, c, s.scratch)
 	default:

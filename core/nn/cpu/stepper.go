@@ -75,8 +75,9 @@ type qStepper struct {
 	target *network
 	online *network // chooses the actions of double Q-learning; nil: the target network chooses
 	batch  nn.Batch
-	ones   []float32 // the weights of transitions without weights; nil: the loss has no weights
-	best   []int32   // the chosen actions
+	drawn  *implicitTargets // nil: the target is no nn.Implicit
+	ones   []float32        // the weights of transitions without weights; nil: the loss has no weights
+	best   []int32          // the chosen actions
 	head   nn.Head
 }
 
@@ -89,17 +90,21 @@ func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, er
 		return nil, err
 	}
 	s := &qStepper{stepper: own, of: target, best: make([]int32, c.Rows), head: c.Net.Heads[c.Net.Head("q")]}
-	columns := c.Loss.Columns(&c.Net) // the targets, and the weights if it has them
-	s.batch.Columns = [][]float32{make([]float32, c.Rows*columns[0].Width)}
-	if len(columns) > 1 {
-		s.ones = make([]float32, c.Rows)
-		for i := range s.ones {
-			s.ones[i] = 1
+	for _, column := range c.Loss.Columns(&c.Net) { // the weights are the last
+		s.batch.Columns = append(s.batch.Columns, make([]float32, c.Rows*column.Width))
+		if column.Name == "weight" {
+			s.ones = s.batch.Columns[len(s.batch.Columns)-1]
 		}
-		s.batch.Columns = append(s.batch.Columns, s.ones)
 	}
-	if s.target, err = d.network(c.Net, c.Rows); err == nil && target.Passes() > 1 {
-		s.online, err = d.network(c.Net, c.Rows)
+	for i := range s.ones {
+		s.ones[i] = 1
+	}
+	if of, ok := target.(nn.Implicit); ok {
+		s.drawn = newImplicitTargets(of, c.Rows, s.head.Out)
+	}
+	specs := nn.TargetSpecs(c.Net, target)
+	if s.target, err = d.network(specs[0], c.Rows); err == nil && len(specs) > 1 {
+		s.online, err = d.network(specs[1], c.Rows)
 	}
 	return s, err
 }
@@ -113,9 +118,10 @@ func (s *qStepper) Update(theta, target *nn.Params, t *experience.Transitions, l
 	}
 	s.batch.Obs, s.batch.Actions = t.Obs, t.Actions
 	if s.ones != nil {
-		s.batch.Columns[1] = s.ones
+		weights := &s.batch.Columns[len(s.batch.Columns)-1]
+		*weights = s.ones
 		if t.Weights != nil {
-			s.batch.Columns[1] = t.Weights
+			*weights = t.Weights
 		}
 	}
 	return s.stepper.Update(theta, s.batch, lr, r)
@@ -124,12 +130,19 @@ func (s *qStepper) Update(theta, target *nn.Params, t *experience.Transitions, l
 // targets computes the column of the loss.
 func (s *qStepper) targets(theta, target *nn.Params, t *experience.Transitions) error {
 	rows, targets := len(s.best), s.batch.Columns[0]
-	next, err := s.target.Forward(target, t.NextObs, rows)
+	var next nn.Outputs
+	var err error
+	if s.drawn != nil {
+		next, err = s.drawn.forward(s, theta, target, t)
+	} else {
+		next, err = s.target.Forward(target, t.NextObs, rows)
+	}
 	if err != nil {
 		return err
 	}
 	choosing, width := next, len(t.NextMasks)/rows
 	switch {
+	case s.drawn != nil:
 	case s.online != nil:
 		if choosing, err = s.online.Forward(theta, t.NextObs, rows); err != nil {
 			return err
@@ -147,6 +160,8 @@ func (s *qStepper) targets(theta, target *nn.Params, t *experience.Transitions) 
 	switch h := &s.head; s.of.(type) {
 	case nn.Projected:
 		kernel.Project(targets, s.target.points[0], s.best, t.Rewards, t.Discounts, h.Out, supportOf(h))
+	case nn.Implicit:
+		s.drawn.columns(s, t)
 	case nn.Quantile:
 		kernel.QuantileTargets(targets, s.target.points[0], s.best, t.Rewards, t.Discounts, h.Out, h.Quantiles)
 	default:

@@ -44,7 +44,9 @@ func newRecorder(c *gpu, s *nn.Spec) (*recorder, error) {
 	}
 	info := c.Info()
 	for i := range s.Heads {
-		if h := &s.Heads[i]; h.Atoms+h.Quantiles > 0 {
+		if h := &s.Heads[i]; h.Taus > 0 {
+			return nil, fmt.Errorf("heads[%d].taus: %d, must be 0 on %s", i, h.Taus, c.name())
+		} else if h.Atoms+h.Quantiles > 0 {
 			return nil, fmt.Errorf("heads[%d].atoms: %d and quantiles: %d, must be 0 on %s", i, h.Atoms, h.Quantiles, c.name())
 		} else if h.Dueling {
 			return nil, fmt.Errorf("heads[%d].dueling: true, must be false on %s", i, c.name())

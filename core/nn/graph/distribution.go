@@ -32,11 +32,12 @@ type MeansOp struct {
 }
 
 // DistributionOp has the inputs points [n, Head.Width()], actions [n] (int32), targets [n,
-// Head.Points()] and, where the loss has Importance, weights [n]. Its output is the scalar loss;
+// numbers of a target], taus [n, Head.Taus] for a head with taus, and, where the loss has
+// Importance, weights [n]. Its output is the scalar loss;
 // the same pass computes the gradient of the points.
 type DistributionOp struct {
 	op
-	Loss nn.Loss // nn.CrossEntropy or nn.QuantileHuber
+	Loss nn.Loss // nn.CrossEntropy, nn.QuantileHuber or nn.ImplicitHuber
 	Head nn.Head
 	D    *tensor.Dense
 }

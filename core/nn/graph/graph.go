@@ -22,11 +22,13 @@ type Graph struct {
 	Layers []nn.Layer
 	Params []*tensor.Dense // in layout order
 	Obs    *tensor.Dense
+	Taus   *tensor.Dense   // [Rows, taus]; nil: no head has taus
 	Heads  []*tensor.Dense // the outputs: [Rows, Out] each, in the order of Spec.Heads
 	Points []*tensor.Dense // what a loss sees: [Rows, Width] each; that of Heads for a head without a distribution
 	Hidden []Hidden        // the layers below the heads, in layout order
 	Order  *Order
 
+	taus    *G.Node
 	exprs   *G.ExprGraph
 	params  []*G.Node
 	heads   []*G.Node // of Points
@@ -72,30 +74,15 @@ func build(s nn.Spec, rows int) (g *Graph, err error) {
 	}
 	obs, t := g.leaf("obs", dt, append([]int{rows}, s.Obs.Shape...)...)
 	g.Obs = t
-	var converted *G.Node    // obs as floats, for dense layers; convolutions read bytes
 	g.Layers, _ = s.Layers() // Layout has accepted them
 	outputs := make([]*G.Node, len(g.Layers))
-	rescaled := map[int]*G.Node{} // outputs whose gradient is rescaled
-	var value *G.Node             // of a dueling head
+	from := &sources{Graph: g, obs: obs, layers: outputs, products: map[int]*G.Node{}, rescaled: map[*nn.Layer]*G.Node{}}
+	var value *G.Node // of a dueling head
 	for i := range g.Layers {
-		l, x := &g.Layers[i], obs
-		switch {
-		case l.Rescaled:
-			if x = rescaled[l.From]; x == nil {
-				if x, err = g.rescale(g.Layers[l.From].Name, outputs[l.From]); err != nil {
-					return nil, err
-				}
-				rescaled[l.From] = x
-			}
-		case l.From >= 0:
-			x = outputs[l.From]
-		case l.Conv == nil && dt == tensor.Uint8:
-			if converted == nil {
-				if converted, err = g.convert("convert", obs, s.ObsScale()); err != nil {
-					return nil, err
-				}
-			}
-			x = converted
+		l := &g.Layers[i]
+		x, err := from.of(l)
+		if err != nil {
+			return nil, err
 		}
 		var y *tensor.Dense
 		if outputs[i], y, err = g.add(l, x, g.params[2*i], g.params[2*i+1]); err != nil {

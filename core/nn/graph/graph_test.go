@@ -19,7 +19,7 @@ func TestEveryOpIsOfThisPackage(t *testing.T) {
 			case *SumOp:
 				sums++
 			case *LayerOp, *WeightGradOp, *NormOp, *NormGradOp, *OutputOf, *ConvertOp, *TDOp, *ActorCriticOp, *LossGradient,
-				*DistributionOp, *MeansOp, *DuelOp, *DuelGradOp, *SameOp, *RescaledOp:
+				*DistributionOp, *MeansOp, *DuelOp, *DuelGradOp, *SameOp, *RescaledOp, *CosinesOp, *ModulateOp, *ModulateGradOp:
 			default:
 				t.Errorf("%s: %v is not an op of this package", nntest.Name(s), step.Op)
 			}
@@ -55,7 +55,7 @@ func TestForwardHasOnlyLayers(t *testing.T) {
 
 // An unknown loss is refused.
 func TestAnUnknownLossIsRefused(t *testing.T) {
-	if _, err := NewLearner(nntest.SmallMLP(), 1, other{}); err == nil || !strings.Contains(err.Error(), "must be nn.TD, nn.CrossEntropy, nn.QuantileHuber, nn.ActorCritic or nn.PPO") {
+	if _, err := NewLearner(nntest.SmallMLP(), 1, other{}); err == nil || !strings.Contains(err.Error(), "must be nn.TD, nn.CrossEntropy, nn.QuantileHuber, nn.ImplicitHuber, nn.ActorCritic or nn.PPO") {
 		t.Error(err)
 	}
 }

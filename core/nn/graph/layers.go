@@ -26,7 +26,7 @@ type LayerOp struct {
 }
 
 func (g *Graph) layer(l *nn.Layer, x, w, b *G.Node) (*G.Node, *tensor.Dense, error) {
-	shape := tensor.Shape{g.Rows, l.Out}
+	shape := tensor.Shape{l.Rows(g.Rows), l.Out}
 	if c := l.Conv; c != nil {
 		shape = tensor.Shape{g.Rows, c.OutC, c.OutH(), c.OutW()} // on a CPU the channels may be last
 	}
@@ -123,5 +123,7 @@ func (g *Graph) convert(name string, x *G.Node, scale float32) (*G.Node, error) 
 func (o *ConvertOp) DiffWRT(int) []bool { return []bool{false} }
 
 func (o *ConvertOp) SymDiff(G.Nodes, *G.Node, *G.Node) (G.Nodes, error) {
-	return nil, fmt.Errorf("%s: not differentiable", o.name)
+	return nil, errNotDifferentiable(o.name)
 }
+
+func errNotDifferentiable(name string) error { return fmt.Errorf("%s: not differentiable", name) }

@@ -9,6 +9,7 @@ import (
 // [position, unit]. Look stops reading a unit at its first output above 0, so only dead units take
 // long.
 func Look(alive []bool, l *nn.Layer, y []float32, rows int, planar bool) {
+	rows = l.Rows(rows)
 	positions := 1 // of a unit in a row
 	switch {
 	case l.Conv != nil:

@@ -33,7 +33,7 @@ type Learner struct {
 func NewLearner(s nn.Spec, rows int, loss nn.Loss) (*Learner, error) {
 	building.Lock()
 	defer building.Unlock()
-	g, err := build(s, rows)
+	g, err := build(nn.LearnerSpec(s, loss), rows)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,10 @@ func (l *Learner) loss(loss nn.Loss) (*G.Node, error) {
 		if c.Width > 1 {
 			shape = append(shape, c.Width)
 		}
-		n, t := l.leaf("column."+c.Name, tensor.Float32, shape...)
+		n, t := l.taus, l.Taus // the layers read this column, too
+		if c.Name != "taus" {
+			n, t = l.leaf("column."+c.Name, tensor.Float32, shape...)
+		}
 		columns, l.Columns = append(columns, n), append(l.Columns, t)
 	}
 	switch loss := loss.(type) {
@@ -100,14 +103,14 @@ func (l *Learner) loss(loss nn.Loss) (*G.Node, error) {
 		q := l.Spec.Head("q")
 		inputs := append(G.Nodes{l.heads[q], actions}, columns...)
 		return G.ApplyOp(&TDOp{op: newOp("td_loss", nil, inputs...), Loss: loss, Width: l.Spec.Heads[q].Out}, inputs...)
-	case nn.CrossEntropy, nn.QuantileHuber:
+	case nn.CrossEntropy, nn.QuantileHuber, nn.ImplicitHuber:
 		return l.distribution(loss, actions, columns)
 	case nn.ActorCritic:
 		return l.actorCritic("actor_critic", actions, continuous, columns, loss, nil)
 	case nn.PPO:
 		return l.actorCritic("ppo", actions, continuous, columns, nn.ActorCritic{EntropyCoef: loss.EntropyCoef, ValueCoef: loss.ValueCoef}, &loss)
 	}
-	return nil, fmt.Errorf("loss: %T, must be nn.TD, nn.CrossEntropy, nn.QuantileHuber, nn.ActorCritic or nn.PPO", loss)
+	return nil, fmt.Errorf("loss: %T, must be nn.TD, nn.CrossEntropy, nn.QuantileHuber, nn.ImplicitHuber, nn.ActorCritic or nn.PPO", loss)
 }
 
 // TDOp has the inputs q [n, Width], actions [n] (int32), targets [n] and, where the loss has them,
