@@ -24,6 +24,11 @@ type choosing struct {
 	actions vec.Actions // of the latest batch, as the environments take them
 	shown   vec.Actions // with Agents, those of the latest step of each row
 
+	// With a nn.TauNetwork each step that needs outputs draws the key of its taus from the row's
+	// stream, before its action, so that a row has the same taus alone and in a batch.
+	drawsTaus bool
+	keys      []uint64 // [envs]
+
 	outputs nn.Outputs // of the latest batch
 	first   int        // the batch's first row
 	joint   []jointRow
@@ -40,6 +45,8 @@ func newChoosing(g *Group) choosing {
 		joint: make([]jointRow, w), alone: make([]aloneRow, len(g.Alone)), unused: make(chan *aloneRow, len(g.Alone)),
 		single: aloneRow{g: g, net: g.Joint},
 	}
+	_, c.drawsTaus = g.Joint.(nn.TauNetwork)
+	c.keys = make([]uint64, w)
 	c.actions = vec.Actions{Discrete: make([]int32, w*c.ints), Box: make([]float32, w*c.floats)}
 	c.shown = c.actions
 	if g.Agents {
@@ -103,7 +110,7 @@ func (r *aloneRow) Head(k int) ([]float32, error) {
 	if !r.computed {
 		began := time.Now()
 		var err error
-		if r.outputs, err = r.net.Forward(r.g.Acting, r.g.row(r.g.inputs(), r.i), 1); err != nil {
+		if r.outputs, err = r.g.forward(r.net, r.i, r.i+1); err != nil {
 			return nil, err
 		}
 		r.took += time.Since(began)
@@ -140,7 +147,8 @@ func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bo
 	}
 	if jointly && needed {
 		g.first = first
-		if g.outputs, err = g.Joint.Forward(g.Acting, g.inputs()[first*g.size:end*g.size], end-first); err != nil {
+		g.drawKeys(first, end, t, c)
+		if g.outputs, err = g.forward(g.Joint, first, end); err != nil {
 			return 0, err
 		}
 	}
@@ -151,6 +159,7 @@ func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bo
 		}
 		var row policy.Row = &g.joint[i]
 		if !jointly {
+			g.drawKey(i, t+steps, c)
 			g.single.at(i)
 			row = &g.single
 		}
@@ -161,6 +170,32 @@ func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bo
 		steps++
 	}
 	return steps, nil
+}
+
+// drawKey draws the key of row i's taus for step number t, if c needs outputs there.
+func (g *Group) drawKey(i int, t int64, c policy.Chooser) {
+	if g.drawsTaus && c.NeedsOutputs(t) {
+		g.keys[i] = g.streams[i].Uint64()
+	}
+}
+
+// drawKeys is drawKey for the rows first to end-1 that take a step; t is the number of the first.
+func (g *Group) drawKeys(first, end int, t int64, c policy.Chooser) {
+	for i := first; i < end; i++ {
+		if !g.idle(i) {
+			g.drawKey(i, t, c)
+			t++
+		}
+	}
+}
+
+// forward computes the outputs of the rows first to end-1.
+func (g *Group) forward(net nn.Network, first, end int) (nn.Outputs, error) {
+	obs := g.inputs()[first*g.size : end*g.size]
+	if g.drawsTaus {
+		return net.(nn.TauNetwork).ForwardAt(g.Acting, obs, end-first, g.keys[first:end])
+	}
+	return net.Forward(g.Acting, obs, end-first)
 }
 
 // choose lets c choose row i's action for step number t.
@@ -203,6 +238,7 @@ func (g *Group) chooseAlone(worker, i int, t int64) (took time.Duration, err err
 	}
 	row.at(i)
 	row.took = 0
+	g.drawKey(i, t, g.run.chooser)
 	err = g.choose(t, i, g.run.chooser, row)
 	return row.took, err
 }

@@ -18,6 +18,10 @@ type Head struct {
 	NAtoms          int
 	VMin, VMax      float64
 	NQuantiles      int
+	NTau            int // N
+	NTauTarget      int // N'
+	NTauAct         int // K
+	NCosines        int
 	Kappa           float64
 	Dueling         bool
 	DuelingRescaled bool
@@ -28,16 +32,25 @@ const (
 	NoDistribution = "none"
 	Categorical    = "categorical"
 	Quantile       = "quantile"
+	Implicit       = "implicit"
 )
+
+// mostTaus bounds each number of taus: those of a target and those that choose its action are
+// computed together.
+const mostTaus = nn.MaxAtoms / 2
 
 // ofHead are the settings of Head.
 func ofHead() []settings.Setting {
 	return settings.Within(func(c *Config) *Head { return &c.Head }, []settings.Setting{
-		settings.Text("distribution", NoDistribution, "what the network learns of the return of each action: none (its mean), categorical (probabilities of n_atoms returns; C51, Bellemare et al. 2017) or quantile (n_quantiles quantiles; QR-DQN, Dabney et al. 2018). loss is not used with the latter two, and a GPU does not compute them", []string{NoDistribution, Categorical, Quantile}, func(h *Head) *string { return &h.Distribution }),
+		settings.Text("distribution", NoDistribution, "what the network learns of the return of each action: none (its mean), categorical (probabilities of n_atoms returns; C51, Bellemare et al. 2017), quantile (n_quantiles quantiles; QR-DQN, Dabney et al. 2018) or implicit (the quantile of any probability tau; IQN, Dabney et al. 2018b). loss is not used with the latter three, and a GPU does not compute them", []string{NoDistribution, Categorical, Quantile, Implicit}, func(h *Head) *string { return &h.Distribution }),
 		settings.Int("n_atoms", 51, 2, nn.MaxAtoms, "returns of a categorical distribution, at equal distances from v_min to v_max", func(h *Head) *int { return &h.NAtoms }),
 		settings.Float("v_min", -10, -1e9, 1e9, "smallest return of a categorical distribution; smaller ones count as this one", func(h *Head) *float64 { return &h.VMin }),
 		settings.Float("v_max", 10, -1e9, 1e9, "largest return of a categorical distribution; larger ones count as this one", func(h *Head) *float64 { return &h.VMax }),
 		settings.Int("n_quantiles", 200, 1, nn.MaxAtoms, "quantiles of a quantile distribution", func(h *Head) *int { return &h.NQuantiles }),
+		settings.Int("n_tau", 64, 1, mostTaus, "N: taus that an update draws for each row, whose quantiles learn; with distribution implicit", func(h *Head) *int { return &h.NTau }),
+		settings.Int("n_tau_target", 64, 1, mostTaus, "N': taus that an update draws for each row, whose quantiles are the target; with distribution implicit", func(h *Head) *int { return &h.NTauTarget }),
+		settings.Int("n_tau_act", 32, 1, mostTaus, "K: taus whose mean quantile is the value of an action; with distribution implicit. Steps of training and the choice of a target's action draw them; a policy that acts by itself has (k + 1/2) / K, k from 0 on", func(h *Head) *int { return &h.NTauAct }),
+		settings.Int("n_cosines", 64, 1, nn.MaxAtoms, "cosines of a tau, cos(pi i tau) with i from 0 on, from which the network computes its embedding; with distribution implicit", func(h *Head) *int { return &h.NCosines }),
 		settings.Float("kappa", 1, 1e-6, 1e6, "error up to which the loss of a quantile is quadratic", func(h *Head) *float64 { return &h.Kappa }),
 		settings.Bool("dueling", false, "Dueling network (Wang et al. 2016): a stream for the value of a state and one for the advantages of actions, each with a copy of its own of the last hidden layer; with a distribution, for each of its numbers", func(h *Head) *bool { return &h.Dueling }),
 		settings.Bool("dueling_rescaled", false, "multiply the gradient that flows from both streams of a dueling network into the layers below them by the root of 1/2, as in its paper", func(h *Head) *bool { return &h.DuelingRescaled }),
@@ -45,13 +58,17 @@ func ofHead() []settings.Setting {
 }
 
 // shapeOfHead are the settings of Head that a file of a run must have as they are.
-var shapeOfHead = []string{"distribution", "n_atoms", "v_min", "v_max", "n_quantiles", "dueling"}
+var shapeOfHead = []string{"distribution", "n_atoms", "v_min", "v_max", "n_quantiles", "n_cosines", "dueling"}
 
 // resolveHead checks the settings of the head.
 func (c *Config) resolveHead() (notices []string, err error) {
 	switch {
 	case c.Distribution == Categorical && !(c.VMin < c.VMax):
 		return nil, fmt.Errorf("v_min: %g, must be below v_max (%g)", c.VMin, c.VMax)
+	case c.Distribution == Implicit && c.BatchSize*max(c.NTau, c.NTauTarget+c.NTauAct) > nn.MaxRows:
+		return nil, fmt.Errorf("batch_size: %d, must be at most %d with these numbers of taus", c.BatchSize, nn.MaxRows/max(c.NTau, c.NTauTarget+c.NTauAct))
+	case c.Distribution == Implicit && c.NumEnvs*c.NTauAct > nn.MaxRows:
+		return nil, fmt.Errorf("num_envs: %d, must be at most %d with n_tau_act %d", c.NumEnvs, nn.MaxRows/c.NTauAct, c.NTauAct)
 	case c.DuelingRescaled && !c.Dueling:
 		return nil, fmt.Errorf("dueling_rescaled: true, must be false where dueling is false")
 	}
@@ -69,6 +86,8 @@ func (c *Config) head(actions int) nn.Head {
 		h.Atoms, h.Min, h.Max = c.NAtoms, c.VMin, c.VMax
 	case Quantile:
 		h.Quantiles = c.NQuantiles
+	case Implicit:
+		h.Cosines, h.Taus = c.NCosines, c.NTauAct
 	}
 	return h
 }
@@ -93,6 +112,9 @@ func (c *Config) distribute(run *offpolicy.Config, device string) error {
 	case Quantile:
 		run.Target = nn.Quantile{Double: c.DoubleQ}
 		run.Loss = nn.QuantileHuber{Kappa: c.Kappa, Reduction: c.LossReduction, Importance: importance}
+	case Implicit:
+		run.Target = nn.Implicit{Double: c.DoubleQ, Taus: c.NTauTarget, Choosing: c.NTauAct}
+		run.Loss = nn.ImplicitHuber{Taus: c.NTau, Targets: c.NTauTarget, Kappa: c.Kappa, Reduction: c.LossReduction, Importance: importance}
 	}
 	return nil
 }

@@ -17,13 +17,23 @@ func categorical(c *Config) {
 
 func quantile(c *Config) { c.Distribution, c.NQuantiles = Quantile, 16 }
 
+func implicit(c *Config) {
+	c.Distribution, c.NTau, c.NTauTarget, c.NTauAct, c.NCosines, c.NetArch = Implicit, 8, 6, 5, 16, []int{32, 16}
+}
+
 func TestBadHeadsAreRefused(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
-		"v_min: 10, must be below v_max (10)":                          func(c *Config) { categorical(c); c.VMin, c.VMax = 10, 10 },
-		"dueling_rescaled: true, must be false where dueling is false": func(c *Config) { c.DuelingRescaled = true },
-		`distribution: "normal", must be none, categorical, quantile`:  func(c *Config) { c.Distribution = "normal" },
-		"n_atoms: 1, must be 2 to 1024":                                func(c *Config) { categorical(c); c.NAtoms = 1 },
-		"n_quantiles: 0, must be 1 to 1024":                            func(c *Config) { quantile(c); c.NQuantiles = 0 },
+		"v_min: 10, must be below v_max (10)":                                        func(c *Config) { categorical(c); c.VMin, c.VMax = 10, 10 },
+		"dueling_rescaled: true, must be false where dueling is false":               func(c *Config) { c.DuelingRescaled = true },
+		`distribution: "normal", must be none, categorical, quantile`:                func(c *Config) { c.Distribution = "normal" },
+		"net_arch: [32], must be at least two widths where distribution is implicit": func(c *Config) { implicit(c); c.NetArch = []int{32} },
+		"n_tau: 0, must be 1 to 512":                                                 func(c *Config) { implicit(c); c.NTau = 0 },
+		"n_tau_target: 513, must be 1 to 512":                                        func(c *Config) { implicit(c); c.NTauTarget = 513 },
+		"n_tau_act: 0, must be 1 to 512":                                             func(c *Config) { implicit(c); c.NTauAct = 0 },
+		"n_cosines: 1025, must be 1 to 1024":                                         func(c *Config) { implicit(c); c.NCosines = 1025 },
+		"batch_size: 8192, must be at most 5957 with these numbers of taus":          func(c *Config) { implicit(c); c.BatchSize, c.BufferSize = 8192, 10_000 },
+		"n_atoms: 1, must be 2 to 1024":                                              func(c *Config) { categorical(c); c.NAtoms = 1 },
+		"n_quantiles: 0, must be 1 to 1024":                                          func(c *Config) { quantile(c); c.NQuantiles = 0 },
 	} {
 		d, err := newTrial(cartpole(edit), nil)
 		if err == nil {
@@ -48,6 +58,7 @@ func (gpuName) Name() string { return "cuda:0 (test)" }
 func TestGPURefusesDistributions(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
 		"distribution: quantile, must be none on cuda:0 (test); the device cpu computes it": quantile,
+		"distribution: implicit, must be none on cuda:0 (test); the device cpu computes it": implicit,
 		"dueling: true, must be false on cuda:0 (test); the device cpu computes it":         func(c *Config) { c.Dueling = true },
 	} {
 		d := newDQN(t, cartpole(edit))
@@ -76,17 +87,21 @@ func TestDistributionsOfSettings(t *testing.T) {
 			quantile(c)
 			c.Kappa, c.LossReduction, c.DoubleQ, c.Dueling, c.DuelingRescaled = 0.5, "sum", true, true, true
 		}, nn.QuantileHuber{Kappa: 0.5, Reduction: "sum"}, nn.Quantile{Double: true}, nn.Head{Name: "q", Out: 2, Quantiles: 16, Dueling: true, Rescaled: true}},
+		{func(c *Config) { implicit(c); c.Kappa, c.DoubleQ = 0.5, true }, nn.ImplicitHuber{Taus: 8, Targets: 6, Kappa: 0.5, Reduction: "mean"},
+			nn.Implicit{Double: true, Taus: 6, Choosing: 5}, nn.Head{Name: "q", Out: 2, Cosines: 16, Taus: 5}},
+		{func(c *Config) { implicit(c); c.Prioritized, c.Dueling = "dopamine", true }, nn.ImplicitHuber{Taus: 8, Targets: 6, Kappa: 1, Reduction: "mean", Importance: "loss"},
+			nn.Implicit{Taus: 6, Choosing: 5}, nn.Head{Name: "q", Out: 2, Cosines: 16, Taus: 5, Dueling: true}},
 		{func(c *Config) { quantile(c); c.Prioritized = "dopamine" }, nn.QuantileHuber{Kappa: 1, Reduction: "mean", Importance: "loss"}, nn.Quantile{}, nn.Head{Name: "q", Out: 2, Quantiles: 16}},
 	} {
 		d := newDQN(t, cartpole(c.edit))
 		of := d.Config()
 		run := must(of.Struct().(*Config).run(&train.Setup{Config: of.Struct().(train.Settings), Common: of.Common(), Spec: *d.Spec(), Device: cpu(t)}))(t)
 		h := run.Net.Heads[0]
-		same := h.Name == c.head.Name && h.Out == c.head.Out && h.Atoms == c.head.Atoms && h.Max == c.head.Max && h.Quantiles == c.head.Quantiles && h.Dueling == c.head.Dueling && h.Rescaled == c.head.Rescaled
+		same := h.Name == c.head.Name && h.Out == c.head.Out && h.Atoms == c.head.Atoms && h.Max == c.head.Max && h.Quantiles == c.head.Quantiles && h.Cosines == c.head.Cosines && h.Taus == c.head.Taus && h.Dueling == c.head.Dueling && h.Rescaled == c.head.Rescaled
 		if run.Loss != c.loss || run.Target != c.target || !same {
 			t.Errorf("loss %#v, target %#v, head %+v; want %#v, %#v, %+v", run.Loss, run.Target, h, c.loss, c.target, c.head)
 		}
-		if p := run.Priorities; p != nil && p.Distributions != (h.Atoms+h.Quantiles > 0) {
+		if p := run.Priorities; p != nil && p.Distributions != (h.Points() > 1) {
 			t.Errorf("%+v for the head %+v", *p, h)
 		}
 	}
@@ -107,6 +122,12 @@ func TestMemoryOfDistributionsIsCounted(t *testing.T) {
 	if got, least := total(categorical), plain+4*16*(3*2*21+21); got < least {
 		t.Errorf("%d bytes, must be at least %d", got, least)
 	}
+	few := total(implicit)
+	many := total(func(c *Config) { implicit(c); c.NTau, c.NTauTarget, c.NTauAct = 16, 12, 10 })
+	// For each further tau of a row: cosines, embedding, product, last layer and quantiles.
+	if least := few + 4*16*(8+6+5)*(16+2*32+16+2); many < least {
+		t.Errorf("%d bytes with more taus, must be at least %d", many, least)
+	}
 }
 
 // A short run learns to balance with every head. A random policy has a mean return of about 22.
@@ -117,6 +138,7 @@ func TestDistributionsLearn(t *testing.T) {
 	for name, edits := range map[string][]func(*Config){
 		"categorical":          {categorical},
 		"quantile":             {quantile},
+		"implicit":             {implicit},
 		"dueling":              {func(c *Config) { c.Dueling = true }},
 		"categorical, dueling": {categorical, func(c *Config) { c.Dueling, c.DuelingRescaled, c.DoubleQ = true, true, true }},
 		"quantile, priorities": {quantile, func(c *Config) { c.Prioritized, c.NSteps = "dopamine", 3 }},

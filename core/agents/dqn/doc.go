@@ -85,6 +85,14 @@
 // distribution of r + gamma Z, with Z that of the action: projected on the atoms (C51), or its
 // quantiles (QR-DQN).
 //
+// With distribution implicit (IQN) the quantiles are those of probabilities tau that are drawn: N of
+// each row whose quantiles learn, N' of the target and K others whose mean chooses its action (the
+// target network's, with double_q the online one's). An update draws one key from the stream of the
+// replay memory, and its taus are functions of the key and the row (nn.DrawTaus). A step that needs
+// Q-values draws a key from the stream of its environment, for the K taus of its Q-values. A policy
+// that is evaluated or served has the K taus (k + 1/2) / K, so that its actions do not depend on
+// draws.
+//
 // With n_steps = n the reward is r_1 + gamma r_2 + ... + gamma^(n-1) r_n, s' the observation after the
 // n steps, and the discount gamma^n. A tail has the m steps up to the end of its episode, and gamma^m,
 // or 0 after a termination. A transition can be drawn when its n steps are in D or its episode has

@@ -75,6 +75,14 @@ func TestTrainSuite(t *testing.T) {
 				maps.Copy(distributed.Settings, head)
 				traintest.Run(t, distributed)
 			})
+			t.Run(name+", taus", func(t *testing.T) {
+				drawn := subject(edit)
+				maps.Copy(drawn.Settings, map[string]string{"distribution": "implicit", "net_arch": "16,12", "n_tau": "4", "n_tau_target": "3", "n_tau_act": "5", "n_cosines": "6"})
+				if name == "standard" {
+					maps.Copy(drawn.Settings, map[string]string{"n_steps": "3", "prioritized": "dopamine", "double_q": "true", "dueling": "true"})
+				}
+				traintest.Run(t, drawn)
+			})
 			t.Run(name+", n_steps and priorities", func(t *testing.T) {
 				draws := map[string]string{"n_steps": "3", "n_step_tails": "drop_truncated", "prioritized": "dqn_zoo", "loss": "huber"}
 				if name == "both" { // epsilon-Rainbow

@@ -38,7 +38,7 @@ func TestBytesCountsEveryTensor(t *testing.T) {
 			}
 			return b
 		}
-		net, err := d.Network(s, rows)
+		n, err := d.(*device).network(s, rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestBytesCountsEveryTensor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, learn := net.(*network), l.(*learner)
+		learn := l.(*learner)
 		if want := held(n.machine); got(nn.Needs{NetworkRows: []int{rows}}) != want {
 			t.Errorf("%s: a network has %d bytes, Bytes says %d", nntest.Name(s), want, got(nn.Needs{NetworkRows: []int{rows}}))
 		}
@@ -94,6 +94,12 @@ func held(m *machine) int64 {
 			total += len(o.Value.Float32s())
 		case sumRun:
 			total += len(o.Sum.Float32s())
+		case cosinesRun:
+			total += len(o.Y.Float32s())
+		case modulateRun:
+			total += len(o.Y.Float32s())
+		case modulateGradRun:
+			total += len(o.DBy.Float32s())
 		case meansRun:
 			total += len(o.Y.Float32s())
 		case duelRun:

@@ -111,11 +111,11 @@ func (n tauNetwork) ForwardAt(p *nn.Params, obs []byte, rows int, keys []uint64)
 type implicitTargets struct {
 	nn.Implicit
 	choosing []float32 // [rows, Choosing, Out]: the quantiles whose means choose
-	means    []float32 // [rows, Out]
+	means    [][]float32 // one of [rows, Out]
 }
 
 func newImplicitTargets(of nn.Implicit, rows, out int) *implicitTargets {
-	return &implicitTargets{of, make([]float32, rows*of.Choosing*out), make([]float32, rows*out)}
+	return &implicitTargets{of, make([]float32, rows*of.Choosing*out), [][]float32{make([]float32, rows*out)}}
 }
 
 // forward computes the quantiles of the target, and returns the means that choose the actions.
@@ -137,8 +137,8 @@ func (t *implicitTargets) forward(s *qStepper, theta, target *nn.Params, x *expe
 	for i := range rows {
 		copy(t.choosing[i*size:(i+1)*size], s.target.points[0][i*(t.Taus+t.Choosing)*out+t.Taus*out:])
 	}
-	kernel.QuantileMeans(t.means, t.choosing, out, t.Choosing)
-	return nn.Outputs{Rows: rows, Values: [][]float32{t.means}}, nil
+	kernel.QuantileMeans(t.means[0], t.choosing, out, t.Choosing)
+	return nn.Outputs{Rows: rows, Values: t.means}, nil
 }
 
 // columns fills in the columns, with the actions in best.

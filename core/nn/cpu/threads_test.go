@@ -70,11 +70,12 @@ func TestThreadsChangeNoBit(t *testing.T) {
 	}
 	both := wide()
 	both.Heads = []nn.Head{{Name: "pi", Out: 3}, {Name: "v", Out: 1}}
-	distributions := []nn.Spec{wide(), wide()}
+	distributions := []nn.Spec{wide(), wide(), wide()}
 	distributions[0].Heads[0].Atoms, distributions[0].Heads[0].Max = 51, 1
 	distributions[1].Heads[0].Quantiles, distributions[1].Heads[0].Dueling, distributions[1].Heads[0].Rescaled = 33, true, true
+	distributions[2].Heads[0].Cosines, distributions[2].Heads[0].Taus = 64, 32
 	for _, precision := range precisions {
-		for _, s := range []nn.Spec{nntest.WithPolicy(both, []int32{3, 2}, 4), nntest.SmallNature(), wide(), nntest.OneCNN(), nntest.Padded(), both, nntest.WithNorm(nntest.SmallNature(), "layer_all"), nntest.WithNorm(nntest.OneCNN(), "layer_channels"), nntest.WithNorm(both, "layer_channels"), distributions[0], distributions[1]} {
+		for _, s := range []nn.Spec{nntest.WithPolicy(both, []int32{3, 2}, 4), nntest.SmallNature(), wide(), nntest.OneCNN(), nntest.Padded(), both, nntest.WithNorm(nntest.SmallNature(), "layer_all"), nntest.WithNorm(nntest.OneCNN(), "layer_channels"), nntest.WithNorm(both, "layer_channels"), distributions[0], distributions[1], distributions[2]} {
 			for _, rows := range batches {
 				s.Precision = precision
 				var want []float32

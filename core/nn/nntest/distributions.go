@@ -19,7 +19,7 @@ func Distributions() []nn.Spec {
 	atoms, quantiles := SmallMLP(), SmallMLP()
 	atoms.Heads[0].Atoms, atoms.Heads[0].Min, atoms.Heads[0].Max = 9, -1.5, 2.5
 	quantiles.Heads[0].Quantiles = 7
-	return []nn.Spec{atoms, cnn, quantiles}
+	return append([]nn.Spec{atoms, cnn, quantiles}, Implicits()...)
 }
 
 // Duels returns networks whose heads have two streams.
@@ -41,9 +41,9 @@ func (on *suite) distributions(t *testing.T) []nn.Spec {
 	return append(append(Distributions(), Duels()...), Padded())
 }
 
-// naivePoints returns what a loss sees of each head.
-func naivePoints(s nn.Spec, p *nn.Params, obs []byte, rows int) (points [][]float64) {
-	layers, outputs := naive(s, p, obs, rows)
+// naivePoints returns what a loss sees of each head; taus are [rows, taus] of the head that has them.
+func naivePoints(s nn.Spec, p *nn.Params, obs []byte, rows int, taus []float32) (points [][]float64) {
+	layers, outputs := naive(s, p, obs, rows, taus)
 	var value []float64
 	for i := range layers {
 		if !layers[i].Head {
@@ -112,7 +112,8 @@ func naiveMeans(h *nn.Head, points []float64) (means []float64) {
 
 // naiveDistributionLoss returns the loss of a batch and of each row.
 func naiveDistributionLoss(h *nn.Head, loss nn.Loss, points []float64, b *nn.Batch) (sum float64, rows []float64) {
-	reduction, n := "", h.Points()
+	reduction, n := "", len(b.Columns[0])/len(b.Actions)
+	weights := 1 // column of the weights
 	for i, a := range b.Actions {
 		x, target, row := ofOutput(h, points, i, int(a)), b.Columns[0][i*n:(i+1)*n], 0.0
 		switch l := loss.(type) {
@@ -136,10 +137,13 @@ func naiveDistributionLoss(h *nn.Head, loss nn.Loss, points []float64, b *nn.Bat
 					row += tau * huber / l.Kappa / float64(n)
 				}
 			}
+		case nn.ImplicitHuber:
+			reduction, weights = l.Reduction, 2
+			row = naiveImplicitHuber(x, target, b.Columns[1][i*l.Taus:(i+1)*l.Taus], l.Kappa)
 		}
 		w := 1.0
-		if len(b.Columns) > 1 {
-			w = float64(b.Columns[1][i])
+		if len(b.Columns) > weights {
+			w = float64(b.Columns[weights][i])
 		}
 		rows, sum = append(rows, row), sum+w*row
 	}
@@ -167,19 +171,16 @@ func probabilities(x []float32, width int) {
 // naiveTarget returns the column of targets of transitions.
 func naiveTarget(s nn.Spec, theta, target *nn.Params, x *experience.Transitions, double bool) (column []float32) {
 	h, rows := &s.Heads[0], len(x.Rewards)
-	points := naivePoints(s, target, x.NextObs, rows)[0]
+	if h.Taus > 0 {
+		return naiveImplicitTarget(s, theta, target, x, double)
+	}
+	points := naivePoints(s, target, x.NextObs, rows, nil)[0]
 	choosing := naiveMeans(h, points)
 	if double {
 		choosing = naiveOutputs(s, theta, x.NextObs, rows)[0]
 	}
 	for i := range rows {
-		best := -1
-		for a := range h.Out {
-			at := i*h.Out + a
-			if (x.NextMasks == nil || x.NextMasks[at] != 0) && (best < 0 || choosing[at] > choosing[i*h.Out+best]) {
-				best = a
-			}
-		}
+		best := naiveBest(h, choosing, x, i)
 		next, r, d := ofOutput(h, points, i, best), float64(x.Rewards[i]), float64(x.Discounts[i])
 		if h.Atoms == 0 {
 			for _, v := range next {
@@ -201,6 +202,18 @@ func naiveTarget(s nn.Spec, theta, target *nn.Params, x *experience.Transitions,
 	return column
 }
 
+// naiveBest returns the first allowed action of row i whose value is the largest.
+func naiveBest(h *nn.Head, values []float64, x *experience.Transitions, i int) int {
+	best := -1
+	for a := range h.Out {
+		at := i*h.Out + a
+		if (x.NextMasks == nil || x.NextMasks[at] != 0) && (best < 0 || values[at] > values[i*h.Out+best]) {
+			best = a
+		}
+	}
+	return best
+}
+
 // TargetOf returns the target of LossOf.
 func TargetOf(s nn.Spec, double bool) nn.Target {
 	switch h := s.Heads[s.Head("q")]; {
@@ -208,6 +221,8 @@ func TargetOf(s nn.Spec, double bool) nn.Target {
 		return nn.Projected{Double: double}
 	case h.Quantiles > 0:
 		return nn.Quantile{Double: double}
+	case h.Taus > 0:
+		return nn.Implicit{Double: double, Taus: implicitTargets, Choosing: 3}
 	}
 	return nn.MaxQ{Double: double}
 }
@@ -230,6 +245,9 @@ func (on *suite) testQStepperOfDistributions(t *testing.T) {
 				c.Loss = td
 			} else if more && h.Atoms > 0 {
 				c.Loss = nn.CrossEntropy{Reduction: "mean", Importance: nn.ImportanceLoss, Divergence: true}
+			} else if l, ok := c.Loss.(nn.ImplicitHuber); more && ok {
+				l.Kappa, l.Reduction, l.Importance = 0.5, "sum", nn.ImportanceLoss
+				c.Loss = l
 			} else if more {
 				c.Loss = nn.QuantileHuber{Kappa: 0.5, Reduction: "sum", Importance: nn.ImportanceLoss}
 			}
@@ -241,13 +259,17 @@ func (on *suite) testQStepperOfDistributions(t *testing.T) {
 				b := RandomBatch(s, c.Loss, r, rows)
 				x := randomTransitions(s, &b, r)
 				if more {
-					x.Weights, x.NextMasks = b.Columns[1], make([]byte, rows*h.Out)
+					x.Weights, x.NextMasks = b.Columns[len(b.Columns)-1], make([]byte, rows*h.Out)
 					for i := range rows {
 						x.NextMasks[i*h.Out+r.Intn(h.Out)] = 1
 						x.NextMasks[i*h.Out+r.Intn(h.Out)] = 1
 					}
 				}
+				x.Key = r.Uint64()
 				b.Columns[0] = naiveTarget(s, p, target, x, double)
+				if l, ok := c.Loss.(nn.ImplicitHuber); ok {
+					b.Columns[1] = drawnTaus(nn.OnlineTaus, x.Key, rows, l.Taus)
+				}
 				have, want := nn.Report{Rows: make([]float32, rows)}, nn.Report{Rows: make([]float32, rows)}
 				Check(t, plain.Update(by, b, 1e-2, &want))
 				Check(t, q.Update(p, target, x, 1e-2, &have))
@@ -283,7 +305,7 @@ func (on *suite) testRowsOfDistributions(t *testing.T) {
 			continue
 		}
 		p, b := Init(t, s, 1), RandomBatch(s, LossOf(s), rng.New(1, "test", 0), rows)
-		sum, want := naiveDistributionLoss(h, LossOf(s), naivePoints(s, p, b.Obs, rows)[0], &b)
+		sum, want := naiveDistributionLoss(h, LossOf(s), naivePoints(s, p, b.Obs, rows, tausOf(LossOf(s), &b))[0], &b)
 		losses := []nn.Loss{LossOf(s)}
 		if h.Atoms > 0 {
 			losses = append(losses, nn.CrossEntropy{Reduction: "mean", Divergence: true})
@@ -344,12 +366,15 @@ func (on *suite) testRescaled(t *testing.T) {
 
 func (on *suite) testDistributionsRefused(t *testing.T) {
 	d, specs, td := on.device(t, 1), Distributions(), nn.TD{Kind: "huber", Reduction: "mean"}
-	atoms, quantiles := specs[0], specs[2]
+	atoms, quantiles, taus := specs[0], specs[2], specs[3]
 	if d.Name() != "cpu" {
 		for i, s := range append(specs, Duels()[0]) {
 			_, netErr := d.Network(s, 1)
 			_, learnErr := d.Learner(s, 1, LossOf(s))
 			prefix, end := "heads[0].atoms: ", "must be 0 on "
+			if s.Heads[0].Taus > 0 {
+				prefix = "heads[0].taus: "
+			}
 			if i == len(specs) {
 				prefix, end = "heads[0].dueling: ", "must be false on "
 			}
@@ -376,6 +401,13 @@ func (on *suite) testDistributionsRefused(t *testing.T) {
 		{`loss.least_prob: 1, must be at least 0 and below 1`, atoms, nn.CrossEntropy{Reduction: "mean", LeastProb: 1}, nn.Projected{}},
 		{`loss.importance: "error", must be "" or "loss" for a distribution`, atoms, nn.CrossEntropy{Reduction: "mean", Importance: "error"}, nn.Projected{}},
 		{`loss.kappa: 0, must be above 0 and at most 1e6`, quantiles, nn.QuantileHuber{Reduction: "mean"}, nn.Quantile{}},
+		{`heads: "q" has taus, must have none for this loss`, taus, td, nn.MaxQ{}},
+		{`heads: "q" has no taus, which the loss needs`, quantiles, LossOf(taus), TargetOf(taus, false)},
+		{`heads: "q" has no quantiles, which the loss needs`, taus, LossOf(quantiles), nn.Quantile{}},
+		{`loss.taus: 0 and targets: 6, must be 1 to 1024`, taus, nn.ImplicitHuber{Targets: 6, Kappa: 1, Reduction: "mean"}, nn.Implicit{Taus: 6, Choosing: 1}},
+		{`loss.kappa: 0, must be above 0`, taus, nn.ImplicitHuber{Taus: 2, Targets: 6, Reduction: "mean"}, nn.Implicit{Taus: 6, Choosing: 1}},
+		{`must be an ImplicitHuber with 5 targets`, taus, LossOf(taus), nn.Implicit{Taus: 5, Choosing: 1}},
+		{`target: 6 taus and 1019 that choose, must be at least 1 each and at most 1024 together`, taus, LossOf(taus), nn.Implicit{Taus: 6, Choosing: 1019}},
 		{`must be a CrossEntropy`, quantiles, LossOf(quantiles), nn.Projected{}},
 		{`must be a QuantileHuber`, atoms, LossOf(atoms), nn.Quantile{}},
 		{`must be a TD that is not weighted`, atoms, LossOf(atoms), nn.MaxQ{}},

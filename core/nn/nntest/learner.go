@@ -26,6 +26,7 @@ func (on *suite) testGradientAgainstFiniteDifferences(t *testing.T) {
 	acs := []nn.Loss{nn.ActorCritic{EntropyCoef: 0, ValueCoef: 0.5}, nn.ActorCritic{EntropyCoef: 0.1, ValueCoef: 0.25}, nn.PPO{EntropyCoef: 0.1, ValueCoef: 0.25, Largest: false}, nn.PPO{EntropyCoef: 0.1, ValueCoef: 0.25, Largest: true}}
 	crosses := []nn.Loss{nn.CrossEntropy{Reduction: "mean"}, nn.CrossEntropy{Reduction: "sum", Importance: nn.ImportanceLoss}}
 	hubers := []nn.Loss{nn.QuantileHuber{Kappa: 1, Reduction: "mean"}, nn.QuantileHuber{Kappa: 0.3, Reduction: "sum", Importance: nn.ImportanceLoss}}
+	taus := []nn.Loss{nn.ImplicitHuber{Taus: 4, Targets: 6, Kappa: 1, Reduction: "mean"}, nn.ImplicitHuber{Taus: 5, Targets: 1, Kappa: 0.3, Reduction: "sum", Importance: nn.ImportanceLoss}}
 	for _, c := range []struct {
 		name   string
 		spec   nn.Spec
@@ -50,6 +51,8 @@ func (on *suite) testGradientAgainstFiniteDifferences(t *testing.T) {
 		{"quantiles", Distributions()[2], 6, hubers}, {"quantiles, one row", Distributions()[2], 1, hubers}, {"quantiles on a norm", WithNorm(Distributions()[2], "layer_all"), 3, hubers[:1]},
 		{"dueling", Duels()[0], 5, tds[:1]}, {"linear dueling", Duels()[1], 5, tds[:1]}, {"dueling on a norm", Duels()[2], 3, tds[:1]},
 		{"dueling atoms", Duels()[3], 4, crosses[:1]}, {"dueling atoms on a cnn", Duels()[4], 2, crosses[:1]}, {"dueling quantiles", Duels()[5], 4, hubers[:1]},
+		{"taus", Implicits()[0], 5, taus}, {"taus, one row", Implicits()[0], 1, taus}, {"taus on a cnn", Implicits()[1], 2, taus[:1]}, {"taus on bytes", Implicits()[2], 3, taus[:1]},
+		{"dueling taus", Duels()[6], 4, taus},
 		{"tiny cnn", Tiny(), 3, tds[1:2]}, {"padded cnn", Padded(), 2, tds[1:2]}, {"one cnn", OneCNN(), 3, acs[1:]}, {"cnn and mlp", ActorCritic(bytes(1, 20, 20), 2, nn.Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
 	} {
 		for _, loss := range c.losses {

@@ -10,8 +10,9 @@ import (
 
 // This file computes networks and losses from their definitions, in float64.
 
-// naive returns the outputs of every layer, [rows, Out]. Images are planar.
-func naive(s nn.Spec, p *nn.Params, obs []byte, rows int) (layers []nn.Layer, outputs [][]float64) {
+// naive returns the outputs of every layer, [rows, Out], with a row for each of taus where the layer
+// has taus. Images are planar.
+func naive(s nn.Spec, p *nn.Params, obs []byte, rows int, taus []float32) (layers []nn.Layer, outputs [][]float64) {
 	layers, _ = s.Layers()
 	x := make([]float64, rows*s.Obs.Len())
 	for i := range x {
@@ -29,14 +30,15 @@ func naive(s nn.Spec, p *nn.Params, obs []byte, rows int) (layers []nn.Layer, ou
 		if from := layers[i].From; from >= 0 {
 			in = outputs[from]
 		}
-		outputs = append(outputs, naiveLayer(&layers[i], p, in, rows))
+		in = naiveInput(&layers[i], in, outputs, taus)
+		outputs = append(outputs, naiveLayer(&layers[i], p, in, layers[i].Rows(rows)))
 	}
 	return layers, outputs
 }
 
 // naiveOutputs returns the outputs of the heads.
 func naiveOutputs(s nn.Spec, p *nn.Params, obs []byte, rows int) [][]float64 {
-	points := naivePoints(s, p, obs, rows)
+	points := naivePoints(s, p, obs, rows, middleTaus(s, rows))
 	for i := range s.Heads {
 		points[i] = naiveMeans(&s.Heads[i], points[i])
 	}
@@ -46,7 +48,7 @@ func naiveOutputs(s nn.Spec, p *nn.Params, obs []byte, rows int) [][]float64 {
 // naiveLargest returns the largest output of every unit with a rectifier, by layer, and the names
 // of the layers.
 func naiveLargest(s nn.Spec, p *nn.Params, obs []byte, rows int) (largest [][]float64, names []string) {
-	layers, outputs := naive(s, p, obs, rows)
+	layers, outputs := naive(s, p, obs, rows, middleTaus(s, rows))
 	for i := range layers {
 		l := &layers[i]
 		if l.Activation != nn.ReLU {
@@ -138,9 +140,10 @@ func naiveNorm(l *nn.Norm, y, x []float64, scale, bias []float32) {
 }
 
 func naiveLoss(s nn.Spec, loss nn.Loss, p *nn.Params, b *nn.Batch) (sum float64) {
-	outputs := naivePoints(s, p, b.Obs, len(b.Obs)/s.Obs.Bytes())
+	s = nn.LearnerSpec(s, loss)
+	outputs := naivePoints(s, p, b.Obs, len(b.Obs)/s.Obs.Bytes(), tausOf(loss, b))
 	switch loss := loss.(type) {
-	case nn.CrossEntropy, nn.QuantileHuber:
+	case nn.CrossEntropy, nn.QuantileHuber, nn.ImplicitHuber:
 		sum, _ = naiveDistributionLoss(&s.Heads[0], loss, outputs[0], b)
 	case nn.TD:
 		width, total := s.Heads[0].Out, 0.0

@@ -103,6 +103,9 @@ func Name(s nn.Spec) (n string) {
 	if h := s.Heads[0]; h.Atoms+h.Quantiles > 0 {
 		n += fmt.Sprintf(" %d atoms, %d quantiles", h.Atoms, h.Quantiles)
 	}
+	if h := s.Heads[0]; h.Taus > 0 {
+		n += fmt.Sprintf(" %d cosines, %d taus", h.Cosines, h.Taus)
+	}
 	if s.Heads[0].Dueling {
 		n += " dueling"
 	}
@@ -134,6 +137,8 @@ func importance(loss nn.Loss) bool {
 		return l.Importance != ""
 	case nn.QuantileHuber:
 		return l.Importance != ""
+	case nn.ImplicitHuber:
+		return l.Importance != ""
 	}
 	return false
 }
@@ -158,6 +163,9 @@ func RandomBatch(s nn.Spec, loss nn.Loss, r *rng.Stream, n int) nn.Batch {
 		column := make([]float32, n*c.Width)
 		for i := range column {
 			column[i] = float32(r.Uniform(-3, 3))
+			if c.Name == "taus" {
+				column[i] = float32(r.Float64())
+			}
 			if c.Name == "weight" {
 				column[i] = 1
 				if importance(loss) {
@@ -180,6 +188,8 @@ func LossOf(s nn.Spec) nn.Loss {
 	switch q := s.Head("q"); {
 	case q >= 0 && s.Heads[q].Atoms > 0:
 		return nn.CrossEntropy{Reduction: "mean"}
+	case q >= 0 && s.Heads[q].Taus > 0:
+		return nn.ImplicitHuber{Taus: s.Heads[q].Taus, Targets: implicitTargets, Kappa: 1, Reduction: "mean"}
 	case q >= 0 && s.Heads[q].Quantiles > 0:
 		return nn.QuantileHuber{Kappa: 1, Reduction: "mean"}
 	case q >= 0:

@@ -63,6 +63,8 @@ func Run(t *testing.T, s Subject) {
 		{"DistributionsRefused", on.testDistributionsRefused},
 		{"RowsOfDistributions", on.testRowsOfDistributions},
 		{"QStepperOfDistributions", on.testQStepperOfDistributions},
+		{"TausOfActing", on.testTausOfActing},
+		{"QuantilesOfAKnownDistribution", on.testQuantilesOfAKnownDistribution},
 		{"NotFinite", on.testNotFinite},
 	} {
 		t.Run(c.name, c.run)

@@ -27,6 +27,7 @@ type torchCase struct {
 	Atoms      int
 	Min, Max   float64
 	Quantiles  int
+	Cosines    int // of taus
 	Dueling    string
 	LogProb    *[2]float64 `json:"log_prob"` // range of the recorded log-probabilities; nil: -2 to 0
 	Hidden     []int
@@ -219,7 +220,7 @@ func (c *torchCase) batch(t *testing.T, step int, net nn.Network, target *nn.Par
 		}
 		discounts = append(discounts, d)
 	}
-	if c.Atoms+c.Quantiles > 0 {
+	if c.Atoms+c.Quantiles+c.Cosines > 0 {
 		x := &experience.Transitions{NextObs: obs(key + 1), Rewards: rewards, Discounts: discounts}
 		b.Columns = [][]float32{naiveTarget(s, nil, target, x, false)}
 		if c.Loss.Importance != "" {
@@ -325,7 +326,7 @@ func AgainstTorch(t *testing.T, s Subject, path string) {
 			if c.Dueling != "" {
 				name += " dueling " + c.Dueling
 			}
-			if c.Atoms+c.Quantiles > 0 || c.Dueling != "" || c.Arch == "dopamine_cnn" {
+			if c.Atoms+c.Quantiles+c.Cosines > 0 || c.Dueling != "" || c.Arch == "dopamine_cnn" {
 				if on.device(t, 1).Name() != "cpu" {
 					continue
 				}

@@ -73,11 +73,11 @@ func randomSetup(r *rng.Stream) setup {
 	if s.method == "dqn" {
 		s.digests = []string{"q_net", "replay"}
 		set(map[string]string{
-			"net_arch": "6", "batch_size": "4", "learning_starts": number(0, 100), "buffer_size": number(200, 600), "train_freq": number(1, 9),
+			"net_arch": "6,5", "batch_size": "4", "learning_starts": number(0, 100), "buffer_size": number(200, 600), "train_freq": number(1, 9),
 			"gradient_steps": number(1, 3), "target_update_interval": number(8, 200), "window": number(learners*envs, 100),
 			"concurrent": pick(r, "true", "false"), "double_q": pick(r, "true", "false"), "exploration_steps": number(1, 600),
 			"tau": pick(r, "1", "0.5"), "loss_reduction": pick(r, "mean", "sum"),
-			"distribution": pick(r, "none", "categorical", "quantile"), "n_atoms": "5", "n_quantiles": "3", "dueling": pick(r, "true", "false"),
+			"distribution": pick(r, "none", "categorical", "quantile", "implicit"), "n_atoms": "5", "n_quantiles": "3", "n_tau": "3", "n_tau_target": "2", "n_tau_act": "4", "dueling": pick(r, "true", "false"),
 		})
 		return s
 	}

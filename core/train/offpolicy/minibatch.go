@@ -27,6 +27,7 @@ type minibatch struct {
 	batch             experience.Transitions // with weights if they are drawn by priorities
 	pool              *threads.Pool
 
+	keys    bool // each update draws the key of its taus from draws
 	stepper nn.QStepper
 	report  nn.Report
 	loss    [1]float32
@@ -48,6 +49,7 @@ func (m *minibatch) init(r *Run, draws *rng.Stream, device nn.Device, pool *thre
 		}
 		m.batch.Weights, m.report.Rows = make([]float32, c.BatchSize), make([]float32, c.BatchSize)
 	}
+	_, m.keys = c.Loss.(nn.ImplicitHuber)
 	m.stepper, err = device.QStepper(nn.StepperConfig{
 		Net: c.Net, Rows: c.BatchSize, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm, Window: c.windowUpdates(r.envs),
 	}, c.Target)
@@ -72,6 +74,9 @@ func (m *minibatch) update(u int64) (losses []float32, err error) {
 	m.drawing.Draw(m.draws, m.picks)
 	if m.batch.Weights != nil {
 		m.drawing.Weights(m.schedule.Beta.At(at), m.batch.Weights)
+	}
+	if m.keys {
+		m.batch.Key = m.draws.Uint64()
 	}
 	m.memory.Gather(m.picks, m.cfg.Steps, m.cfg.Gamma, &m.batch, m.pool)
 	err = m.stepper.Update(m.theta, m.thetaMinus, &m.batch, m.schedule.Rate.At(at), &m.report)

@@ -35,7 +35,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/env"
@@ -165,12 +164,16 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	bytes := func(n nn.Needs) int64 {
-		b, berr := s.Device.Bytes(c.Net, n)
+	bytesOf := func(net nn.Spec, n nn.Needs) int64 {
+		b, berr := s.Device.Bytes(net, n)
 		err = errors.Join(err, berr)
 		return b
 	}
-	rows := slices.Repeat([]int{c.BatchSize}, c.Target.Passes()) // of networks that compute targets
+	bytes := func(n nn.Needs) int64 { return bytesOf(c.Net, n) }
+	updates := bytesOf(nn.LearnerSpec(c.Net, c.Loss), nn.Needs{LearnerRows: []int{c.BatchSize}})
+	for _, net := range nn.TargetSpecs(c.Net, c.Target) {
+		updates += bytesOf(net, nn.Needs{NetworkRows: []int{c.BatchSize}})
+	}
 	// Where targets are distributions, columns are the numbers of a transition's target.
 	columns := 0
 	for _, column := range c.Loss.Columns(&c.Net) {
@@ -181,7 +184,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 	list := []limits.Part{
 		{Setting: fmt.Sprintf("buffer_size: %d", c.BufferSize), Bytes: buffer},
 		{Setting: c.NetSetting, Bytes: bytes(nn.Needs{Sets: 4, Optimizer: c.Optimizer})},
-		{Setting: fmt.Sprintf("batch_size: %d", c.BatchSize), Bytes: bytes(nn.Needs{LearnerRows: []int{c.BatchSize}, NetworkRows: rows}) +
+		{Setting: fmt.Sprintf("batch_size: %d", c.BatchSize), Bytes: updates +
 			int64(c.BatchSize)*int64(2*s.Spec.Obs.Bytes()+mem.Actions+4*columns)},
 		{Setting: fmt.Sprintf("num_envs: %d", envs), Bytes: bytes(nn.Needs{NetworkRows: []int{envs}}) + 2*int64(envs)*int64(s.Spec.Obs.Bytes())},
 	}
