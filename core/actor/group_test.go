@@ -93,6 +93,7 @@ type trial struct {
 	journal journal
 	config  actor.Config
 	walks   []*traintest.Walk
+	net     nn.Spec
 }
 
 // newTrial makes a trial of w environments on `cores` threads. If pushed, the Group has no source.
@@ -108,23 +109,7 @@ type kind struct {
 	// batched counts the calls that step several environments; nil: there are none.
 	batched *atomic.Int64
 	groups  int // 0: one
-}
-
-// batchedWalk steps several Walks in one call, with the results of single steps.
-type batchedWalk struct {
-	*traintest.Walk
-	calls *atomic.Int64
-}
-
-func (b batchedWalk) Batched() bool { return true }
-
-func (b batchedWalk) StepBatch(steps []env.BatchStep, obs []byte) error {
-	b.calls.Add(1)
-	for k := range steps {
-		s := &steps[k]
-		s.Reward, s.End, s.Err = s.Env.(batchedWalk).Walk.Step(s.Branches[0], obs[8*s.Row:8*s.Row+8])
-	}
-	return nil
+	taus    int // of the network; 0: it has none
 }
 
 // makeTrial makes w environments on as many threads as cores.
@@ -141,7 +126,8 @@ func makeTrial(t *testing.T, w, cores int, k kind) *trial {
 		x.walks = append(x.walks, e.(*traintest.Walk))
 	}
 	spec := x.walks[0].Spec()
-	net := nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{8}}}, Heads: []nn.Head{{Name: "q", Out: 3}}}
+	net := nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{8, 8}}}, Heads: []nn.Head{{Name: "q", Out: 3, Cosines: 2 * k.taus, Taus: k.taus}}}
+	x.net = net
 	device := must(cpu.New(1, nil))(t)
 	t.Cleanup(device.Close)
 	x.config = actor.Config{
@@ -180,7 +166,8 @@ func twin(t *testing.T, x *trial, i, n int, episodes *[]actor.Episode) []string 
 	e := must(traintest.MakeWalk(seed)(i))(t)
 	device := must(cpu.New(1, nil))(t)
 	defer device.Close()
-	net := must(device.Network(nn.Spec{Obs: x.config.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{8}}}, Heads: []nn.Head{{Name: "q", Out: 3}}}, 1))(t)
+	net := must(device.Network(x.net, 1))(t)
+	drawn, draws := net.(nn.TauNetwork)
 	stream := rng.New(seed, "explore", i)
 	obs := make([]byte, 8)
 	check(t, e.Reset(obs))
@@ -190,8 +177,15 @@ func twin(t *testing.T, x *trial, i, n int, episodes *[]actor.Episode) []string 
 	var length int64
 	for range n {
 		s := experience.Step{Action: make([]int32, 1), Updates: 42, Columns: []float32{}}
+		var key uint64
+		if draws {
+			key = stream.Uint64()
+		}
 		if stream.Float64() < 0.5 {
 			s.Action[0] = int32(stream.Intn(3))
+		} else if draws {
+			outputs := must(drawn.ForwardAt(x.config.Acting, obs, 1, []uint64{key}))(t)
+			s.Action[0] = nn.Argmax(outputs.Row(0, 0), nil)
 		} else {
 			outputs := must(net.Forward(x.config.Acting, obs, 1))(t)
 			s.Action[0] = nn.Argmax(outputs.Row(0, 0), nil)
@@ -242,7 +236,7 @@ func TestRoundsAndRunsEqualPlainLoops(t *testing.T) {
 	for k := range 48 {
 		w, cores := 1+r.IntN(6), 1+r.IntN(3)
 		groups := min(w, 1+k/2%2)
-		of := kind{waits: k%3 == 1, groups: groups}
+		of := kind{waits: k%3 == 1, groups: groups, taus: k % 5}
 		if k%3 == 2 {
 			of.batched = new(atomic.Int64)
 		}
@@ -352,8 +346,9 @@ func (h *host) step(t *testing.T, x *trial, nextStep bool) {
 // Pushed environments give the sinks the calls of a plain loop: a row that only resets is no step
 // and draws no number.
 func TestPushedRowsEqualPlainLoops(t *testing.T) {
-	for _, nextStep := range []bool{false, true} {
-		x := newTrial(t, 3, 1, true)
+	for k := range 4 {
+		nextStep := k%2 == 1
+		x := makeTrial(t, 3, 1, kind{pushed: true, taus: k / 2 * 3})
 		x.config.NextStep = nextStep
 		x.Group = must(actor.New(x.config))(t)
 		t.Cleanup(x.Group.Close)
@@ -367,7 +362,7 @@ func TestPushedRowsEqualPlainLoops(t *testing.T) {
 		for range 80 {
 			check(t, x.Use(h.rows, made))
 			steps := x.Steps()
-			check(t, x.Choose(made, half(), true))
+			check(t, x.Choose(made, half(), k < 3))
 			h.step(t, x, nextStep)
 			n := must(x.Observe(h.rows, made, nil))(t)
 			if n != int64(steps) {

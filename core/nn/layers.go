@@ -203,7 +203,7 @@ func (s *Spec) Layers() (list []Layer, err error) {
 		if !h.Dueling {
 			if h.Taus > 0 {
 				l := tops[h.Trunk][0]
-				l.Taus, l.By = h.Taus, by
+				l.Name, l.Taus, l.By = s.topName(i, l.Name), h.Taus, by
 				below = add(h.Trunk, below, l)
 			}
 			head(s.headName(i), h, below, points*h.Out)

@@ -18,6 +18,7 @@ import (
 //	  quantile_net.0 ...               in the place of q_net.0 ...
 //	a head "q" with taus             not in Stable-Baselines3
 //	  quantile_net.embedding           the layer that reads cosines, after the trunk's layers but the last
+//	  quantile_net.0, quantile_net.2   after convolutions: the last layer of the trunk, the head
 //	a dueling head "q"               not in Stable-Baselines3
 //	  features_extractor.cnn.0 ...     the convolutions, or q_net.0 ...: the mlp but its last layer
 //	  q_net.value.0, q_net.value.2     the value's stream: its last layer of the trunk, its head
@@ -131,6 +132,14 @@ func (s *Spec) streamName(head, stream, k int) string {
 // embeddingName names the layer that computes the embeddings of a head's taus.
 func (s *Spec) embeddingName(head int) string { return s.netOf(head) + ".embedding" }
 
+// topName names the last layer of the trunk of a head with taus, which the trunk calls name.
+func (s *Spec) topName(head int, name string) string {
+	if s.Trunks[s.Heads[head].Trunk].Arch == "mlp" {
+		return name
+	}
+	return s.netOf(head) + ".0"
+}
+
 // netOf is the prefix of the names of a head's own layers.
 func (s *Spec) netOf(head int) string {
 	if s.isQ() {
@@ -144,6 +153,8 @@ func (s *Spec) headName(i int) string {
 	switch h := s.Heads[i]; {
 	case s.isQ() && s.Trunks[h.Trunk].Arch == "mlp":
 		return s.hiddenName(h.Trunk, len(s.Trunks[h.Trunk].hidden()))
+	case s.isQ() && h.Taus > 0:
+		return s.qNet() + ".2"
 	case s.isQ():
 		return s.qNet() + ".0"
 	case h.Name == "pi", h.Name == "mu" && s.Head("pi") < 0:

@@ -25,6 +25,11 @@ func dueling(s nn.Spec) nn.Spec {
 	return s
 }
 
+func withTaus(s nn.Spec) nn.Spec {
+	s.Heads[0].Cosines, s.Heads[0].Taus = 6, 3
+	return s
+}
+
 func TestLayoutsHaveTheNamesOfSB3(t *testing.T) {
 	for _, c := range []struct {
 		spec nn.Spec
@@ -274,6 +279,26 @@ q_net.advantage.0.bias [256]
 q_net.advantage.2.weight [2 256]
 q_net.advantage.2.bias [2]
 `, 3088 + 8224 + 2*49408 + 257 + 514},
+		{withHead(nn.Head{Cosines: 6, Taus: 3}, 9, 8), `quantile_net.0.weight [9 4]
+quantile_net.0.bias [9]
+quantile_net.embedding.weight [9 6]
+quantile_net.embedding.bias [9]
+quantile_net.2.weight [8 9]
+quantile_net.2.bias [8]
+quantile_net.4.weight [2 8]
+quantile_net.4.bias [2]
+`, 45 + 63 + 80 + 18},
+		{withTaus(nntest.QSpec(env.ObsSpec{Shape: []int{3, 36, 28}}, 2, nn.Trunk{Arch: "small_cnn"})), `features_extractor.cnn.0.weight [16 3 8 8]
+features_extractor.cnn.0.bias [16]
+features_extractor.cnn.2.weight [32 16 4 4]
+features_extractor.cnn.2.bias [32]
+quantile_net.embedding.weight [192 6]
+quantile_net.embedding.bias [192]
+quantile_net.0.weight [256 192]
+quantile_net.0.bias [256]
+quantile_net.2.weight [2 256]
+quantile_net.2.bias [2]
+`, 3088 + 8224 + 1344 + 49408 + 514},
 		{withHead(nn.Head{Dueling: true}), `q_net.value.0.weight [1 4]
 q_net.value.0.bias [1]
 q_net.advantage.0.weight [2 4]

@@ -156,9 +156,15 @@ class DQN(Trainer):
         priorities, and that of importance weights, which goes from priority_beta to
         priority_beta_final on a straight line. None: the formula's.
     distribution: what the network learns of the return of each action: "none" (its mean),
-        "categorical" (the probabilities of n_atoms returns from v_min to v_max; C51) or "quantile"
-        (n_quantiles quantiles, with the loss's kappa; QR-DQN). policy_kwargs={"n_quantiles": 50} of
-        sb3-contrib's QRDQN works. Q-values are the means. On the CPU only.
+        "categorical" (the probabilities of n_atoms returns from v_min to v_max; C51), "quantile"
+        (n_quantiles quantiles, with the loss's kappa; QR-DQN) or "implicit" (the quantile of any
+        probability; IQN). policy_kwargs={"n_quantiles": 50} of sb3-contrib's QRDQN works. Q-values
+        are the means. On the CPU only.
+    n_tau, n_tau_target, n_tau_act, n_cosines: of distribution="implicit": how many probabilities an
+        update draws for each transition, how many for its target, how many the Q-values of an action
+        are the mean of, and from how many cosines the network computes the embedding of one. predict
+        and Policy take the n_tau_act probabilities in the middle of equal intervals, without draws.
+        MlpPolicy needs a net_arch of at least two widths.
     dueling: True for a dueling network: a value and advantages, each with a copy of its own of the
         last hidden layer. dueling_rescaled=True multiplies the gradient below both by the root of
         1/2. On the CPU only.
@@ -260,6 +266,10 @@ class DQN(Trainer):
         v_min: float = -10.0,
         v_max: float = 10.0,
         n_quantiles: int = 200,
+        n_tau: int = 64,
+        n_tau_target: int = 64,
+        n_tau_act: int = 32,
+        n_cosines: int = 64,
         kappa: float = 1.0,
         dueling: bool = False,
         dueling_rescaled: bool = False,

@@ -11,12 +11,33 @@ HEADS = {
     "quantile": {"distribution": "quantile", "n_quantiles": 7},
     "dueling": {"dueling": True, "dueling_rescaled": True},
 }
+HEADS["implicit"] = {
+    "distribution": "implicit", "n_tau": 6, "n_tau_target": 5, "n_tau_act": 4, "n_cosines": 8,
+    "policy_kwargs": {"net_arch": [16, 12]},
+}  # fmt: skip
+HEADS["implicit dueling"] = HEADS["implicit"] | HEADS["dueling"]
 HEADS["categorical dueling"] = HEADS["categorical"] | HEADS["dueling"]
 HEADS["quantile dueling"] = HEADS["quantile"] | HEADS["dueling"]
 
 
 def small(**keywords):
     return DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "num_envs": 2, **keywords})
+
+
+def implicit_by_hand(model, obs, taus, dueling=False):
+    """The mean quantiles at some taus of a network with two hidden layers, from its weights."""
+    weights = {name: array.astype(np.float64) for name, array in model.get_parameters()["policy"].items()}
+
+    def dense(x, layer):
+        name = f"q_net.quantile_net.{layer}"
+        return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+    cosines = np.cos(np.pi * np.arange(weights["q_net.quantile_net.embedding.weight"].shape[1]) * taus[:, None])
+    x = np.maximum(dense(obs, "0"), 0)[:, None, :] * np.maximum(dense(cosines, "embedding"), 0)
+    if not dueling:
+        return dense(np.maximum(dense(x, "2"), 0), "4").mean(axis=1)
+    value, advantage = (dense(np.maximum(dense(x, f"{name}.0"), 0), f"{name}.2") for name in ("value", "advantage"))
+    return (value + advantage - advantage.mean(axis=2, keepdims=True)).mean(axis=1)
 
 
 def by_hand(model, obs, distribution="none", n_atoms=1, v_min=0.0, v_max=0.0, n_quantiles=1, dueling=False, dueling_rescaled=False):
@@ -49,7 +70,11 @@ def test_q_values_are_the_means(head, tmp_path):
     obs = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
     with small(**HEADS[head]) as model:
         model.learn(300)
-        want = by_hand(model, obs, **HEADS[head])
+        if HEADS[head].get("distribution") == "implicit":
+            taus = (np.arange(4) + 0.5) / 4  # without draws
+            want = implicit_by_hand(model, obs, taus, dueling=HEADS[head].get("dueling", False))
+        else:
+            want = by_hand(model, obs, **HEADS[head])
         with model.policy_snapshot() as policy:
             np.testing.assert_allclose(policy.q_values(obs), want, rtol=1e-4, atol=1e-4)
             policy.save(tmp_path / "policy.paceline")
@@ -84,6 +109,8 @@ def test_keywords_of_qrdqn_and_refusals():
         ({"distribution": "categorical", "v_min": 2.0, "v_max": 1.0}, r"v_min: 2, must be below v_max \(1\)"),
         ({"dueling_rescaled": True}, "dueling_rescaled: true, must be false where dueling is false"),
         ({"n_atoms": 1}, "n_atoms: 1, must be 2 to 1024"),
+        ({"distribution": "implicit", "policy_kwargs": {"net_arch": [16]}}, r"net_arch: \[16\], must be at least two widths"),
+        ({"distribution": "implicit", "n_tau": 0}, "n_tau: 0, must be 1 to 512"),
     ):
         with pytest.raises(ConfigError, match=message):
             small(**keywords)

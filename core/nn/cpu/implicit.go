@@ -110,7 +110,7 @@ func (n tauNetwork) ForwardAt(p *nn.Params, obs []byte, rows int, keys []uint64)
 // implicitTargets computes the columns "target" and "taus" of nn.ImplicitHuber.
 type implicitTargets struct {
 	nn.Implicit
-	choosing []float32 // [rows, Choosing, Out]: the quantiles whose means choose
+	choosing []float32   // [rows, Choosing, Out]: the quantiles whose means choose
 	means    [][]float32 // one of [rows, Out]
 }
 

@@ -172,7 +172,11 @@ func probabilities(x []float32, width int) {
 func naiveTarget(s nn.Spec, theta, target *nn.Params, x *experience.Transitions, double bool) (column []float32) {
 	h, rows := &s.Heads[0], len(x.Rewards)
 	if h.Taus > 0 {
-		return naiveImplicitTarget(s, theta, target, x, double)
+		of, chooses := TargetOf(s, double).(nn.Implicit), target
+		if double {
+			chooses = theta
+		}
+		return naiveImplicitTarget(s, chooses, target, x, drawnTaus(nn.TargetTaus, x.Key, rows, of.Taus), drawnTaus(nn.ChoosingTaus, x.Key, rows, of.Choosing))
 	}
 	points := naivePoints(s, target, x.NextObs, rows, nil)[0]
 	choosing := naiveMeans(h, points)

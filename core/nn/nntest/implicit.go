@@ -92,20 +92,17 @@ func naiveImplicitHuber(x []float64, target, taus []float32, kappa float64) (row
 	return row
 }
 
-// naiveImplicitTarget returns the column of TargetOf.
-func naiveImplicitTarget(s nn.Spec, theta, target *nn.Params, x *experience.Transitions, double bool) (column []float32) {
-	of, rows := TargetOf(s, double).(nn.Implicit), len(x.Rewards)
-	at := func(p *nn.Params, use, n int) (*nn.Head, []float64) {
-		s := s.WithTaus(n)
-		return &s.Heads[0], naivePoints(s, p, x.NextObs, rows, drawnTaus(use, x.Key, rows, n))[0]
+// naiveImplicitTarget returns the column of a target whose numbers are those of target at some taus,
+// [rows, N'], of the action that the parameters chooses choose by others.
+func naiveImplicitTarget(s nn.Spec, chooses, target *nn.Params, x *experience.Transitions, taus, choosing []float32) (column []float32) {
+	rows := len(x.Rewards)
+	at := func(p *nn.Params, taus []float32) (*nn.Head, []float64) {
+		s := s.WithTaus(len(taus) / rows)
+		return &s.Heads[0], naivePoints(s, p, x.NextObs, rows, taus)[0]
 	}
-	chooses := target
-	if double {
-		chooses = theta
-	}
-	h, choosing := at(chooses, nn.ChoosingTaus, of.Choosing)
-	values := naiveMeans(h, choosing)
-	h, points := at(target, nn.TargetTaus, of.Taus)
+	h, of := at(chooses, choosing)
+	values := naiveMeans(h, of)
+	h, points := at(target, taus)
 	for i := range rows {
 		for _, v := range ofOutput(h, points, i, naiveBest(h, values, x, i)) {
 			column = append(column, float32(float64(x.Rewards[i])+float64(x.Discounts[i])*v))

@@ -27,7 +27,10 @@ type torchCase struct {
 	Atoms      int
 	Min, Max   float64
 	Quantiles  int
-	Cosines    int // of taus
+	Cosines    int // with Taus, Targets and Choosing
+	Taus       int
+	Targets    int
+	Choosing   int
 	Dueling    string
 	LogProb    *[2]float64 `json:"log_prob"` // range of the recorded log-probabilities; nil: -2 to 0
 	Hidden     []int
@@ -100,6 +103,7 @@ func (c *torchCase) spec() nn.Spec {
 	}
 	if h := &s.Heads[0]; h.Name == "q" {
 		h.Atoms, h.Min, h.Max, h.Quantiles = c.Atoms, c.Min, c.Max, c.Quantiles
+		h.Cosines, h.Taus = c.Cosines, c.Taus
 		h.Dueling, h.Rescaled = c.Dueling != "", c.Dueling == "rescaled"
 	}
 	return s
@@ -117,6 +121,8 @@ func (c *torchCase) loss() nn.Loss {
 		return nn.CrossEntropy{Reduction: c.Loss.Reduction, Importance: c.Loss.Importance}
 	case "quantile":
 		return nn.QuantileHuber{Kappa: c.Loss.Kappa, Reduction: c.Loss.Reduction, Importance: c.Loss.Importance}
+	case "implicit":
+		return nn.ImplicitHuber{Taus: c.Taus, Targets: c.Targets, Kappa: c.Loss.Kappa, Reduction: c.Loss.Reduction, Importance: c.Loss.Importance}
 	case "pqn":
 		return nn.TD{Kind: "squared", Reduction: "mean", Weighted: true, Scale: c.Loss.Scale}
 	}
@@ -222,12 +228,20 @@ func (c *torchCase) batch(t *testing.T, step int, net nn.Network, target *nn.Par
 	}
 	if c.Atoms+c.Quantiles+c.Cosines > 0 {
 		x := &experience.Transitions{NextObs: obs(key + 1), Rewards: rewards, Discounts: discounts}
-		b.Columns = [][]float32{naiveTarget(s, nil, target, x, false)}
-		if c.Loss.Importance != "" {
-			b.Columns = append(b.Columns, nil)
-			for i := range c.Batch {
-				b.Columns[1] = append(b.Columns[1], hashUniform(key+5, i, 0.1, 2))
+		numbers := func(k uint32, n int, low, high float64) (column []float32) {
+			for i := range n {
+				column = append(column, hashUniform(key+k, i, low, high))
 			}
+			return column
+		}
+		if c.Cosines > 0 {
+			taus := numbers(6, c.Batch*c.Taus, 0, 1)
+			b.Columns = [][]float32{naiveImplicitTarget(s, target, target, x, numbers(7, c.Batch*c.Targets, 0, 1), numbers(8, c.Batch*c.Choosing, 0, 1)), taus}
+		} else {
+			b.Columns = [][]float32{naiveTarget(s, nil, target, x, false)}
+		}
+		if c.Loss.Importance != "" {
+			b.Columns = append(b.Columns, numbers(5, c.Batch, 0.1, 2))
 		}
 		return b
 	}

@@ -3,7 +3,8 @@
     python generate_reference.py [output]        (needs torch and numpy)
 
 For each case, ten updates (or as many as it says) on as many batches: of DQN, or of
-advantage actor-critic, of PPO, of PQN, of categorical DQN or of quantile regression DQN.
+advantage actor-critic, of PPO, of PQN, of categorical DQN, of quantile regression DQN or of
+implicit quantile networks.
 Weights and batches are not stored: both sides make them from the integer hash below. Of every gradient (of the first
 and the last update), of every parameter after the ten updates and of every array
 of optimiser state, the file holds the norm, the largest magnitude, and all
@@ -165,6 +166,26 @@ class Dueling(nn.Sequential):
         return (value + advantage - advantage.mean(dim=actions, keepdim=True)).flatten(1)
 
 
+class Implicit(nn.Sequential):
+    """The layers of Dabney et al. 2018 above features, and at taus [n, N] their quantiles [n, N, action]."""
+
+    def __init__(self, case, layers, width, hidden):
+        super().__init__(*layers)
+        self.below, self.cosines = len(layers), case["cosines"]
+        self.embedding = nn.Linear(case["cosines"], width)
+        for layer in (nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, case["actions"])):
+            self.add_module(str(len(self) - 1), layer)
+
+    def forward(self, x, taus):
+        for layer in range(self.below):
+            x = getattr(self, str(layer))(x)
+        cosines = torch.cos(torch.pi * torch.arange(self.cosines) * taus[:, :, None])
+        x = x[:, None, :] * torch.relu(self.embedding(cosines))
+        for layer in range(3):
+            x = getattr(self, str(self.below + layer))(x)
+        return x
+
+
 def points(case):
     """The numbers of each output that a loss sees."""
     return case.get("atoms", case.get("quantiles", 1))
@@ -173,24 +194,30 @@ def points(case):
 class QNet(nn.Module):
     def __init__(self, case, key):
         super().__init__()
-        self.features_extractor = Trunk(case, "dueling" not in case)
+        splits = "dueling" in case or "cosines" in case  # the head has the last layer of the trunk
+        self.features_extractor = Trunk(case, not splits)
         widths = [self.features_extractor.width, *(case["hidden"] or [])]
         top = 0
-        if "dueling" in case:
+        if splits:
             top = widths.pop() if case["hidden"] else CNNS[case["arch"]][1]
         layers = []
         for i, o in itertools.pairwise(widths):
             layers += [nn.Linear(i, o), *norm(case, o), nn.ReLU()]
-        if top:
+        if "cosines" in case:
+            net = Implicit(case, layers, widths[-1], top)
+        elif top:
             net = Dueling(case, layers, widths[-1], top)
         else:
             net = nn.Sequential(*layers, nn.Linear(widths[-1], case["actions"] * points(case)))
-        self.name = "quantile_net" if "quantiles" in case else "q_net"
+        self.name = "quantile_net" if "quantiles" in case or "cosines" in case else "q_net"
         self.add_module(self.name, net)
         fill(self, key)
 
     def forward(self, x):
         return getattr(self, self.name)(self.features_extractor(x))
+
+    def quantiles(self, x, taus):
+        return getattr(self, self.name)(self.features_extractor(x), taus)
 
 
 class MlpExtractor(nn.Module):
@@ -316,6 +343,32 @@ class QuantileRegression:
         u = target[:, None, :] - own[:, :, None]
         huber = torch.where(u.abs() > kappa, kappa * (u.abs() - kappa / 2), u**2 / 2) / kappa
         rows = ((taus[:, None] - (u.detach() < 0).float()).abs() * huber).mean(dim=2).sum(dim=1)
+        return weighted(case, rows, key), []
+
+
+class ImplicitQuantiles:
+    """IQN of Dabney et al. 2018: taus of their own for the loss, for the target and for the choice of its action."""
+
+    def __init__(self, case):
+        self.case, self.net, self.target = case, QNet(case, 1000), QNet(case, 2000)
+
+    def loss(self, step):
+        case, n, key, kappa = self.case, self.case["batch"], 10000 + 100 * step, self.case["loss"]["kappa"]
+        obs, next_obs, actions = observations(case, key), observations(case, key + 1), chosen(case, key + 2)
+        rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
+        discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
+        taus, target_taus, choosing = (
+            torch.from_numpy(uniform(key + k, n * case[of], 0, 1)).view(n, -1)
+            for k, of in ((6, "taus"), (7, "targets"), (8, "choosing"))
+        )
+        with torch.no_grad():
+            best = self.target.quantiles(next_obs, choosing).mean(dim=1).argmax(dim=1)
+            x = self.target.quantiles(next_obs, target_taus)[torch.arange(n), :, best]
+            target = rewards[:, None] + discounts[:, None] * x
+        own = self.net.quantiles(obs, taus)[torch.arange(n), :, actions]
+        u = target[:, None, :] - own[:, :, None]
+        huber = torch.where(u.abs() > kappa, kappa * (u.abs() - kappa / 2), u**2 / 2) / kappa
+        rows = ((taus[:, :, None] - (u.detach() < 0).float()).abs() * huber).mean(dim=2).sum(dim=1)
         return weighted(case, rows, key), []
 
 
@@ -485,6 +538,7 @@ def run(case):
         "pqn": PQN,
         "categorical": Categorical,
         "quantile": QuantileRegression,
+        "implicit": ImplicitQuantiles,
     }
     method = methods.get(case["loss"]["kind"], QLearning)(case)
     names, params = zip(*named_parameters(method.net))
@@ -612,6 +666,13 @@ def main():
         padded | mnih,
         padded | categorical | {"atoms": 51, "min": -10, "max": 10},
         nature | huber_adam | {"arch": "minatar_cnn", "obs": [4, 10, 10]},
+    ]
+    # Implicit quantiles.
+    implicit = huber_adam | {"loss": {"kind": "implicit", "reduction": "mean", "kappa": 1}, "cosines": 64, "taus": 8, "targets": 6, "choosing": 5}
+    cases += [
+        mlp | implicit | {"clip": 10},
+        mlp | implicit | {"loss": implicit["loss"] | sums | {"kappa": 0.3}, "cosines": 10, "taus": 3, "targets": 16},
+        nature | implicit | {"batch": 4},
     ]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
