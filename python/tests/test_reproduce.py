@@ -86,7 +86,7 @@ def test_the_interquartile_mean():
 @pytest.mark.parametrize(
     "given, says",
     [
-        (["--agent", "ddpg"], "--agent ddpg: must be c51 or dqn or qr or rainbow|--agent ddpg: must be c51, dqn"),
+        (["--agent", "ddpg"], "--agent ddpg: must be c51, dqn"),
         (["--frames", "0"], "--frames 0: must be at least 4"),
         (["--frames", "10"], "--frames 10: must be a multiple of 4"),
         (["--seeds", "0"], "--seeds 0: must be at least 1"),

@@ -46,6 +46,9 @@ var standard = []settings.Row{
 // c51 is the distribution of Bellemare et al. 2017: 51 atoms on [-10, 10].
 var c51 = []settings.Row{{"distribution", "categorical"}, {"n_atoms", "51"}, {"v_min", "-10"}, {"v_max", "10"}}
 
+// iqn is what both sources of IQN have: 64 taus that learn, 64 of the target, 64 cosines.
+var iqn = []settings.Row{{"learning_rate", "5e-05"}, {"distribution", "implicit"}, {"kappa", "1"}, {"n_tau", "64"}, {"n_tau_target", "64"}, {"n_cosines", "64"}}
+
 // dopamine has what all agents of Dopamine's JAX code share (jax/agents/*/configs/*.gin): min_replay_history,
 // target_update_period, epsilon_decay_period, no clipping of gradients, the network's padding and
 // initial weights. A truncated episode leaves out its last n-1 transitions
@@ -118,6 +121,13 @@ var ofValues = []settings.Preset{
 	{Name: "c51_zoo", Doc: "C51 of DQN Zoo", Rows: inGames(zooGames, zoo, zooAdam, c51, []settings.Row{{"learning_rate", "0.00025"}})},
 	{Name: "qr_zoo", Doc: "QR-DQN of DQN Zoo, with 201 quantiles", Rows: inGames(zooGames, zoo, zooAdam, []settings.Row{
 		{"learning_rate", "5e-05"}, {"distribution", "quantile"}, {"n_quantiles", "201"}, {"kappa", "1"}})},
+	// implicit_quantile.gin: three steps, uniform draws. The sources of both presets of IQN have cosines
+	// from i = 1 on; Paceline has the paper's, from 0 on.
+	{Name: "iqn_dopamine", Doc: "IQN of Dopamine's JAX code, with three steps", Rows: inGames(dopamineGames, dopamine, iqn, []settings.Row{
+		{"optimizer_eps", "0.0003125"}, {"n_steps", "3"}, {"n_tau_act", "32"}})},
+	// No clipping; min_replay_capacity_fraction 0.02, tau_samples_policy 64.
+	{Name: "iqn_zoo", Doc: "IQN of DQN Zoo", Rows: inGames(zooGames, zoo, zooAdam, iqn, []settings.Row{
+		{"max_grad_norm", "0"}, {"learning_starts", "20000"}, {"n_tau_act", "64"}})},
 	// learning_rate 0.00025/4, optimizer_epsilon 0.01/32²/16. grad_error_bound 1/32 of a mean over 32 is
 	// huber's bound. The biases of the source's last layer are one number.
 	{Name: "prioritized_zoo", Doc: "Double DQN with prioritised replay of DQN Zoo", Rows: inGames(zooGames, zoo, []settings.Row{

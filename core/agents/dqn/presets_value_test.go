@@ -14,6 +14,8 @@ var ofPublications = map[string]map[string]string{
 	"c51_dopamine":     {"learning_rate": "0.00025", "optimizer_eps": "0.0003125", "distribution": "categorical", "n_steps": "1", "prioritized": "none"},
 	"qr_dopamine":      {"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "distribution": "quantile", "n_quantiles": "200", "n_steps": "3", "prioritized": "dopamine"},
 	"rainbow_dopamine": {"learning_rate": "6.25e-05", "optimizer_eps": "0.00015", "distribution": "categorical", "n_steps": "3", "prioritized": "dopamine", "double_q": "false"},
+	"iqn_dopamine":     {"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "distribution": "implicit", "n_tau_act": "32", "n_steps": "3", "prioritized": "none", "max_grad_norm": "0"},
+	"iqn_zoo":          {"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "distribution": "implicit", "n_tau_act": "64", "n_steps": "1", "learning_starts": "20000", "max_grad_norm": "0"},
 	"c51_zoo":          {"learning_rate": "0.00025", "optimizer_eps": "0.0003125", "max_grad_norm": "10", "distribution": "categorical", "target_update_interval": "10000"},
 	"qr_zoo":           {"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "max_grad_norm": "10", "n_quantiles": "201", "n_steps": "1", "prioritized": "none"},
 	"prioritized_zoo": {"learning_rate": "6.25e-05", "optimizer": "rmsprop_mnih", "optimizer_eps": "6.103515625e-07", "double_q": "true", "prioritized": "dqn_zoo",
