@@ -23,7 +23,9 @@ type Transitions struct {
 	// Each row allows at least one action, and all actions if the transition terminated. Empty:
 	// every action is allowed.
 	NextMasks []byte
-	Updates   []uint64 // n: the number of updates of the parameters that chose the action
+	// Masks are those of Obs, which few readers want. Each row allows its action.
+	Masks   []byte
+	Updates []uint64 // n: the number of updates of the parameters that chose the action
 }
 
 // Stack names the frames of one observation: consecutive slots of a ring, from the oldest frame on.
@@ -39,7 +41,7 @@ func (x *Transitions) Row(i, n int) *Transitions {
 	return &Transitions{
 		Obs: row(x.Obs, i, n), NextObs: row(x.NextObs, i, n), Stacks: row(x.Stacks, i, n), NextStacks: row(x.NextStacks, i, n),
 		Actions: row(x.Actions, i, n), Rewards: row(x.Rewards, i, n), Discounts: row(x.Discounts, i, n), Terminated: row(x.Terminated, i, n),
-		NextMasks: row(x.NextMasks, i, n), Updates: row(x.Updates, i, n),
+		NextMasks: row(x.NextMasks, i, n), Masks: row(x.Masks, i, n), Updates: row(x.Updates, i, n),
 	}
 }
 

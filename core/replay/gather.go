@@ -14,8 +14,16 @@ func (m *Memory) Minibatch(n int) *experience.Transitions {
 		Obs: make([]byte, n*m.obsBytes), NextObs: make([]byte, n*m.obsBytes),
 		Actions: make([]int32, n), Rewards: make([]float32, n), Discounts: make([]float32, n),
 		Terminated: make([]bool, n), Updates: make([]uint64, n),
-		NextMasks: make([]byte, n*m.cfg.Actions),
+		NextMasks: make([]byte, n*m.cfg.Actions), Masks: make([]byte, n*m.ownActions()),
 	}
+}
+
+// ownActions is the width of the stored masks of observations; 0: there are none.
+func (m *Memory) ownActions() int {
+	if m.cfg.OwnMasks {
+		return m.cfg.Actions
+	}
+	return 0
 }
 
 // Gather copies n-step transitions to the rows of `to`: Obs and NextObs, never Stacks. A pick is the
@@ -24,7 +32,7 @@ func (m *Memory) Minibatch(n int) *experience.Transitions {
 //
 // The n steps begin with the picked transition. They are fewer, m, if the segment ends: Rewards
 // become the discounted sum of the m rewards, and Discounts gamma^m, or 0 if the last step
-// terminated. Next observation, mask and Terminated are those of the last step, Actions and Updates
+// terminated. NextObs, NextMasks and Terminated are those of the last step, Actions, Masks and Updates
 // those of the first. The steps never go beyond the newest visible transition; no Sampler draws a
 // transition whose n steps would (see starts).
 //
@@ -86,6 +94,7 @@ func (m *Memory) copyRow(i, n int, gamma float64, to *experience.Transitions, ro
 type window struct {
 	first, last transition
 	stored      []byte // the record of last
+	begins      []byte // the record of first
 	reward      float32
 	discount    float32
 }
@@ -94,7 +103,7 @@ type window struct {
 // or the visible transitions end.
 func (p *partition) window(i int64, n int, gamma float64) window {
 	w := window{stored: p.steps.at(i)}
-	w.first = decode(w.stored)
+	w.begins, w.first = w.stored, decode(w.stored)
 	w.last = w.first
 	if n == 1 {
 		w.reward, w.discount = w.first.reward, float32(gamma)
@@ -127,6 +136,9 @@ func (m *Memory) copyNumbers(w *window, to *experience.Transitions, row int) {
 	}
 	if to.Updates != nil {
 		to.Updates[row] = w.first.updates
+	}
+	if own := m.ownActions(); len(to.Masks) > 0 && own > 0 {
+		unpackMask(to.Masks[row*own:(row+1)*own], w.begins[transitionBytes+maskBytes(own):])
 	}
 	mask := to.NextMasks[row*m.cfg.Actions : (row+1)*m.cfg.Actions]
 	if terminated {

@@ -27,5 +27,23 @@ func addStep(m *Memory, e int, action int32, reward float32, updates uint64, end
 }
 
 func addMasked(m *Memory, e int, action int32, reward float32, updates uint64, end env.End, next, mask []byte) error {
-	return m.Add(e, &experience.Step{Action: []int32{action}, Reward: reward, Updates: updates, End: end, NextMask: mask}, next)
+	s := &experience.Step{Action: []int32{action}, Reward: reward, Updates: updates, End: end, NextMask: mask}
+	if m.cfg.OwnMasks {
+		s.Mask = ownMask(m.cfg.Actions, action)
+	}
+	return m.Add(e, s, next)
+}
+
+// ownMask is a mask that allows an action and some of the others.
+func ownMask(actions int, action int32) []byte {
+	mask := make([]byte, actions)
+	for a := range mask {
+		if (a+int(action))%3 == 0 {
+			mask[a] = 1
+		}
+	}
+	if actions > 0 {
+		mask[int(action)%actions] = 1
+	}
+	return mask
 }

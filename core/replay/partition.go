@@ -13,7 +13,7 @@ import (
 // visible can be drawn. The pending observation, if there is one, ends at frame nextFrame-1.
 type partition struct {
 	frames ring
-	steps  ring // transitions of transitionBytes, each with the mask of its next state
+	steps  ring // transitions of transitionBytes, each with the mask of its next state, and its own with OwnMasks
 
 	// The trainer reads these fields. They are written only while no other goroutine uses the memory.
 	capacity    int64 // the most transitions that are visible

@@ -103,6 +103,9 @@ type Config struct {
 	// Actions is the number of actions of the masks that are stored for next observations; 0: no
 	// masks.
 	Actions int
+	// OwnMasks says that the masks of the observations, under which the actions were chosen, are stored,
+	// too.
+	OwnMasks bool
 	// MemoryLimit returns how many more bytes the process may use, and the name of that limit. nil:
 	// limits.Available.
 	MemoryLimit func() (bytes int64, what string)
@@ -207,14 +210,23 @@ func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 		if len(s.NextMask) != m.cfg.Actions {
 			return fmt.Errorf("environment %d: action mask of %d, must be %d", e, len(s.NextMask), m.cfg.Actions)
 		}
+	}
+	if m.cfg.OwnMasks && len(s.Mask) != m.cfg.Actions {
+		return fmt.Errorf("environment %d: action mask of %d for the observation, must be %d", e, len(s.Mask), m.cfg.Actions)
+	}
+	if keepsNext {
 		p.frames.write(p.nextFrame, next[(m.stack-1)*p.frames.width:])
 	}
 	to := p.steps.at(p.nextStep)
 	transition{frame: p.nextFrame - 1, end: end, action: s.Action[0], reward: s.Reward, updates: s.Updates}.encode(to)
+	own := transitionBytes + maskBytes(m.cfg.Actions)
 	if keepsNext {
-		packMask(to[transitionBytes:], s.NextMask)
+		packMask(to[transitionBytes:own], s.NextMask)
 	} else {
-		clear(to[transitionBytes:])
+		clear(to[transitionBytes:own])
+	}
+	if m.cfg.OwnMasks {
+		packMask(to[own:], s.Mask)
 	}
 	if keepsNext {
 		p.nextFrame++

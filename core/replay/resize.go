@@ -15,8 +15,14 @@ func (cfg *Config) capacity(e int) int64 {
 	return int64(n)
 }
 
-// stepBytes is the size of a transition with its mask.
-func (cfg *Config) stepBytes() int64 { return int64(transitionBytes + maskBytes(cfg.Actions)) }
+// stepBytes is the size of a transition with its masks.
+func (cfg *Config) stepBytes() int64 {
+	masks := 1
+	if cfg.OwnMasks {
+		masks = 2
+	}
+	return int64(transitionBytes + masks*maskBytes(cfg.Actions))
+}
 
 // slots returns the sizes of environment e's rings: at least held and one more step.
 func (cfg *Config) slots(e, stack int, held live) (steps, frames int64) {

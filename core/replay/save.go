@@ -213,7 +213,7 @@ func (p *partition) load(in io.Reader, t savePartition, cfg *Config, stack, acti
 	if err := p.steps.each(0, p.nextStep, fill); err != nil {
 		return err
 	}
-	if !p.consistent(stack, actions, cfg.Actions) {
+	if !p.consistent(stack, actions, cfg) {
 		return errDamaged
 	}
 	return p.frames.each(0, p.nextFrame, func(b []byte) error {
@@ -229,9 +229,14 @@ func (p *partition) load(in io.Reader, t savePartition, cfg *Config, stack, acti
 
 // consistent reports whether Begin, Add, Cut and Flush can have made the transitions, from number 0
 // on, the flags and the number of frames. Then every frame that a transition refers to is stored.
-// masked is Config.Actions.
-func (p *partition) consistent(stack, actions int64, masked int) bool {
-	mask, packed := make([]byte, masked), make([]byte, maskBytes(masked))
+func (p *partition) consistent(stack, actions int64, cfg *Config) bool {
+	mask, packed := make([]byte, cfg.Actions), make([]byte, maskBytes(cfg.Actions))
+	// exact reports whether packMask can have written a mask.
+	exact := func(stored []byte) bool {
+		unpackMask(mask, stored)
+		packMask(packed, mask)
+		return bytes.Equal(packed, stored)
+	}
 	last := int64(-1) // the last frame in use so far
 	open := false     // the segment of the previous transition continues
 	for i := range p.nextStep {
@@ -245,13 +250,12 @@ func (p *partition) consistent(stack, actions int64, masked int) bool {
 		}
 		last = t.frame
 		stored := p.steps.at(i)[transitionBytes:]
-		unpackMask(mask, stored)
-		if packMask(packed, mask); !bytes.Equal(packed, stored) {
+		if cfg.OwnMasks && (!exact(stored[len(packed):]) || cfg.Actions > 0 && env.CheckMask(mask) != nil) || !exact(stored[:len(packed)]) {
 			return false
 		}
 		if t.end&env.Terminated == 0 {
 			last++ // its next observation
-			if masked > 0 && env.CheckMask(mask) != nil {
+			if cfg.Actions > 0 && env.CheckMask(mask) != nil {
 				return false
 			}
 		}
@@ -287,8 +291,7 @@ func (m *Memory) Clear() {
 }
 
 // Hash returns a SHA-256 of the visible transitions of each environment, oldest first. It covers
-// the whole observation, action, reward and end, and the mask of the next state if masks are
-// stored. It covers the next observation if that is not the observation of the following
+// the whole observation, action, reward and end, and the masks if they are stored. It covers the next observation if that is not the observation of the following
 // transition. It does not depend on ring sizes, on Updates or on staged steps.
 func (m *Memory) Hash() [32]byte {
 	h := sha256.New()

@@ -93,6 +93,11 @@
 // that is evaluated or served has the K taus (k + 1/2) / K, so that its actions do not depend on
 // draws.
 //
+// With munchausen (munchausen.go, nn.Munchausen) pi = softmax(Q(., .; theta-minus) / tau) takes the place
+// of the largest value: a target is r + alpha clip(tau log pi(a|s)) + gamma sum_a' pi(a'|s') (Q(s', a';
+// theta-minus) - tau log pi(a'|s')). Over n steps the first action alone has a logarithm. Actions that are
+// not allowed have probability 0 in both policies, so D stores the mask of s, too.
+//
 // With n_steps = n the reward is r_1 + gamma r_2 + ... + gamma^(n-1) r_n, s' the observation after the
 // n steps, and the discount gamma^n. A tail has the m steps up to the end of its episode, and gamma^m,
 // or 0 after a termination. A transition can be drawn when its n steps are in D or its episode has

@@ -56,6 +56,7 @@ var sb3 = []settings.Row{
 	{"batch_size", "32"},
 	{"tau", "1"},
 	{"double_q", "false"},
+	{"munchausen", "false"},
 	{"distribution", "none"},
 	{"dueling", "false"},
 	{"dueling_rescaled", "false"},

@@ -83,6 +83,16 @@ func TestTrainSuite(t *testing.T) {
 				}
 				traintest.Run(t, drawn)
 			})
+			t.Run(name+", munchausen", func(t *testing.T) {
+				soft := map[string]string{"munchausen": "true", "n_steps": "3"}
+				if name == "standard" {
+					soft = map[string]string{"munchausen": "true", "distribution": "quantile", "n_quantiles": "5"}
+				}
+				softened := subject(edit)
+				softened.Masked = name == "both"
+				maps.Copy(softened.Settings, soft)
+				traintest.Run(t, softened)
+			})
 			t.Run(name+", n_steps and priorities", func(t *testing.T) {
 				draws := map[string]string{"n_steps": "3", "n_step_tails": "drop_truncated", "prioritized": "dqn_zoo", "loss": "huber"}
 				if name == "both" { // epsilon-Rainbow

@@ -73,7 +73,10 @@ type qStepper struct {
 	*stepper
 	of     nn.Target
 	target *network
-	online *network // chooses the actions of double Q-learning; nil: the target network chooses
+	// online is the second forward pass: it chooses the actions of double Q-learning, or computes the
+	// observations for nn.Munchausen; nil: there is one pass.
+	online *network
+	soft   soft // of nn.Munchausen
 	batch  nn.Batch
 	drawn  *implicitTargets // nil: the target is no nn.Implicit
 	ones   []float32        // the weights of transitions without weights; nil: the loss has no weights
@@ -101,6 +104,9 @@ func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, er
 	}
 	if of, ok := target.(nn.Implicit); ok {
 		s.drawn = newImplicitTargets(of, c.Rows, s.head.Out)
+	}
+	if m, ok := target.(nn.Munchausen); ok {
+		s.soft = soft{tau: m.Tau, pi: make([]float64, s.head.Out)}
 	}
 	specs := nn.TargetSpecs(c.Net, target)
 	if s.target, err = d.network(specs[0], c.Rows); err == nil && len(specs) > 1 {
@@ -140,22 +146,24 @@ func (s *qStepper) targets(theta, target *nn.Params, t *experience.Transitions) 
 	if err != nil {
 		return err
 	}
-	choosing, width := next, len(t.NextMasks)/rows
+	if m, ok := s.of.(nn.Munchausen); ok {
+		if err := graph.CheckActions(t.Actions, s.head.Out); err != nil {
+			return err
+		}
+		return s.munchausen(m, target, next, t)
+	}
+	choosing := next
 	switch {
 	case s.drawn != nil:
 	case s.online != nil:
 		if choosing, err = s.online.Forward(theta, t.NextObs, rows); err != nil {
 			return err
 		}
-	case width == 0 && s.head.Points() == 1 && s.head.Quantiles == 0:
+	case len(t.NextMasks) == 0 && s.head.Points() == 1 && s.head.Quantiles == 0:
 		return tdTargets(targets, next.Values[0], t.Rewards, t.Discounts)
 	}
 	for i := range s.best {
-		var mask []byte
-		if width > 0 {
-			mask = t.NextMasks[i*width : (i+1)*width]
-		}
-		s.best[i] = nn.Argmax(choosing.Row(0, i), mask)
+		s.best[i] = nn.Argmax(choosing.Row(0, i), maskOf(t.NextMasks, i, rows))
 	}
 	switch h := &s.head; s.of.(type) {
 	case nn.Projected:

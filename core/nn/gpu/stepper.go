@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"unsafe"
 
@@ -157,6 +158,9 @@ type forwardPass struct{ graph *graph.Graph }
 func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, error) {
 	if err := graph.CheckQStepper(&c, target); err != nil {
 		return nil, err
+	}
+	if _, ok := target.(nn.Munchausen); ok {
+		return nil, fmt.Errorf("target: %#v, must be a MaxQ on %s", target, d.gpu.name())
 	}
 	q := &qStepper{}
 	var err error

@@ -187,6 +187,9 @@ func CheckTransitions(t *experience.Transitions, rows, width int, weighted bool)
 	if n := len(t.NextMasks); n != 0 && n != rows*width {
 		return fmt.Errorf("transitions.next_masks: %d bytes, must be none or %d", n, rows*width)
 	}
+	if n := len(t.Masks); n != 0 && n != rows*width {
+		return fmt.Errorf("transitions.masks: %d bytes, must be none or %d", n, rows*width)
+	}
 	switch {
 	case t.Weights == nil:
 	case !weighted:

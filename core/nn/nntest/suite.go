@@ -65,6 +65,7 @@ func Run(t *testing.T, s Subject) {
 		{"QStepperOfDistributions", on.testQStepperOfDistributions},
 		{"TausOfActing", on.testTausOfActing},
 		{"QuantilesOfAKnownDistribution", on.testQuantilesOfAKnownDistribution},
+		{"Munchausen", on.testMunchausen},
 		{"NotFinite", on.testNotFinite},
 	} {
 		t.Run(c.name, c.run)

@@ -133,7 +133,7 @@ type Run struct {
 func (c *Config) replay(s *train.Setup) replay.Config {
 	m := replay.Config{Obs: s.Spec.Obs, Envs: s.Common.NumEnvs, Capacity: c.BufferSize, Window: int(c.Periods.Window), Stack: replay.StackDeclared}
 	if s.Spec.Masks {
-		m.Actions = s.Spec.Action.N
+		m.Actions, m.OwnMasks = s.Spec.Action.N, c.ownMasks()
 	}
 	switch {
 	case s.Trusted:
@@ -145,6 +145,12 @@ func (c *Config) replay(s *train.Setup) replay.Config {
 		}
 	}
 	return m
+}
+
+// ownMasks reports whether targets need the masks of observations.
+func (c *Config) ownMasks() bool {
+	_, soft := c.Target.(nn.Munchausen)
+	return soft
 }
 
 // drawing returns the Sampler of a replay memory.
@@ -181,11 +187,15 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 			columns += column.Width
 		}
 	}
+	masks := mem.Actions
+	if mem.OwnMasks {
+		masks *= 2
+	}
 	list := []limits.Part{
 		{Setting: fmt.Sprintf("buffer_size: %d", c.BufferSize), Bytes: buffer},
 		{Setting: c.NetSetting, Bytes: bytes(nn.Needs{Sets: 4, Optimizer: c.Optimizer})},
 		{Setting: fmt.Sprintf("batch_size: %d", c.BatchSize), Bytes: updates +
-			int64(c.BatchSize)*int64(2*s.Spec.Obs.Bytes()+mem.Actions+4*columns)},
+			int64(c.BatchSize)*int64(2*s.Spec.Obs.Bytes()+masks+4*columns)},
 		{Setting: fmt.Sprintf("num_envs: %d", envs), Bytes: bytes(nn.Needs{NetworkRows: []int{envs}}) + 2*int64(envs)*int64(s.Spec.Obs.Bytes())},
 	}
 	if c.Priorities != nil {

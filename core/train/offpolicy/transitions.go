@@ -31,6 +31,9 @@ func (r *Run) Insert(from *experience.Transitions) error {
 // even inside a window; prefetched minibatches are then drawn again.
 func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int), runs ...*Run) error {
 	for _, r := range runs {
+		if r.spec.Masks && r.cfg.ownMasks() {
+			return errors.New("munchausen: true, no transitions can be added where environments have action masks, because they come without the masks of their observations")
+		}
 		if err := r.await(0, nil); err != nil {
 			return err
 		}

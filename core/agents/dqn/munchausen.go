@@ -1,0 +1,57 @@
+package dqn
+
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train/offpolicy"
+)
+
+// This file is about targets by Munchausen DQN (Vieillard et al. 2020).
+
+// Munchausen holds the settings of such targets.
+type Munchausen struct {
+	Munchausen      bool
+	MunchausenAlpha float64
+	MunchausenTau   float64
+	MunchausenClip  float64
+}
+
+// ofMunchausen are the settings of Munchausen.
+func ofMunchausen() []settings.Setting {
+	return settings.Within(func(c *Config) *Munchausen { return &c.Munchausen }, []settings.Setting{
+		settings.Bool("munchausen", false, "Munchausen DQN (Vieillard et al. 2020): a target has the expectation of a softmax policy of theta-minus and its entropy, in the place of the largest value, and a share of the policy's logarithm of the action, with n_steps of the first action alone. A GPU does not compute it", func(m *Munchausen) *bool { return &m.Munchausen }),
+		settings.Float("munchausen_alpha", 0.9, 0, 1, "share of munchausen_tau times the logarithm that a target of munchausen has", func(m *Munchausen) *float64 { return &m.MunchausenAlpha }),
+		settings.Float("munchausen_tau", 0.03, 1e-6, 1e6, "temperature of munchausen's policy, softmax(Q / munchausen_tau)", func(m *Munchausen) *float64 { return &m.MunchausenTau }),
+		settings.Float("munchausen_clip", -1, -1e9, 0, "smallest munchausen_tau times the logarithm; smaller ones count as this one", func(m *Munchausen) *float64 { return &m.MunchausenClip }),
+	})
+}
+
+// shapeOfMunchausen are the settings of Munchausen that a file of a run must have as they are: the replay
+// memory then has the masks of observations, too.
+var shapeOfMunchausen = []string{"munchausen"}
+
+// resolveMunchausen checks the settings of Munchausen.
+func (c *Config) resolveMunchausen() (notices []string, err error) {
+	switch {
+	case !c.Munchausen.Munchausen:
+	case c.DoubleQ:
+		return nil, fmt.Errorf("double_q: true, must be false where munchausen is true: a target has the expectation over all actions, and no action is chosen")
+	case c.Distribution == Categorical || c.Distribution == Implicit:
+		return nil, fmt.Errorf("distribution: %s, must be none or quantile where munchausen is true", c.Distribution)
+	}
+	return nil, nil
+}
+
+// soften sets the target, where munchausen is set.
+func (c *Config) soften(run *offpolicy.Config, device string) error {
+	if !c.Munchausen.Munchausen {
+		return nil
+	}
+	if device != "cpu" {
+		return fmt.Errorf("munchausen: true, must be false on %s; the device cpu computes it", device)
+	}
+	run.Target = nn.Munchausen{Alpha: c.MunchausenAlpha, Tau: c.MunchausenTau, Least: c.MunchausenClip}
+	return nil
+}

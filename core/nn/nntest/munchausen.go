@@ -1,0 +1,159 @@
+package nntest
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// scaledLogs returns tau log softmax(q/tau) over the actions that a mask allows, -Inf for the others.
+func scaledLogs(q []float64, mask []byte, tau float64) (logs []float64) {
+	largest, sum := math.Inf(-1), 0.0
+	allowed := func(a int) bool { return mask == nil || mask[a] != 0 }
+	for a, v := range q {
+		if allowed(a) {
+			largest = math.Max(largest, v)
+		}
+	}
+	for a, v := range q {
+		if allowed(a) {
+			sum += math.Exp((v - largest) / tau)
+		}
+	}
+	for a, v := range q {
+		if logs = append(logs, math.Inf(-1)); allowed(a) {
+			logs[a] = v - largest - tau*math.Log(sum)
+		}
+	}
+	return logs
+}
+
+// naiveMunchausen returns the column of targets of transitions, by the formula of the paper.
+func naiveMunchausen(s nn.Spec, target *nn.Params, m nn.Munchausen, x *experience.Transitions) (column []float32) {
+	h, rows := &s.Heads[0], len(x.Rewards)
+	points := naivePoints(s, target, x.NextObs, rows, nil)[0]
+	here, next := naiveOutputs(s, target, x.Obs, rows)[0], naiveMeans(h, points)
+	mask := func(of []byte, i int) []byte {
+		if len(of) == 0 {
+			return nil
+		}
+		return of[i*h.Out : (i+1)*h.Out]
+	}
+	for i := range rows {
+		log := scaledLogs(here[i*h.Out:(i+1)*h.Out], mask(x.Masks, i), m.Tau)[x.Actions[i]]
+		fixed := float64(x.Rewards[i]) + m.Alpha*math.Max(m.Least, math.Min(0, log))
+		logs := scaledLogs(next[i*h.Out:(i+1)*h.Out], mask(x.NextMasks, i), m.Tau)
+		sums := make([]float64, h.Points())
+		for a, log := range logs {
+			if pi := math.Exp(log / m.Tau); pi > 0 {
+				for k, v := range ofOutput(h, points, i, a) {
+					sums[k] += pi * (v - log)
+				}
+			}
+		}
+		for _, v := range sums {
+			column = append(column, float32(fixed+float64(x.Discounts[i])*v))
+		}
+	}
+	return column
+}
+
+// testMunchausen compares the updates of a QStepper with those of a Stepper whose targets are computed
+// in float64.
+func (on *suite) testMunchausen(t *testing.T) {
+	const rows = 9
+	small := nn.Munchausen{Alpha: 0.9, Tau: 0.03, Least: -1}
+	if d := on.device(t, 1); d.Name() != "cpu" {
+		c := nn.StepperConfig{Net: SmallMLP(), Rows: rows, Loss: LossOf(SmallMLP()), Optimizer: nn.OptimizerConfig{Name: "adam"}}
+		if _, err := d.QStepper(c, small); err == nil || !strings.Contains(err.Error(), "must be a MaxQ on ") {
+			t.Errorf("error %v", err)
+		}
+		return
+	}
+	quantiles := Distributions()[2]
+	dueling := Duels()[5]
+	clipped := 0
+	for _, s := range []nn.Spec{SmallMLP(), quantiles, dueling} {
+		for variant, m := range []nn.Munchausen{small, {Alpha: 0.5, Tau: 1, Least: -1}, {Alpha: 1, Tau: 1e-4, Least: -0.1}, {Alpha: 0.9, Tau: 0.3, Least: -1e9}} {
+			h, masked := s.Heads[0], variant%2 == 0
+			c := nn.StepperConfig{Net: s, Rows: rows, Loss: LossOf(s), Optimizer: nn.OptimizerConfig{Name: "adam"}}
+			d := on.device(t, 2)
+			q, plain := Must(d.QStepper(c, m))(t), Must(d.Stepper(c))(t)
+			p, by, target := Init(t, s, 1), Init(t, s, 1), Init(t, s, 2)
+			for k := range 3 {
+				r := rng.New(5, "test", k)
+				b := RandomBatch(s, c.Loss, r, rows)
+				x := randomTransitions(s, &b, r)
+				if masked {
+					x.Masks, x.NextMasks = make([]byte, rows*h.Out), make([]byte, rows*h.Out)
+					for i := range rows {
+						x.Masks[i*h.Out+int(b.Actions[i])], x.Masks[i*h.Out+r.Intn(h.Out)] = 1, 1
+						x.NextMasks[i*h.Out+r.Intn(h.Out)], x.NextMasks[i*h.Out+r.Intn(h.Out)] = 1, 1
+					}
+				}
+				b.Columns[0] = naiveMunchausen(s, target, m, x)
+				without := m
+				without.Least = -1e9
+				if free := naiveMunchausen(s, target, without, x); free[0] != b.Columns[0][0] {
+					clipped++
+				}
+				have, want := nn.Report{Rows: make([]float32, rows)}, nn.Report{Rows: make([]float32, rows)}
+				Check(t, plain.Update(by, b, 1e-2, &want))
+				Check(t, q.Update(p, target, x, 1e-2, &have))
+				if !(math.Abs(have.Loss-want.Loss) <= 1e-5*math.Abs(want.Loss)) || !(math.Abs(have.Norm-want.Norm) <= 1e-4*want.Norm) {
+					t.Errorf("%s, %+v: loss %v, want %v; norm %v, want %v", Name(s), m, have.Loss, want.Loss, have.Norm, want.Norm)
+				}
+				for i := range rows {
+					if !(math.Abs(float64(have.Rows[i]-want.Rows[i])) <= 1e-5*(1+math.Abs(float64(want.Rows[i])))) {
+						t.Errorf("%s, %+v: row %d is %v, want %v", Name(s), m, i, have.Rows[i], want.Rows[i])
+					}
+				}
+				by.CopyFrom(p)
+			}
+			b := RandomBatch(s, c.Loss, rng.New(4, "test", 0), rows)
+			x, report := randomTransitions(s, &b, rng.New(4, "test", 1)), nn.Report{Rows: make([]float32, rows)}
+			if a := testing.AllocsPerRun(5, func() { Check(t, q.Update(p, target, x, 1e-3, &report)) }); a != 0 {
+				t.Errorf("%s: %v allocations", Name(s), a)
+			}
+			x.Masks = make([]byte, 1)
+			if err := q.Update(p, target, x, 1e-3, &report); err == nil || !strings.HasPrefix(err.Error(), "transitions.masks: 1 bytes, must be none or ") {
+				t.Errorf("error %v", err)
+			}
+			x.Masks = nil
+			target.Host()[0] = float32(math.NaN())
+			target.Wrote()
+			if err := q.Update(p, target, x, 1e-3, &report); err == nil || !strings.Contains(err.Error(), "NaN") {
+				t.Errorf("error %v", err)
+			}
+		}
+	}
+	if clipped == 0 {
+		t.Error("no logarithm was clipped: the test shows little")
+	}
+	on.munchausenRefused(t)
+}
+
+func (on *suite) munchausenRefused(t *testing.T) {
+	d, s := on.device(t, 1), SmallMLP()
+	for _, c := range []struct {
+		want   string
+		spec   nn.Spec
+		target nn.Munchausen
+		loss   nn.Loss
+	}{
+		{"target.alpha: 1.5, must be 0 to 1", s, nn.Munchausen{Alpha: 1.5, Tau: 1}, LossOf(s)},
+		{"target.tau: 0, must be 1e-6 to 1e6", s, nn.Munchausen{}, LossOf(s)},
+		{"target.least: 1, must be -1e9 to 0", s, nn.Munchausen{Tau: 1, Least: 1}, LossOf(s)},
+		{"must be a TD that is not weighted or a QuantileHuber", Distributions()[0], nn.Munchausen{Tau: 1}, LossOf(Distributions()[0])},
+		{"must be a TD that is not weighted or a QuantileHuber", s, nn.Munchausen{Tau: 1}, nn.TD{Kind: "huber", Reduction: "mean", Weighted: true}},
+	} {
+		_, err := d.QStepper(nn.StepperConfig{Net: c.spec, Rows: 2, Loss: c.loss, Optimizer: nn.OptimizerConfig{Name: "adam"}}, c.target)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+}
