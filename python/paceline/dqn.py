@@ -168,6 +168,10 @@ class DQN(Trainer):
     dueling: True for a dueling network: a value and advantages, each with a copy of its own of the
         last hidden layer. dueling_rescaled=True multiplies the gradient below both by the root of
         1/2. On the CPU only.
+    munchausen: True for Munchausen DQN: a target has the expectation of softmax(Q / munchausen_tau) of
+        the target network, with its entropy, and munchausen_alpha times the clipped logarithm of the
+        action's probability (at least munchausen_clip). With n_steps only the first action has one.
+        distribution="quantile" may go with it, double_q may not. On the CPU only.
     optimizer, optimizer_eps, loss, loss_reduction, frame_stack: see `paceline options`.
     env_kwargs: keywords of a built-in environment named by env, such as {"recipe": "mnih2015"};
         see make_vec. {"waits": True} declares that steps mostly wait: such a step does not hold one
@@ -273,6 +277,10 @@ class DQN(Trainer):
         kappa: float = 1.0,
         dueling: bool = False,
         dueling_rescaled: bool = False,
+        munchausen: bool = False,
+        munchausen_alpha: float = 0.9,
+        munchausen_tau: float = 0.03,
+        munchausen_clip: float = -1.0,
         optimizer: str = "adam",
         optimizer_eps: float | None = None,
         loss: str = "huber",

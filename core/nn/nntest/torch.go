@@ -32,6 +32,7 @@ type torchCase struct {
 	Targets    int
 	Choosing   int
 	Dueling    string
+	Munchausen []float64   // alpha, tau, least; nil: the target is another
 	LogProb    *[2]float64 `json:"log_prob"` // range of the recorded log-probabilities; nil: -2 to 0
 	Hidden     []int
 	HiddenV    []int `json:"hidden_v"`
@@ -226,15 +227,17 @@ func (c *torchCase) batch(t *testing.T, step int, net nn.Network, target *nn.Par
 		}
 		discounts = append(discounts, d)
 	}
-	if c.Atoms+c.Quantiles+c.Cosines > 0 {
-		x := &experience.Transitions{NextObs: obs(key + 1), Rewards: rewards, Discounts: discounts}
+	if c.Atoms+c.Quantiles+c.Cosines > 0 || c.Munchausen != nil {
+		x := &experience.Transitions{Obs: b.Obs, Actions: b.Actions, NextObs: obs(key + 1), Rewards: rewards, Discounts: discounts}
 		numbers := func(k uint32, n int, low, high float64) (column []float32) {
 			for i := range n {
 				column = append(column, hashUniform(key+k, i, low, high))
 			}
 			return column
 		}
-		if c.Cosines > 0 {
+		if m := c.Munchausen; m != nil {
+			b.Columns = [][]float32{naiveMunchausen(s, target, nn.Munchausen{Alpha: m[0], Tau: m[1], Least: m[2]}, x)}
+		} else if c.Cosines > 0 {
 			taus := numbers(6, c.Batch*c.Taus, 0, 1)
 			b.Columns = [][]float32{naiveImplicitTarget(s, target, target, x, numbers(7, c.Batch*c.Targets, 0, 1), numbers(8, c.Batch*c.Choosing, 0, 1)), taus}
 		} else {
@@ -336,6 +339,9 @@ func AgainstTorch(t *testing.T, s Subject, path string) {
 			}
 			if c.Masks {
 				name += " masks"
+			}
+			if c.Munchausen != nil {
+				name += " munchausen"
 			}
 			if c.Dueling != "" {
 				name += " dueling " + c.Dueling

@@ -292,7 +292,10 @@ class QLearning:
         rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
         discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
         with torch.no_grad():
-            y = rewards + discounts * self.target(next_obs).max(dim=1).values
+            if "munchausen" in case:
+                y = munchausen(case, self.target(obs), self.target(next_obs)[:, None], actions, rewards, discounts)[:, 0]
+            else:
+                y = rewards + discounts * self.target(next_obs).max(dim=1).values
         q = self.net(obs).gather(1, actions[:, None])[:, 0]
         return self.loss_fn(q, y, reduction=case["loss"]["reduction"]), []
 
@@ -336,8 +339,12 @@ class QuantileRegression:
         shape = (n, case["quantiles"], case["actions"])
         with torch.no_grad():
             x = self.target(next_obs).view(shape)
-            x = x[torch.arange(n), :, x.mean(dim=1).argmax(dim=1)]
-            target = rewards[:, None] + discounts[:, None] * x
+            if "munchausen" in case:
+                here = self.target(obs).view(shape).mean(dim=1)
+                target = munchausen(case, here, x, actions, rewards, discounts)
+            else:
+                x = x[torch.arange(n), :, x.mean(dim=1).argmax(dim=1)]
+                target = rewards[:, None] + discounts[:, None] * x
         own = self.net(obs).view(shape)[torch.arange(n), :, actions]
         taus = (torch.arange(case["quantiles"]) + 0.5) / case["quantiles"]
         u = target[:, None, :] - own[:, :, None]
@@ -370,6 +377,15 @@ class ImplicitQuantiles:
         huber = torch.where(u.abs() > kappa, kappa * (u.abs() - kappa / 2), u**2 / 2) / kappa
         rows = ((taus[:, :, None] - (u.detach() < 0).float()).abs() * huber).mean(dim=2).sum(dim=1)
         return weighted(case, rows, key), []
+
+
+def munchausen(case, here, following, actions, rewards, discounts):
+    """Targets [n, points] of Vieillard et al. 2020; here is [n, actions], following [n, points, actions]."""
+    alpha, tau, least = case["munchausen"]
+    log_pi = (here / tau).log_softmax(dim=1).gather(1, actions[:, None])[:, 0]
+    next_log_pi = (following.mean(dim=1) / tau).log_softmax(dim=1)[:, None, :]
+    soft = (next_log_pi.exp() * (following - tau * next_log_pi)).sum(dim=2)
+    return (rewards + alpha * (tau * log_pi).clamp(least, 0))[:, None] + discounts[:, None] * soft
 
 
 def weighted(case, rows, key):
@@ -673,6 +689,14 @@ def main():
         mlp | implicit | {"clip": 10},
         mlp | implicit | {"loss": implicit["loss"] | sums | {"kappa": 0.3}, "cosines": 10, "taus": 3, "targets": 16},
         nature | implicit | {"batch": 4},
+    ]
+    # Munchausen DQN and its combination with quantiles.
+    paper = {"munchausen": (0.9, 0.03, -1)}
+    cases += [
+        mlp | huber_adam | paper,
+        mlp | squared | {"munchausen": (0.7, 0.2, -0.1)},
+        mlp | quantile | paper,
+        small | quantile | {"munchausen": (0.9, 0.1, -1), "batch": 5},
     ]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
