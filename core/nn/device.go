@@ -182,6 +182,11 @@ type StepperConfig struct {
 	// MaxGradNorm is the norm to which larger gradients are scaled down; 0: gradients are not
 	// clipped.
 	MaxGradNorm float64
+	// Seed is the seed of the noise of a noisy network's QStepper; nil: 0. The noise of an update is a
+	// function of Seed and of Optimizer.Step, so it needs no state of its own. It is drawn apart for the
+	// parameters that are learned, for those that choose in double Q-learning, and for the target. The
+	// caller may change it between two updates.
+	Seed *uint64
 	// Window is the number of minibatches for which a StackStepper allocates memory; 0: a default.
 	Window int
 }

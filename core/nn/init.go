@@ -10,7 +10,7 @@ var inits = []string{"uniform", "orthogonal", "he_normal", "xavier_uniform", "va
 
 // InitialParams returns initial parameters in host memory. Numbers are drawn in layout order, so
 // one stream gives the same parameters on every machine. n is the number of inputs of an output.
-// Scales of normalisations are 1, their biases 0. Init is one of:
+// Scales of normalisations are 1, their biases 0; sigmas of noisy layers are Layer.Sigma. Init is one of:
 //
 //	uniform     Weights and biases are uniform in ±1/sqrt(n): the default of PyTorch and of
 //	            DeepMind's DQN.
@@ -65,12 +65,24 @@ func (s Spec) InitialParams(r *rng.Stream) (*Params, error) {
 			}
 		}
 	}
-	if k := 2 * len(layers); k < len(l.Params) {
-		for j := range p.Piece(l.Params[k]) {
-			p.Piece(l.Params[k])[j] = float32(s.LogStdInit)
+	k := 2 * len(layers)
+	for _, y := range layers {
+		if y.Sigma > 0 {
+			fill(p.Piece(l.Params[k]), y.Sigma)
+			fill(p.Piece(l.Params[k+1]), y.Sigma)
+			k += 2
 		}
 	}
+	if k < len(l.Params) {
+		fill(p.Piece(l.Params[k]), s.LogStdInit)
+	}
 	return p, nil
+}
+
+func fill(x []float32, with float64) {
+	for j := range x {
+		x[j] = float32(with)
+	}
 }
 
 // orthogonal fills w [rows, cols] with an orthogonal matrix times gain, drawn uniformly (by Haar's

@@ -38,6 +38,9 @@ type Layer struct {
 	Cosines bool
 	// By is the layer whose output, for each tau, multiplies the output of From; 0: none does.
 	By int
+	// Sigma is the initial value of the sigmas of a noisy layer, a dense one with four parameters; 0: the
+	// layer is not noisy. See Noise.
+	Sigma float64
 }
 
 // Rows returns the rows of the layer for some observations.
@@ -221,6 +224,9 @@ func (s *Spec) Layers() (list []Layer, err error) {
 	}
 	for i := range list {
 		list[i].Gain = cmp.Or(list[i].Gain, math.Sqrt2)
+		if l := &list[i]; s.noisy() && l.Conv == nil && l.Norm == nil {
+			l.Sigma = s.Trunks[0].Noisy / math.Sqrt(float64(l.In))
+		}
 	}
 	return list, nil
 }

@@ -49,7 +49,8 @@ func (l *Layout) CheckParams(name string, p *Params) error {
 }
 
 // Layout returns the named pieces of the network's parameters: the weight and the bias of each
-// layer, trunk by trunk from the observation on, then the heads, then log_std. The error is one
+// layer, trunk by trunk from the observation on, then the heads, then the sigmas of noisy layers, then
+// log_std. The error is one
 // sentence that names the field which makes the network impossible.
 func (s Spec) Layout() (*Layout, error) {
 	layers, err := s.Layers()
@@ -72,6 +73,12 @@ func (s Spec) Layout() (*Layout, error) {
 				}
 			}
 			return nil, fmt.Errorf("obs.shape: %v: more than %d parameters", s.Obs.Shape, maxParams)
+		}
+	}
+	for _, y := range layers {
+		if y.Sigma > 0 {
+			add(y.Name+".weight_sigma", y.WeightShape()...)
+			add(y.Name+".bias_sigma", y.BiasShape()...)
 		}
 	}
 	if _, gaussians := s.Policy(); gaussians > 0 {

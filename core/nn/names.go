@@ -31,6 +31,9 @@ import (
 //	  mlp_extractor.shared_net.0 ...   the mlp of all heads (until version 1.7)
 //	  action_net, value_net            the heads "pi" and "v", or "mu" and "v"
 //	  mu_net                           "mu" of a policy that has "pi", too (not in Stable-Baselines3)
+//	a noisy network                  not in Stable-Baselines3: after all layers, for each dense one
+//	  q_net.0.weight_sigma ...         the factors of the noise of q_net.0.weight
+//	  q_net.0.bias_sigma ...           and of q_net.0.bias
 //	  log_std                          of a network with "mu": after the heads, in theirs before all
 //
 // A head "q" with atoms has the names of DQN. Another head x is called x_net, and its own mlp

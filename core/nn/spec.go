@@ -89,7 +89,13 @@ type Trunk struct {
 	// NormEps is added to the variance, 0 to 1. 0 stands for 1e-6 with "layer_channels" (flax) and
 	// for 1e-5 with "layer_all" (PyTorch).
 	NormEps float64 `json:"NormEps,omitempty"`
+	// Noisy, above 0, makes every dense layer noisy (Fortunato et al. 2018; Noise), the heads' included,
+	// whose sigmas begin as Noisy/sqrt(inputs). Only a network of one head "q" may be noisy. 0: none is.
+	Noisy float64 `json:"Noisy,omitempty"`
 }
+
+// noisy reports whether dense layers are noisy.
+func (s *Spec) noisy() bool { return s.Trunks[0].Noisy > 0 }
 
 // Head returns the index of the head called name, or -1.
 func (s *Spec) Head(name string) int {
@@ -156,6 +162,14 @@ func (s *Spec) check() error {
 		}
 		if e := t.NormEps; e != 0 && (t.Norm == "" || !(float32(e) > 0 && e <= 1)) {
 			return fmt.Errorf("%snorm_eps: %v, must be above 0 and at most 1, or 0 for norm's own; 0 without norm", s.prefix(i), e)
+		}
+		if n := t.Noisy; !(n >= 0 && n <= 1e3) || n > 0 && n < 1e-6 {
+			return fmt.Errorf("%snoisy: %v, must be 1e-6 to 1000, or 0 for none", s.prefix(i), n)
+		} else if n > 0 && !s.isQ() {
+			return fmt.Errorf("%snoisy: %v, must be 0 for a network that is not of one head \"q\"", s.prefix(i), n)
+		}
+		if t.Noisy > 0 && s.Heads[0].Taus > 0 {
+			return fmt.Errorf("%snoisy: %v, must be 0 for a head with taus", s.prefix(i), t.Noisy)
 		}
 		if !slices.ContainsFunc(s.Heads, func(h Head) bool { return h.Trunk == i }) {
 			return fmt.Errorf("trunks[%d]: no head is on it", i)

@@ -79,6 +79,9 @@ func (d *DQN) betweenRounds(interrupt *train.Interrupt) error {
 			}
 		}
 	}
+	if d.Clock.Warm {
+		d.Perturb()
+	}
 	return d.Reserve(interrupt)
 }
 

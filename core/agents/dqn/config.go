@@ -48,6 +48,7 @@ type Config struct {
 	Drawing
 	Head
 	Munchausen
+	Noisy
 	async.Settings
 }
 
@@ -89,7 +90,7 @@ var Settings = settings.New[Config]("dqn", slices.Concat(train.CommonSettings(fu
 	settings.OptionalFloat("optimizer_eps", 1e-20, 1e3, "the optimiser's small constant; empty: its own default", func(c *Config) *float64 { return &c.OptimizerEps }),
 	settings.Text("loss", "huber", "loss of a temporal-difference error: huber (quadratic up to 1) or squared", []string{"huber", "squared"}, func(c *Config) *string { return &c.Loss }),
 	settings.Text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),
-}, ofDrawing(), ofHead(), ofMunchausen(), ofLearners()), presets)
+}, ofDrawing(), ofHead(), ofMunchausen(), ofNoisy(), ofLearners()), presets)
 
 // Resolve checks every setting and how they go together, and replaces "auto" and 0 by what they
 // stand for. It returns sentences that the user is told once.
@@ -144,7 +145,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 			c.LearningStarts, c.BatchSize))
 		c.LearningStarts = c.BatchSize
 	}
-	for _, resolve := range []func() ([]string, error){c.resolveDrawing, c.resolveHead, c.resolveMunchausen} {
+	for _, resolve := range []func() ([]string, error){c.resolveDrawing, c.resolveHead, c.resolveMunchausen, c.resolveNoisy} {
 		more, err := resolve()
 		if notices = append(notices, more...); err != nil {
 			return nil, err

@@ -103,6 +103,13 @@
 // or 0 after a termination. A transition can be drawn when its n steps are in D or its episode has
 // ended.
 //
+// # Noise
+//
+// With noisy (Fortunato et al. 2018) the dense layers have factorised noise (nn.Noise). The environments of
+// a round act with the same noise, which is drawn anew for the next round. An update draws apart for Q(s, a;
+// theta), for theta-minus and for the choices of double_q. The noise of a round is a function of the seed and
+// t, that of an update of the seed and the update's number. Policies, predict and evaluation have none.
+//
 // # Draws
 //
 // Minibatches are drawn uniformly, or with prioritized by priorities (replay.Prioritised, drawing.go).

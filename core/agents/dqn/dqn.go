@@ -28,7 +28,7 @@ func init() {
 		Name:      "dqn",
 		Doc:       "Deep Q-learning with Concurrent Training and Synchronized Execution",
 		Settings:  Settings,
-		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"}, slices.Concat(shapeOfHead, shapeOfMunchausen, async.Shape)...),
+		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"}, slices.Concat(shapeOfHead, shapeOfMunchausen, shapeOfNoisy, async.Shape)...),
 		Placement: []string{"replay_device"},
 		Masks:     true,
 		Memory:    memoryOf,
@@ -82,12 +82,13 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 		Gamma: c.Gamma, Target: nn.MaxQ{Double: c.DoubleQ}, Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Epsilon: c.epsilon, Rate: c.rate,
 	}
 	c.draw(&run, nn.TD{Kind: c.Loss, Reduction: c.LossReduction})
-	return run, errors.Join(c.distribute(&run, s.Device.Name()), c.soften(&run, s.Device.Name()))
+	return run, errors.Join(c.distribute(&run, s.Device.Name()), c.soften(&run, s.Device.Name()), c.computesNoise(s.Device.Name()))
 }
 
 // network is the network that resolved settings stand for.
 func (c *Config) network(spec env.Spec) nn.Spec {
 	trunk, init := c.trunk()
+	trunk.Noisy = c.sigma()
 	return nn.Spec{Obs: spec.Obs, Trunks: []nn.Trunk{trunk}, Heads: []nn.Head{c.head(spec.Action.N)}, Init: init, Precision: nn.Precision(c.Precision), ISA: c.ISA, RawImages: c.RawImages(spec.Obs)}
 }
 

@@ -17,6 +17,9 @@ func TestPortable(t *testing.T) {
 	traintest.Portable(t, s, []traintest.PortableRun{
 		{Name: "CartPole, Adam, 1000 updates", Steps: 2200, Updates: 1000},
 		{Name: "CartPole, RMSProp, 1000 updates", Settings: map[string]string{"optimizer": "rmsprop_mnih", "activation_fn": "tanh"}, Steps: 2200, Updates: 1000},
+		{Name: "CartPole, munchausen, 1000 updates", Settings: map[string]string{"munchausen": "true", "n_steps": "3"}, Steps: 2200, Updates: 1000},
+		{Name: "CartPole, Rainbow with noise, 300 updates", Settings: map[string]string{"noisy": "true", "exploration_initial_eps": "0", "exploration_final_eps": "0", "double_q": "true", "dueling": "true", "n_steps": "3",
+			"distribution": "categorical", "v_min": "0", "v_max": "100", "prioritized": "dqn_zoo"}, Steps: 800, Updates: 300},
 		{Name: "Catch, Nature CNN, 20 updates", Settings: catch("fp32"), Steps: 360, Updates: 20},
 		{Name: "Catch, Nature CNN, bf16, 20 updates", Settings: catch("bf16"), Steps: 360, Updates: 20},
 		{Name: "Catch, Nature CNN, 1000 updates", Settings: catch("fp32"), Steps: 8200, Updates: 1000, Slow: true},

@@ -57,6 +57,7 @@ var sb3 = []settings.Row{
 	{"tau", "1"},
 	{"double_q", "false"},
 	{"munchausen", "false"},
+	{"noisy", "false"},
 	{"distribution", "none"},
 	{"dueling", "false"},
 	{"dueling_rescaled", "false"},

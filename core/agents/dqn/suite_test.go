@@ -60,6 +60,17 @@ func TestTrainSuite(t *testing.T) {
 		"standard":     {"concurrent": "false", "synchronized": "false"},
 	} {
 		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
+		if name == "both" || name == "synchronized" {
+			t.Run(name+", noisy", func(t *testing.T) {
+				noise := map[string]string{"noisy": "true", "exploration_initial_eps": "0", "exploration_final_eps": "0"}
+				if name == "both" { // Rainbow
+					maps.Copy(noise, map[string]string{"n_steps": "3", "prioritized": "dqn_zoo", "loss": "huber", "double_q": "true", "dueling": "true", "distribution": "categorical", "n_atoms": "11"})
+				}
+				noisy := subject(edit)
+				maps.Copy(noisy.Settings, noise)
+				traintest.Run(t, noisy)
+			})
+		}
 		if name == "both" || name == "standard" {
 			t.Run(name+", masks and double_q", func(t *testing.T) {
 				masked := subject(edit)

@@ -56,6 +56,10 @@ func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Repor
 		g.Columns[i].Raw = graph.BytesOf(c)
 	}
 	for i, part := range g.Layout.Params {
+		if i >= len(g.Grads) { // sigmas
+			clear(grad[part.Offset : part.Offset+part.Size])
+			continue
+		}
 		g.Grads[i].Raw = graph.BytesOf(grad[part.Offset : part.Offset+part.Size])
 	}
 	m.perRow = r.Rows

@@ -81,6 +81,7 @@ type qStepper struct {
 	drawn  *implicitTargets // nil: the target is no nn.Implicit
 	ones   []float32        // the weights of transitions without weights; nil: the loss has no weights
 	best   []int32          // the chosen actions
+	noise  *noisy           // nil: the network is not noisy
 	head   nn.Head
 }
 
@@ -93,6 +94,9 @@ func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, er
 		return nil, err
 	}
 	s := &qStepper{stepper: own, of: target, best: make([]int32, c.Rows), head: c.Net.Heads[c.Net.Head("q")]}
+	if s.noise, err = newNoisy(&c, target); err != nil {
+		return nil, err
+	}
 	for _, column := range c.Loss.Columns(&c.Net) { // the weights are the last
 		s.batch.Columns = append(s.batch.Columns, make([]float32, c.Rows*column.Width))
 		if column.Name == "weight" {
@@ -119,7 +123,11 @@ func (s *qStepper) Update(theta, target *nn.Params, t *experience.Transitions, l
 	if err := graph.CheckTransitions(t, len(s.best), s.head.Out, s.ones != nil); err != nil {
 		return err
 	}
-	if err := s.targets(theta, target, t); err != nil {
+	learned, choosing := theta, theta
+	if s.noise != nil {
+		learned, choosing, target = s.noise.draw(theta, target, s.optimizer.Step())
+	}
+	if err := s.targets(choosing, target, t); err != nil {
 		return err
 	}
 	s.batch.Obs, s.batch.Actions = t.Obs, t.Actions
@@ -130,7 +138,14 @@ func (s *qStepper) Update(theta, target *nn.Params, t *experience.Transitions, l
 			*weights = t.Weights
 		}
 	}
-	return s.stepper.Update(theta, s.batch, lr, r)
+	if s.noise == nil {
+		return s.stepper.Update(theta, s.batch, lr, r)
+	}
+	if err := s.Learn(learned, s.batch, r); err != nil {
+		return err
+	}
+	s.noise.sets[0].noise.Gradient(s.grad)
+	return s.Step(theta, lr, r)
 }
 
 // targets computes the column of the loss.

@@ -52,6 +52,11 @@ func newRecorder(c *gpu, s *nn.Spec) (*recorder, error) {
 			return nil, fmt.Errorf("heads[%d].dueling: true, must be false on %s", i, c.name())
 		}
 	}
+	for i, t := range s.Trunks {
+		if t.Noisy > 0 {
+			return nil, fmt.Errorf("trunks[%d].noisy: %v, must be 0 on %s", i, t.Noisy, c.name())
+		}
+	}
 	switch {
 	case s.ISA == "portable":
 		return nil, fmt.Errorf("isa: portable, must be auto on %s", c.name())

@@ -43,7 +43,8 @@ func NewLearner(s nn.Spec, rows int, loss nn.Loss) (*Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	grads, err := G.Grad(cost, l.params...)
+	// The sigmas of noisy layers have no part in the graph: see nn.Noise.
+	grads, err := G.Grad(cost, l.params[:l.learned()]...)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +64,18 @@ func NewLearner(s nn.Spec, rows int, loss nn.Loss) (*Learner, error) {
 	}
 	l.Cost, l.Forward = l.Order.index(cost), l.Order.part(l.outputs)
 	return l, nil
+}
+
+// learned returns the number of parameters that the loss depends on: all but the sigmas of noisy layers,
+// which are the last.
+func (l *Learner) learned() int {
+	n := len(l.Layout.Params)
+	for i := range l.Layers {
+		if l.Layers[i].Sigma > 0 {
+			n -= 2
+		}
+	}
+	return n
 }
 
 // loss adds a loss and its inputs.

@@ -79,6 +79,8 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		{withHead(nn.Head{Name: "q", Out: 2, Rescaled: true}), "heads[0].rescaled: true, must be false for a head that is not dueling"},
 		{withHead(nn.Head{Name: "v", Out: 1, Dueling: true}), `heads[0].dueling: true, must be false for a head "v"`},
 		{nn.Spec{Obs: f32(4), Trunks: []nn.Trunk{{Arch: "mlp"}}, Heads: []nn.Head{{Name: "q", Out: 2, Dueling: true}, {Name: "v", Out: 1}}}, "heads[0].dueling: true, must be false on a trunk with other heads"},
+		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Noisy: -1}), "noisy: -1, must be 1e-6 to 1000, or 0 for none"},
+		{ActorCritic(f32(4), 1, nn.Trunk{Arch: "mlp", Noisy: 0.5}), `noisy: 0.5, must be 0 for a network that is not of one head "q"`},
 		{nn.Spec{Precision: "fp64"}, `precision: "fp64", must be "fp32", "bf16" or "tf32"`},
 	} {
 		_, layoutErr := c.spec.Layout()

@@ -66,6 +66,8 @@ func Run(t *testing.T, s Subject) {
 		{"TausOfActing", on.testTausOfActing},
 		{"QuantilesOfAKnownDistribution", on.testQuantilesOfAKnownDistribution},
 		{"Munchausen", on.testMunchausen},
+		{"Noise", on.testNoise},
+		{"NoisyQStepper", on.testNoisyQStepper},
 		{"NotFinite", on.testNotFinite},
 	} {
 		t.Run(c.name, c.run)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -32,7 +33,8 @@ type torchCase struct {
 	Targets    int
 	Choosing   int
 	Dueling    string
-	Munchausen []float64   // alpha, tau, least; nil: the target is another
+	Munchausen []float64 // alpha, tau, least; nil: the target is another
+	Noisy      bool
 	LogProb    *[2]float64 `json:"log_prob"` // range of the recorded log-probabilities; nil: -2 to 0
 	Hidden     []int
 	HiddenV    []int `json:"hidden_v"`
@@ -107,6 +109,9 @@ func (c *torchCase) spec() nn.Spec {
 		h.Cosines, h.Taus = c.Cosines, c.Taus
 		h.Dueling, h.Rescaled = c.Dueling != "", c.Dueling == "rescaled"
 	}
+	if c.Noisy {
+		s.Trunks[0].Noisy = 0.5
+	}
 	return s
 }
 
@@ -142,6 +147,8 @@ func (c *torchCase) params(t *testing.T, key uint32) *nn.Params {
 		low, high := -0.5, 0.5 // log_std, and the biases of a norm
 		switch {
 		case part.Name == "log_std":
+		case strings.HasSuffix(part.Name, "_sigma"):
+			low, high = 0, 0.2
 		case layers[i/2].Norm == nil:
 			high = math.Pow(float64(layers[i/2].FanIn()), -0.5)
 			low = -high
@@ -340,13 +347,16 @@ func AgainstTorch(t *testing.T, s Subject, path string) {
 			if c.Masks {
 				name += " masks"
 			}
+			if c.Noisy {
+				name += " noisy"
+			}
 			if c.Munchausen != nil {
 				name += " munchausen"
 			}
 			if c.Dueling != "" {
 				name += " dueling " + c.Dueling
 			}
-			if c.Atoms+c.Quantiles+c.Cosines > 0 || c.Dueling != "" || c.Arch == "dopamine_cnn" {
+			if c.Atoms+c.Quantiles+c.Cosines > 0 || c.Dueling != "" || c.Arch == "dopamine_cnn" || c.Noisy {
 				if on.device(t, 1).Name() != "cpu" {
 					continue
 				}
@@ -384,8 +394,17 @@ func (c *torchCase) run(t *testing.T, on *suite) {
 		}
 	}
 	for step := range c.Losses {
-		if err := learner.Gradient(theta, c.batch(t, step, net, target), grad.Host(), &r); err != nil {
+		at, by, noise := theta, target, (*nn.Noise)(nil)
+		if c.Noisy {
+			key := 10000 + 100*uint32(step)
+			by, _ = Perturbed(t, c.spec(), target, &hashes{key: key + 21})
+			at, noise = Perturbed(t, c.spec(), theta, &hashes{key: key + 20})
+		}
+		if err := learner.Gradient(at, c.batch(t, step, net, by), grad.Host(), &r); err != nil {
 			t.Fatal(err)
+		}
+		if noise != nil {
+			noise.Gradient(grad.Host())
 		}
 		w.number(t, "loss", r.Loss, c.Losses, step)
 		for i, name := range c.loss().Parts() {

@@ -83,6 +83,31 @@ def norm(case, *shape):
             return [nn.LayerNorm(shape, case["norm_eps"])]
 
 
+class NoisyLinear(nn.Linear):
+    """Factorised noise of Fortunato et al. 2018, section 3 (b)."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__(inputs, outputs)
+        self.weight_sigma, self.bias_sigma = nn.Parameter(torch.zeros(outputs, inputs)), nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        noise = torch.outer(self.out, self.into)
+        return nn.functional.linear(x, self.weight + self.weight_sigma * noise, self.bias + self.bias_sigma * self.out)
+
+
+def dense(case, inputs, outputs):
+    return (NoisyLinear if case.get("noisy") else nn.Linear)(inputs, outputs)
+
+
+def draw(module, key):
+    """Gives the noisy layers their noise: of each layer the inputs', then the outputs'."""
+    layers = [layer for layer in module.modules() if isinstance(layer, NoisyLinear)]
+    e = torch.from_numpy(uniform(key, sum(sum(layer.weight.shape) for layer in layers), -2, 2))
+    f = e.sign() * e.abs().sqrt()
+    for layer in layers:
+        layer.into, layer.out, f = f[: layer.in_features], f[layer.in_features :][: layer.out_features], f[sum(layer.weight.shape) :]
+
+
 class Trunk(nn.Module):
     """NatureCNN or its smaller kin, or Flatten without parameters."""
 
@@ -105,7 +130,7 @@ class Trunk(nn.Module):
             self.cnn = nn.Sequential(*layers, nn.Flatten())
             self.width = inputs * h * w
             if dense:
-                self.linear = nn.Sequential(nn.Linear(self.width, width), *norm(case, width), nn.ReLU())
+                self.linear = nn.Sequential(dense(case, self.width, width), *norm(case, width), nn.ReLU())
                 self.width = width
 
     def forward(self, x):
@@ -115,10 +140,13 @@ class Trunk(nn.Module):
 
 def fill(module, key):
     """Overwrites the parameters with numbers of the hash: a norm's scales are 0.5 to 1.5."""
-    fan_in, key = 0, key - 1
+    fan_in, key, sigmas = 0, key - 1, []
     for layer in module.modules():
-        for p in layer.parameters(recurse=False):
+        for name, p in layer.named_parameters(recurse=False):
             if layer is module:  # log_std
+                continue
+            if name.endswith("_sigma"):
+                sigmas.append(p)
                 continue
             key += 1
             low, high = -0.5, 0.5
@@ -130,13 +158,16 @@ def fill(module, key):
                     fan_in = p[0].numel()
                 low, high = -(fan_in**-0.5), fan_in**-0.5
             p.data = torch.from_numpy(uniform(key, p.numel(), low, high)).reshape(p.shape)
+    for p in sigmas:
+        key += 1
+        p.data = torch.from_numpy(uniform(key, p.numel(), 0, 0.2)).reshape(p.shape)
     for p in module.parameters(recurse=False):
         p.data = torch.from_numpy(uniform(key + 1, p.numel(), -0.5, 0.5))
 
 
 def named_parameters(module):
-    """As torch has them, but log_std is the last."""
-    return sorted(module.named_parameters(), key=lambda named: named[0] == "log_std")
+    """As torch has them, but the sigmas of noisy layers, and log_std, are the last."""
+    return sorted(module.named_parameters(), key=lambda named: named[0].endswith("_sigma") + 2 * (named[0] == "log_std"))
 
 
 def branches(case):
@@ -152,8 +183,8 @@ class Dueling(nn.Sequential):
         self.rescaled, self.by_action = case["dueling"] == "rescaled", "atoms" in case
         self.shape = [points(case), case["actions"]][:: -1 if self.by_action else 1]
         for name, outputs in (("value", points(case)), ("advantage", points(case) * case["actions"])):
-            top = [nn.Linear(width, hidden), *norm(case, hidden), nn.ReLU()]
-            self.add_module(name, nn.Sequential(*top, nn.Linear(hidden, outputs)))
+            top = [dense(case, width, hidden), *norm(case, hidden), nn.ReLU()]
+            self.add_module(name, nn.Sequential(*top, dense(case, hidden, outputs)))
 
     def forward(self, x):
         for name, layer in self.named_children():
@@ -202,13 +233,13 @@ class QNet(nn.Module):
             top = widths.pop() if case["hidden"] else CNNS[case["arch"]][1]
         layers = []
         for i, o in itertools.pairwise(widths):
-            layers += [nn.Linear(i, o), *norm(case, o), nn.ReLU()]
+            layers += [dense(case, i, o), *norm(case, o), nn.ReLU()]
         if "cosines" in case:
             net = Implicit(case, layers, widths[-1], top)
         elif top:
             net = Dueling(case, layers, widths[-1], top)
         else:
-            net = nn.Sequential(*layers, nn.Linear(widths[-1], case["actions"] * points(case)))
+            net = nn.Sequential(*layers, dense(case, widths[-1], case["actions"] * points(case)))
         self.name = "quantile_net" if "quantiles" in case or "cosines" in case else "q_net"
         self.add_module(self.name, net)
         fill(self, key)
@@ -562,6 +593,9 @@ def run(case):
     out = dict(case, losses=[], parts=[], norms=[], gradients=[])
     steps = case.get("steps", STEPS)
     for step in range(steps):
+        if case.get("noisy"):
+            draw(method.net, 10000 + 100 * step + 20)
+            draw(method.target, 10000 + 100 * step + 21)
         loss, parts = method.loss(step)
         for p in params:
             p.grad = None
@@ -697,6 +731,14 @@ def main():
         mlp | squared | {"munchausen": (0.7, 0.2, -0.1)},
         mlp | quantile | paper,
         small | quantile | {"munchausen": (0.9, 0.1, -1), "batch": 5},
+    ]
+    # Noisy networks; the last one is Rainbow's.
+    noisy = {"noisy": True}
+    cases += [
+        mlp | huber_adam | noisy,
+        mlp | mnih | noisy | {"dueling": "plain"},
+        mlp | every | quantile | noisy,
+        small | categorical | noisy | {"dueling": "rescaled", "batch": 5, "clip": 10},
     ]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}

@@ -50,8 +50,13 @@ func (m *minibatch) init(r *Run, draws *rng.Stream, device nn.Device, pool *thre
 		m.batch.Weights, m.report.Rows = make([]float32, c.BatchSize), make([]float32, c.BatchSize)
 	}
 	_, m.keys = c.Loss.(nn.ImplicitHuber)
+	var seed *uint64
+	if r.noise != nil {
+		seed = &r.noise.seed
+	}
 	m.stepper, err = device.QStepper(nn.StepperConfig{
-		Net: c.Net, Rows: c.BatchSize, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm, Window: c.windowUpdates(r.envs),
+		Seed: seed,
+		Net:  c.Net, Rows: c.BatchSize, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm, Window: c.windowUpdates(r.envs),
 	}, c.Target)
 	return err
 }

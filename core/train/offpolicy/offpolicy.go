@@ -14,6 +14,7 @@
 //	gpu         gpu.go         many updates at once on a GPU that has the frames of the replay memory
 //	prefetch    prefetch.go    minibatches of coming updates, drawn and uploaded
 //	backup      backup.go      copies of what is lost with a GPU
+//	noise       noise.go       the parameters that a noisy network acts with
 //	            learner.go     a Run as one of several learners
 //
 // # What holds for a Run
@@ -100,6 +101,7 @@ type Run struct {
 
 	// The parameter sets. Snapshot is Theta at the window's start; nil: another set acts.
 	Theta, ThetaMinus, Snapshot *nn.Params
+	noise                       *noise // of the acting network; nil: it is not noisy
 
 	Memory   *replay.Memory
 	drawing  replay.Sampler // of Memory
@@ -193,7 +195,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 	}
 	list := []limits.Part{
 		{Setting: fmt.Sprintf("buffer_size: %d", c.BufferSize), Bytes: buffer},
-		{Setting: c.NetSetting, Bytes: bytes(nn.Needs{Sets: 4, Optimizer: c.Optimizer})},
+		{Setting: c.NetSetting, Bytes: bytes(nn.Needs{Sets: 4 + c.noisySets(), Optimizer: c.Optimizer})},
 		{Setting: fmt.Sprintf("batch_size: %d", c.BatchSize), Bytes: updates +
 			int64(c.BatchSize)*int64(2*s.Spec.Obs.Bytes()+masks+4*columns)},
 		{Setting: fmt.Sprintf("num_envs: %d", envs), Bytes: bytes(nn.Needs{NetworkRows: []int{envs}}) + 2*int64(envs)*int64(s.Spec.Obs.Bytes())},
@@ -218,6 +220,12 @@ func (r *Run) Init(s *train.Setup, c Config) (err error) {
 	case ActorSnapshot:
 		r.Snapshot = r.Theta.Clone()
 		acting = r.Snapshot
+	}
+	if r.noise, err = newNoise(c.Net, acting, uint64(s.Common.Seed)); err != nil {
+		return err
+	}
+	if r.noise != nil {
+		acting = r.noise.with
 	}
 	if r.Memory, err = replay.New(c.replay(s)); err != nil {
 		return err

@@ -24,6 +24,8 @@ type savedClock struct {
 	// Learner says that the Run is one of several learners. Updates are its own, those that the
 	// parameters have seen are those of all learners.
 	Learner bool `json:"learner,omitempty"`
+	// Noise is the seed of a noisy network's noise.
+	Noise uint64 `json:"noise,omitempty"`
 }
 
 // Parts lists a checkpoint's parts. Experience comes last, and the environments at the very end
@@ -67,7 +69,10 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 	save := func() (s savedClock, err error) {
 		draws, err := r.Updates.minibatch.draws.MarshalBinary()
 		s = savedClock{r.Clock, r.Schedule, r.cfg.Periods, r.Updates.Done(), r.Updates.minibatch.stepper.Optimizer().Step(), draws,
-			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, r.asked(r.Clock.T), r.learners > 0}
+			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, r.asked(r.Clock.T), r.learners > 0, 0}
+		if r.noise != nil {
+			s.Noise = r.noise.seed
+		}
 		if r.Snapshot != nil {
 			s.Seen[setSnapshot] = r.Snapshot.Updates
 		}
@@ -95,6 +100,9 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 			r.Theta.Updates, r.ThetaMinus.Updates = s.Seen[setTheta], s.Seen[setThetaMinus]
 			if r.Snapshot != nil {
 				r.Snapshot.Updates = s.Seen[setSnapshot]
+			}
+			if r.noise != nil {
+				r.noise.seed = s.Noise
 			}
 			r.turn, r.firstUpdate = 0, 0
 			r.room.forget()

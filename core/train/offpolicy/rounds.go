@@ -69,14 +69,14 @@ func (r *Run) RandomRound(c policy.Chooser) error {
 
 // JointRound is a round in which one forward pass serves all environments. If goOn is set, the
 // first of two halves may begin the next round in it: the acting parameters stay the same inside a
-// window.
+// window, except those of a noisy network.
 func (r *Run) JointRound(c policy.Chooser, until int64, interrupt *train.Interrupt, goOn bool) error {
 	end := r.Clock.T + int64(r.envs)
 	err := r.release(end, r.wholeWindow(until, interrupt))
 	if err != nil && !r.Samplers.InRound() {
 		return err
 	}
-	more := goOn && err == nil && r.cfg.Concurrent && end < r.Clock.Due && r.Clock.Warmup+end < until && r.room.rounds > 1 && !interrupt.Raised(r.Host.Mark())
+	more := goOn && err == nil && r.noise == nil && r.cfg.Concurrent && end < r.Clock.Due && r.Clock.Warmup+end < until && r.room.rounds > 1 && !interrupt.Raised(r.Host.Mark())
 	ran, err := r.Samplers.Round(r.Clock.T, c, more)
 	r.Host.Ran(ran)
 	r.room.rounds--

@@ -1,0 +1,56 @@
+package dqn
+
+import (
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/settings"
+)
+
+// This file is about noisy networks (Fortunato et al. 2018).
+
+// Noisy holds the settings of noisy networks.
+type Noisy struct {
+	Noisy      bool
+	NoisySigma float64
+}
+
+// ofNoisy are the settings of Noisy.
+func ofNoisy() []settings.Setting {
+	return settings.Within(func(c *Config) *Noisy { return &c.Noisy }, []settings.Setting{
+		settings.Bool("noisy", false, "Noisy network (Fortunato et al. 2018): all dense layers have factorised noise, of learned size. It is drawn anew for every round of steps, and in an update apart for theta, for theta-minus and for the choices of double_q. policies act without it. It explores, so epsilon may be 0. A GPU does not compute it", func(n *Noisy) *bool { return &n.Noisy }),
+		settings.Float("noisy_sigma", 0.5, 1e-6, 1e3, "initial size of the noise of a noisy network, times the root of a layer's inputs", func(n *Noisy) *float64 { return &n.NoisySigma }),
+	})
+}
+
+// shapeOfNoisy are the settings of Noisy that a file of a run must have as they are.
+var shapeOfNoisy = []string{"noisy"}
+
+// resolveNoisy checks the settings of Noisy.
+func (c *Config) resolveNoisy() (notices []string, err error) {
+	switch {
+	case !c.Noisy.Noisy:
+	case !c.Synchronized:
+		return nil, fmt.Errorf("noisy: true, must be false where synchronized is false: the environments of a round share its noise")
+	case c.Distribution == Implicit:
+		return nil, fmt.Errorf("noisy: true, must be false where distribution is implicit")
+	case c.Learners > 0:
+		return nil, fmt.Errorf("noisy: true, must be false where learners is %d", c.Learners)
+	}
+	return nil, nil
+}
+
+// sigma is the initial size of the noise of the network; 0: it is not noisy.
+func (c *Config) sigma() float64 {
+	if c.Noisy.Noisy {
+		return c.NoisySigma
+	}
+	return 0
+}
+
+// computesNoise returns an error for a device that does not.
+func (c *Config) computesNoise(device string) error {
+	if c.Noisy.Noisy && device != "cpu" {
+		return fmt.Errorf("noisy: true, must be false on %s; the device cpu computes it", device)
+	}
+	return nil
+}

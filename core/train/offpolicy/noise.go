@@ -1,0 +1,46 @@
+package offpolicy
+
+import (
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/rng"
+)
+
+// noise makes the parameters that a noisy network acts with. The noise of a round is a function of
+// the seed and of the step at which the round begins, so it depends neither on threads nor on how a
+// run is cut into calls, and only the seed is part of a checkpoint. nn.StepperConfig.Seed says where
+// the noise of updates comes from.
+type noise struct {
+	seed uint64
+	of   *nn.Noise
+	from *nn.Params
+	with *nn.Params // from with the noise of the latest round
+}
+
+// newNoise returns nil for a network that is not noisy. acting are its parameters without noise.
+func newNoise(net nn.Spec, acting *nn.Params, seed uint64) (*noise, error) {
+	if net.Trunks[0].Noisy == 0 {
+		return nil, nil
+	}
+	of, err := net.NewNoise()
+	return &noise{seed: seed, of: of, from: acting, with: acting.Clone()}, err
+}
+
+// Perturb draws the noise of the round that begins, of a noisy network after the warm-up. It may be
+// called again before the round's steps.
+func (r *Run) Perturb() {
+	if r.noise == nil {
+		return
+	}
+	// Begun tells runs after a reset of the step count from one another.
+	at := r.Clock.Begun<<32 + r.Clock.T
+	r.noise.of.Draw(rng.New(r.noise.seed, "noise act", int(at)))
+	r.noise.of.Apply(r.noise.with, r.noise.from)
+}
+
+// noisySets is the number of parameter sets with noise, at most: of acting and of an update.
+func (c *Config) noisySets() int {
+	if c.Net.Trunks[0].Noisy == 0 {
+		return 0
+	}
+	return 2 + c.Target.Passes()
+}
