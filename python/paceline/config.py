@@ -147,6 +147,7 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(("dueling", "dueling_rescaled"), "only DQN has dueling networks"),
     "param_noise": "noisy networks are not supported: exploration is epsilon-greedy",
+    **dict.fromkeys(("noisy", "noisy_sigma"), "only DQN has noisy networks"),
     **dict.fromkeys(("munchausen", "munchausen_alpha", "munchausen_tau", "munchausen_clip"), "only DQN has Munchausen targets"),
     **dict.fromkeys(("distribution", "n_atoms", "v_min", "v_max", "n_quantiles", "kappa"), "only DQN has distributions of returns"),
     **dict.fromkeys(("n_tau", "n_tau_target", "n_tau_act", "n_cosines"), "only DQN has implicit quantiles"),

@@ -172,6 +172,11 @@ class DQN(Trainer):
         the target network, with its entropy, and munchausen_alpha times the clipped logarithm of the
         action's probability (at least munchausen_clip). With n_steps only the first action has one.
         distribution="quantile" may go with it, double_q may not. On the CPU only.
+    noisy: True for a noisy network: the dense layers have factorised noise, of initial size
+        noisy_sigma / sqrt(inputs), which explores; exploration_initial_eps and exploration_final_eps
+        may then be 0. Every round of steps has noise of its own, and in an update the online network,
+        its choices of double_q and the target network have theirs. predict and policies have none. It
+        needs synchronized=True. On the CPU only.
     optimizer, optimizer_eps, loss, loss_reduction, frame_stack: see `paceline options`.
     env_kwargs: keywords of a built-in environment named by env, such as {"recipe": "mnih2015"};
         see make_vec. {"waits": True} declares that steps mostly wait: such a step does not hold one
@@ -281,6 +286,8 @@ class DQN(Trainer):
         munchausen_alpha: float = 0.9,
         munchausen_tau: float = 0.03,
         munchausen_clip: float = -1.0,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
         optimizer: str = "adam",
         optimizer_eps: float | None = None,
         loss: str = "huber",

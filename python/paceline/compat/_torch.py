@@ -77,6 +77,8 @@ def _only_ours(model: Model) -> str:
         return "of distributions"
     if model.METHOD == "dqn" and model.setting("dueling") == "true":
         return "with two streams"
+    if model.METHOD == "dqn" and model.setting("noisy") == "true":
+        return "with noise"
     if model.METHOD == "dqn" and model.policy_name == "CnnPolicy" and model.setting("cnn") != "nature":
         return f"with the convolutions {model.setting('cnn')}"
     if len(actions.low) and "true" in (model.setting("squashed"), model.setting("scaled")):
