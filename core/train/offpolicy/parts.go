@@ -25,7 +25,7 @@ type savedClock struct {
 	// parameters have seen are those of all learners.
 	Learner bool `json:"learner,omitempty"`
 	// Noise is the seed of a noisy network's noise.
-	Noise uint64 `json:"noise,omitempty"`
+	Noise uint64 `json:"noise_seed,omitempty"`
 }
 
 // Parts lists a checkpoint's parts. Experience comes last, and the environments at the very end
