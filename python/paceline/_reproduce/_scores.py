@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import sys
 from statistics import fmean
 
 
@@ -19,8 +20,12 @@ def interval(scores: list[float]) -> tuple[float, float] | None:
     if len(scores) < 2 or importlib.util.find_spec("rliable") is None:
         return None
     import numpy as np
-    from rliable import library, metrics
 
+    try:
+        from rliable import library, metrics
+    except Exception as err:  # versions of its dependencies that do not fit raise errors of all kinds
+        print(f"intervals: left out, rliable cannot be imported: {err}", file=sys.stderr)
+        return None
     _, intervals = library.get_interval_estimates(
         {"runs": np.array(scores)[:, None]},
         lambda runs: np.array([metrics.aggregate_iqm(runs)]),
