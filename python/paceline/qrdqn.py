@@ -29,8 +29,8 @@ class QRDQN(DQN):
         policy_kwargs has an optimizer_class or optimizer_kwargs, or optimizer_eps is given.
     n_steps: steps of a target.
     kappa: the error up to which the loss of a quantile is quadratic. sb3-contrib has 1.
-    double_q, dueling, prioritized and the others: as in DQN. device "auto" is the CPU, because a GPU does
-        not compute quantiles.
+    double_q, dueling, munchausen, noisy, prioritized and the others: as in DQN. device "auto" is the
+        CPU, because a GPU does not compute quantiles.
 
     With num_envs=1, concurrent=False and synchronized=False the updates come as in sb3-contrib.
     Q-values are the means of the quantiles.
@@ -112,6 +112,12 @@ class QRDQN(DQN):
         kappa: float = 1.0,
         dueling: bool = False,
         dueling_rescaled: bool = False,
+        munchausen: bool = False,
+        munchausen_alpha: float = 0.9,
+        munchausen_tau: float = 0.03,
+        munchausen_clip: float = -1.0,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
         optimizer: str = "adam",
         optimizer_eps: float | None = None,
         loss_reduction: str = "mean",
