@@ -20,6 +20,7 @@ func TestPortable(t *testing.T) {
 		{Name: "CartPole, munchausen, 1000 updates", Settings: map[string]string{"munchausen": "true", "n_steps": "3"}, Steps: 2200, Updates: 1000},
 		{Name: "CartPole, Rainbow with noise, 300 updates", Settings: map[string]string{"noisy": "true", "exploration_initial_eps": "0", "exploration_final_eps": "0", "double_q": "true", "dueling": "true", "n_steps": "3",
 			"distribution": "categorical", "v_min": "0", "v_max": "100", "prioritized": "dqn_zoo"}, Steps: 800, Updates: 300},
+		{Name: "CartPole, implicit quantiles, 300 updates", Settings: map[string]string{"distribution": "implicit", "net_arch": "32,24", "n_tau": "8", "n_tau_target": "6", "n_tau_act": "5", "n_cosines": "16"}, Steps: 800, Updates: 300},
 		{Name: "Catch, Nature CNN, 20 updates", Settings: catch("fp32"), Steps: 360, Updates: 20},
 		{Name: "Catch, Nature CNN, bf16, 20 updates", Settings: catch("bf16"), Steps: 360, Updates: 20},
 		{Name: "Catch, Nature CNN, 1000 updates", Settings: catch("fp32"), Steps: 8200, Updates: 1000, Slow: true},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/nntest"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -151,6 +152,39 @@ func TestGradientDoesNotAllocate(t *testing.T) {
 			i++
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", nntest.Name(s), n)
+		}
+	}
+}
+
+// BenchmarkUpdateDistributions measures one update of a QStepper on Atari with 32 rows: of DQN, of
+// QR-DQN with 200 quantiles and of IQN with 64, 64 and 32 taus.
+func BenchmarkUpdateDistributions(b *testing.B) {
+	dqn, qr, iqn := nntest.Atari(), nntest.Atari(), nntest.Atari()
+	qr.Heads[0].Quantiles = 200
+	iqn.Heads[0].Cosines, iqn.Heads[0].Taus = 64, 32
+	for _, c := range []struct {
+		name   string
+		net    nn.Spec
+		loss   nn.Loss
+		target nn.Target
+	}{
+		{"dqn", dqn, nn.TD{Kind: "huber", Reduction: "mean"}, nn.MaxQ{}},
+		{"qr", qr, nn.QuantileHuber{Kappa: 1, Reduction: "mean"}, nn.Quantile{}},
+		{"iqn", iqn, nn.ImplicitHuber{Taus: 64, Targets: 64, Kappa: 1, Reduction: "mean"}, nn.Implicit{Taus: 64, Choosing: 32}},
+	} {
+		for _, n := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/threads=%d", c.name, n), func(b *testing.B) {
+				const rows = 32
+				q := nntest.Must(mustCPU(b, n).QStepper(nn.StepperConfig{Net: c.net, Rows: rows, Loss: c.loss, Optimizer: nn.OptimizerConfig{Name: "adam"}}, c.target))(b)
+				r := rng.New(1, "test", 0)
+				x := &experience.Transitions{Obs: nntest.RandomObs(c.net, r, rows), NextObs: nntest.RandomObs(c.net, r, rows),
+					Actions: make([]int32, rows), Rewards: make([]float32, rows), Discounts: make([]float32, rows)}
+				theta, target, report := nntest.Init(b, c.net, 1), nntest.Init(b, c.net, 2), nn.Report{}
+				nntest.Check(b, q.Update(theta, target, x, 1e-6, &report))
+				for b.Loop() {
+					nntest.Check(b, q.Update(theta, target, x, 1e-6, &report))
+				}
+			})
 		}
 	}
 }
