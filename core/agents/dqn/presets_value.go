@@ -105,6 +105,12 @@ const stookeAbbeelGames = `{"recipe": "stooke_abbeel", "decorrelation_steps": 20
 // there are 8*128/512 updates.
 var large = []settings.Row{{"batch_size", "512"}, {"num_envs", "32"}, {"train_freq", "128"}, {"gradient_steps", "2"}}
 
+// rainbow has all parts of Rainbow but the number of steps.
+var rainbow = rows(c51, []settings.Row{
+	{"double_q", "true"}, {"dueling", "true"}, {"noisy", "true"}, {"noisy_sigma", "0.5"}, {"exploration_initial_eps", "0"}, {"exploration_final_eps", "0"},
+	{"prioritized", "dqn_zoo"}, {"priority_alpha", "0.5"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"},
+})
+
 // ofValues are the presets of this file.
 var ofValues = []settings.Preset{
 	// Mean squared errors and Adam, as dqn.gin and dqn_agent.py have it; dqn of TensorFlow has RMSProp.
@@ -134,6 +140,11 @@ var ofValues = []settings.Preset{
 		{"optimizer", "rmsprop_mnih"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "6.103515625e-07"}, {"loss", "huber"}, {"max_grad_norm", "0"},
 		{"double_q", "true"}, {"prioritized", "dqn_zoo"}, {"priority_alpha", "0.6"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"},
 		{"target_update_interval", "30000"}})},
+	// The paper's numbers; whether it clips gradients was not checked. The formula of priorities is DQN
+	// Zoo's. The noise alone explores.
+	{Name: "rainbow_hessel", Doc: "Rainbow of Hessel et al. 2018", Rows: inGames(zooGames, zoo, rainbow, []settings.Row{
+		{"optimizer", "adam"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"max_grad_norm", "0"}, {"n_steps", "3"},
+		{"learning_starts", "20000"}, {"target_update_interval", "8000"}})},
 	// 7.5e-4 is the paper's learning rate for 512; the code has 2.5e-4 for 32.
 	{Name: "dqn_stooke_abbeel", Doc: "DQN of Stooke & Abbeel 2018 with batches of 512 and the paper's learning rate", Rows: inGames(stookeAbbeelGames, stookeAbbeel, large, []settings.Row{
 		{"optimizer", "rmsprop_lasagne"}, {"learning_rate", "0.00075"}, {"optimizer_eps", "1e-06"}, {"loss", "huber"},
