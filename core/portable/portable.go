@@ -68,7 +68,7 @@ func Pow(x, a float64) float64 {
 // CosPi returns cos(pi x) for 0 <= x < 2^20, to within about 2e-16. Multiples of 1/2 are exact.
 func CosPi(x float64) float64 {
 	k := math.Floor(float64(2*x) + 0.5)
-	y := float64(math.Pi * (x - k/2)) // |y| <= pi/4
+	y := float64(math.Pi * (x - float64(k/2))) // |y| <= pi/4
 	yy := float64(y * y)
 	cos, sin := 0.0, 0.0
 	for n := len(factorials) - 1; n >= 0; n-- { // the next term is below 1e-17
