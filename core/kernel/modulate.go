@@ -11,14 +11,15 @@ import (
 // has several taus. Each tau has cosines, from which a dense layer computes an embedding, and the
 // features of the row are multiplied by the embedding of each of its taus.
 
-// Cosines overwrites to, [len(taus), n], with cos(pi i tau) for i from 0 to n-1. The recurrence
+// Cosines overwrites to, [len(taus), n], with cos(pi i tau) for i from 1 to n, as the code of
+// DQN Zoo and of Dopamine has them: the paper's equation 4 also has i = 0, a second bias. The recurrence
 // cos(i+1)x = 2 cos x cos ix - cos(i-1)x in float64 has an error of about i*i*1e-16. All processors
 // have the same bits.
 func Cosines(to, taus []float32, n int) {
 	atLeast("to", len(to), len(taus)*n)
 	for k, tau := range taus {
 		row, cosine := to[k*n:(k+1)*n], same.CosPi(math.Abs(float64(tau)))
-		before, at := cosine, 1.0 // of -1 and 0
+		before, at := 1.0, cosine // of 0 and 1
 		for i := range row {
 			row[i] = float32(at)
 			before, at = at, float64(2*cosine*at)-before

@@ -19,7 +19,7 @@ func TestCosinesMatchFloat64(t *testing.T) {
 		Cosines(to, taus, n)
 		a.check(t)
 		for k, got := range to {
-			i, tau := k%n, float64(taus[k/n])
+			i, tau := k%n+1, float64(taus[k/n])
 			if want := math.Cos(math.Pi * math.Mod(float64(i)*tau, 2)); math.Abs(float64(got)-want) > 6e-8 {
 				t.Fatalf("cos(pi %d %v) = %v, must be %v", i, tau, got, want)
 			}

@@ -39,7 +39,7 @@ type Head struct {
 	Quantiles int `json:"Quantiles,omitempty"`
 	// Cosines, 1 to MaxAtoms, makes the quantile of an output a function of its probability tau, as in
 	// implicit quantile networks (Dabney et al. 2018). A dense layer with ReLU computes an embedding
-	// from cos(pi i tau), i from 0 to Cosines-1. It multiplies the output of the last but one layer of
+	// from cos(pi i tau), i from 1 to Cosines. It multiplies the output of the last but one layer of
 	// the trunk, and the last layer and the head compute the quantile of each tau. 0: there are none.
 	Cosines int `json:"Cosines,omitempty"`
 	// Taus, 1 to MaxAtoms, are the quantiles of an output that a Network computes, [tau, output]; 0

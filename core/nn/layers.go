@@ -34,7 +34,7 @@ type Layer struct {
 	Rescaled bool
 	// Taus: the layer has a row for each of so many taus of an observation; 0: one row.
 	Taus int
-	// Cosines: the input is cos(pi i tau), i from 0 to In-1, of each tau. From is -1.
+	// Cosines: the input is cos(pi i tau), i from 1 to In, of each tau. From is -1.
 	Cosines bool
 	// By is the layer whose output, for each tau, multiplies the output of From; 0: none does.
 	By int

@@ -32,7 +32,7 @@ def implicit_by_hand(model, obs, taus, dueling=False):
         name = f"q_net.quantile_net.{layer}"
         return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
-    cosines = np.cos(np.pi * np.arange(weights["q_net.quantile_net.embedding.weight"].shape[1]) * taus[:, None])
+    cosines = np.cos(np.pi * np.arange(1, 1 + weights["q_net.quantile_net.embedding.weight"].shape[1]) * taus[:, None])
     x = np.maximum(dense(obs, "0"), 0)[:, None, :] * np.maximum(dense(cosines, "embedding"), 0)
     if not dueling:
         return dense(np.maximum(dense(x, "2"), 0), "4").mean(axis=1)

@@ -127,8 +127,7 @@ var ofValues = []settings.Preset{
 	{Name: "c51_zoo", Doc: "C51 of DQN Zoo", Rows: inGames(zooGames, zoo, zooAdam, c51, []settings.Row{{"learning_rate", "0.00025"}})},
 	{Name: "qr_zoo", Doc: "QR-DQN of DQN Zoo, with 201 quantiles", Rows: inGames(zooGames, zoo, zooAdam, []settings.Row{
 		{"learning_rate", "5e-05"}, {"distribution", "quantile"}, {"n_quantiles", "201"}, {"kappa", "1"}})},
-	// implicit_quantile.gin: three steps, uniform draws. The sources of both presets of IQN have cosines
-	// from i = 1 on; Paceline has the paper's, from 0 on.
+	// implicit_quantile.gin: three steps, uniform draws.
 	{Name: "iqn_dopamine", Doc: "IQN of Dopamine's JAX code, with three steps", Rows: inGames(dopamineGames, dopamine, iqn, []settings.Row{
 		{"optimizer_eps", "0.0003125"}, {"n_steps", "3"}, {"n_tau_act", "32"}})},
 	// No clipping; min_replay_capacity_fraction 0.02, tau_samples_policy 64.

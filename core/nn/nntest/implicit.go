@@ -61,7 +61,7 @@ func naiveInput(l *nn.Layer, in []float64, outputs [][]float64, taus []float32) 
 	case l.Cosines:
 		for _, tau := range taus {
 			for i := range l.In {
-				x = append(x, math.Cos(math.Pi*float64(i)*float64(tau)))
+				x = append(x, math.Cos(math.Pi*float64(i+1)*float64(tau)))
 			}
 		}
 	case l.By > 0:

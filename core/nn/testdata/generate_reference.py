@@ -111,7 +111,7 @@ def draw(module, key):
 class Trunk(nn.Module):
     """NatureCNN or its smaller kin, or Flatten without parameters."""
 
-    def __init__(self, case, dense=True):
+    def __init__(self, case, last=True):
         super().__init__()
         self.image = case["arch"] in CNNS
         self.linear = None
@@ -129,7 +129,7 @@ class Trunk(nn.Module):
                 inputs = outputs
             self.cnn = nn.Sequential(*layers, nn.Flatten())
             self.width = inputs * h * w
-            if dense:
+            if last:
                 self.linear = nn.Sequential(dense(case, self.width, width), *norm(case, width), nn.ReLU())
                 self.width = width
 
@@ -210,7 +210,7 @@ class Implicit(nn.Sequential):
     def forward(self, x, taus):
         for layer in range(self.below):
             x = getattr(self, str(layer))(x)
-        cosines = torch.cos(torch.pi * torch.arange(self.cosines) * taus[:, :, None])
+        cosines = torch.cos(torch.pi * torch.arange(1, self.cosines + 1) * taus[:, :, None])
         x = x[:, None, :] * torch.relu(self.embedding(cosines))
         for layer in range(3):
             x = getattr(self, str(self.below + layer))(x)
