@@ -19,6 +19,8 @@ var bitShapes = []Conv{
 	{InC: 5, InH: 9, InW: 15, OutC: 3, Kernel: 9, Stride: 3},
 	{InC: 1, InH: 8, InW: 8, OutC: 1, Kernel: 6, Stride: 2},
 	{InC: 5, InH: 9, InW: 12, OutC: 19, Kernel: 6, Stride: 3, Linear: true},
+	{InC: 3, InH: 11, InW: 16, OutC: 18, Kernel: 5, Stride: 5},
+	{InC: 4, InH: 4, InW: 7, OutC: 9, Kernel: 2, Stride: 2, Linear: true},
 }
 
 // realigned moves every slice from the odd addresses of the arena to memory of its own.

@@ -11,7 +11,7 @@ import (
 // is two strides wide, 2 x 2 if it is three) and outputs that do not; images that need no padding
 // and are read in place; rows that no kernel reaches; channels and cells that do not fill a vector,
 // a pair or a tile; batches around PACELINE_CONV_BLOCK; several groups of tiles (54 forward, 64 and
-// 200 backward), and images larger than a group.
+// 200 backward), and images larger than a group; and patches that do not overlap.
 var convShapes = []struct {
 	n int
 	c Conv
@@ -57,6 +57,12 @@ var convShapes = []struct {
 	{7, Conv{InC: 4, InH: 21, InW: 30, OutC: 17, Kernel: 12, Stride: 4}},
 	{8, Conv{InC: 7, InH: 20, InW: 16, OutC: 33, Kernel: 12, Stride: 4}},
 	{33, Conv{InC: 1, InH: 16, InW: 19, OutC: 2, Kernel: 12, Stride: 4}},
+	{1, Conv{InC: 1, InH: 1, InW: 1, OutC: 1, Kernel: 1, Stride: 1}},
+	{9, Conv{InC: 17, InH: 3, InW: 4, OutC: 33, Kernel: 1, Stride: 1}},
+	{33, Conv{InC: 3, InH: 6, InW: 5, OutC: 7, Kernel: 2, Stride: 2}},
+	{7, Conv{InC: 4, InH: 14, InW: 16, OutC: 33, Kernel: 5, Stride: 5}},
+	{1, Conv{InC: 4, InH: 84, InW: 84, OutC: 32, Kernel: 5, Stride: 5}},
+	{8, Conv{InC: 32, InH: 16, InW: 16, OutC: 64, Kernel: 5, Stride: 5}},
 }
 
 // layouts are all values of PlanarIn and PlanarOut.
@@ -125,7 +131,7 @@ func TestConvMatchesFloat64(t *testing.T) {
 func randomShape(r *rand.Rand) (n int, c Conv) {
 	for {
 		c.Stride = 1 + r.IntN(5)
-		c.Kernel = c.Stride * (2 + r.IntN(2))
+		c.Kernel = c.Stride * (1 + r.IntN(3))
 		c.InH = c.Kernel + r.IntN(7*c.Stride)
 		c.InW = c.Kernel + r.IntN(7*c.Stride)
 		c.InC, c.OutC, n = 1+r.IntN(40/c.Stride), 1+r.IntN(40), 1+r.IntN(40)

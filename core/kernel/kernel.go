@@ -59,9 +59,9 @@ type layers struct {
 	convPackBack  func(t *Team, packed, w []float32, c *Conv, ws []float32)
 	convForward   func(t *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, c *Conv, ws []float32)
 	convBackward  func(t *Team, dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, c *Conv, ws []float32)
-	densePack     func(t *Team, packed, w []float32, d *Dense)
-	denseForward  func(t *Team, y, x, w []float32, packed bool, b []float32, n int, d *Dense, ws []float32)
-	denseBackward func(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32)
+	densePack     func(t *Team, packed, w []float32, d Dense)
+	denseForward  func(t *Team, y, x, w []float32, packed bool, b []float32, n int, d Dense, ws []float32)
+	denseBackward func(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d Dense, ws []float32)
 	peak          func(rounds int) (flop float64)
 	direct        bool // direct convolutions, not Winograd's
 }

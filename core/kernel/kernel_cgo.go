@@ -162,8 +162,8 @@ func (p native) convBackward(t *Team, dw, db, dx, x []float32, x8 []uint8, scale
 	})
 }
 
-func (p native) densePack(t *Team, packed, w []float32, d *Dense) {
-	parts := denseParts(1, d, d.Out, t.Threads())
+func (p native) densePack(t *Team, packed, w []float32, d Dense) {
+	parts := denseParts(1, &d, d.Out, t.Threads())
 	helpers := t.begin(parts)
 	C.paceline_kernel_dense(p.k, t.share(helpers, parts), C.PACELINE_DENSE_PACK, C.struct_paceline_dense_args{
 		into: floats(packed), w: floats(w), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out),
@@ -171,8 +171,8 @@ func (p native) densePack(t *Team, packed, w []float32, d *Dense) {
 	t.end(helpers)
 }
 
-func (p native) denseForward(t *Team, y, x, w []float32, packed bool, b []float32, n int, d *Dense, ws []float32) {
-	parts := denseParts(n, d, d.Out, 4*t.Threads())
+func (p native) denseForward(t *Team, y, x, w []float32, packed bool, b []float32, n int, d Dense, ws []float32) {
+	parts := denseParts(n, &d, d.Out, 4*t.Threads())
 	helpers := t.begin(parts)
 	if helpers == 0 {
 		parts = 1
@@ -184,9 +184,9 @@ func (p native) denseForward(t *Team, y, x, w []float32, packed bool, b []float3
 	t.end(helpers)
 }
 
-func (p native) denseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, ws []float32) {
+func (p native) denseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d Dense, ws []float32) {
 	// Every part packs all of dy first, so there is one part per thread.
-	helpers := t.begin(denseParts(n, d, d.In, t.Threads()))
+	helpers := t.begin(denseParts(n, &d, d.In, t.Threads()))
 	C.paceline_kernel_dense(p.k, t.share(helpers, helpers+1), C.PACELINE_DENSE_BACKWARD, C.struct_paceline_dense_args{
 		into: floats(dw), db: floats(db), dx: floats(dx), x: floats(x), w: floats(w), y: floats(y), dy: floats(dy),
 		n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out), relu: integer(d.ReLU), ws: floats(ws), ws_per_thread: C.ptrdiff_t(len(ws) / t.Threads()),

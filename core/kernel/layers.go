@@ -6,7 +6,7 @@ import (
 )
 
 // Conv is one convolution layer followed by a ReLU, unless it is Linear. Every number is at least
-// 1; Kernel is two or three times Stride, and at most InH and InW.
+// 1; Kernel is one, two or three times Stride, and at most InH and InW.
 type Conv struct {
 	InC, InH, InW, OutC, Kernel, Stride int
 	// Images are [channel, height, width] where planar, [height, width, channel] otherwise.
@@ -41,8 +41,8 @@ func (c *Conv) Check() error {
 		return fmt.Errorf("convolution %+v: every number must be at least 1", *c)
 	case c.InH < c.Kernel || c.InW < c.Kernel:
 		return fmt.Errorf("convolution %+v: the kernel must fit the image", *c)
-	case c.Kernel != 2*c.Stride && c.Kernel != 3*c.Stride:
-		return fmt.Errorf("convolution %+v: the kernel must be two or three strides wide", *c)
+	case c.Kernel != c.Stride && c.Kernel != 2*c.Stride && c.Kernel != 3*c.Stride:
+		return fmt.Errorf("convolution %+v: the kernel must be one, two or three strides wide", *c)
 	}
 	return nil
 }
@@ -54,6 +54,10 @@ func ConvPack(t *Team, packed, w []float32, scale float32, c *Conv, ws []float32
 	c.check(t, 1, ws)
 	atLeast("packed", len(packed), c.PackLen())
 	atLeast("w", len(w), c.WeightLen())
+	if c.single() {
+		refConvPack(t, packed, w, scale, c, ws)
+		return
+	}
 	layersOf(c.Precision, c.Portable).convPack(t, packed, w, scale, c, ws)
 }
 
@@ -62,6 +66,10 @@ func ConvPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 	c.check(t, 1, ws)
 	atLeast("packed", len(packed), c.PackBackLen())
 	atLeast("w", len(w), c.WeightLen())
+	if c.single() {
+		refConvPackBack(t, packed, w, c, ws)
+		return
+	}
 	layersOf(c.Precision, c.Portable).convPackBack(t, packed, w, c, ws)
 }
 
@@ -71,14 +79,14 @@ func ConvPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 func ConvForward(t *Team, y, x, packed, b []float32, n int, c *Conv, ws []float32) {
 	c.checkForward(t, y, packed, b, n, ws)
 	atLeast("x", len(x), n*c.InLen())
-	layersOf(c.Precision, c.Portable).convForward(t, y, x, nil, packed, b, n, c, ws)
+	c.forward(t, y, x, nil, packed, b, n, ws)
 }
 
 // ConvForwardU8 is ConvForward on byte images.
 func ConvForwardU8(t *Team, y []float32, x []uint8, packed, b []float32, n int, c *Conv, ws []float32) {
 	c.checkForward(t, y, packed, b, n, ws)
 	atLeast("x", len(x), n*c.InLen())
-	layersOf(c.Precision, c.Portable).convForward(t, y, nil, x, packed, b, n, c, ws)
+	c.forward(t, y, nil, x, packed, b, n, ws)
 }
 
 // ConvBackward overwrites dw [OutC, InC, Kernel, Kernel] and db [OutC] with the gradients summed
@@ -91,7 +99,7 @@ func ConvBackward(t *Team, dw, db, dx, x, packed, y, dy []float32, n int, c *Con
 	atLeast("x", len(x), n*c.InLen())
 	atLeast("dx", len(dx), n*c.InLen())
 	atLeast("packed", len(packed), c.PackBackLen())
-	layersOf(c.Precision, c.Portable).convBackward(t, dw, db, dx, x, nil, 1, packed, y, dy, n, c, ws)
+	c.backward(t, dw, db, dx, x, nil, 1, packed, y, dy, n, ws)
 }
 
 // ConvBackwardU8 is ConvBackward on byte images, without the gradient of the input. The input is
@@ -99,7 +107,25 @@ func ConvBackward(t *Team, dw, db, dx, x, packed, y, dy []float32, n int, c *Con
 func ConvBackwardU8(t *Team, dw, db []float32, x []uint8, scale float32, y, dy []float32, n int, c *Conv, ws []float32) {
 	c.checkBackward(t, dw, db, y, dy, n, ws)
 	atLeast("x", len(x), n*c.InLen())
-	layersOf(c.Precision, c.Portable).convBackward(t, dw, db, nil, nil, x, scale, nil, y, dy, n, c, ws)
+	c.backward(t, dw, db, nil, nil, x, scale, nil, y, dy, n, ws)
+}
+
+func (c *Conv) forward(t *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, ws []float32) {
+	l := layersOf(c.Precision, c.Portable)
+	if c.single() {
+		l.patchForward(t, y, x, x8, packed, b, n, c, ws)
+		return
+	}
+	l.convForward(t, y, x, x8, packed, b, n, c, ws)
+}
+
+func (c *Conv) backward(t *Team, dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, ws []float32) {
+	l := layersOf(c.Precision, c.Portable)
+	if c.single() {
+		l.patchBackward(t, dw, db, dx, x, x8, scale, packed, y, dy, n, c, ws)
+		return
+	}
+	l.convBackward(t, dw, db, dx, x, x8, scale, packed, y, dy, n, c, ws)
 }
 
 // Flop returns the floating-point operations of one pass (forward, or one of the two gradients) on
@@ -107,7 +133,7 @@ func ConvBackwardU8(t *Team, dw, db []float32, x []uint8, scale float32, y, dy [
 // in use, without Winograd's sums before and after the products.
 func (c *Conv) Flop() (direct, done float64) {
 	s := c.cells()
-	if layersOf(c.Precision, c.Portable).direct {
+	if c.single() || layersOf(c.Precision, c.Portable).direct {
 		direct = 2 * float64(c.OutH()*c.OutW()*c.WeightLen())
 		return direct, direct
 	}
@@ -134,7 +160,7 @@ func DensePack(t *Team, packed, w []float32, d *Dense) {
 	d.checkShape(1)
 	atLeast("packed", len(packed), d.Out*d.In)
 	atLeast("w", len(w), d.Out*d.In)
-	layersOf(d.Precision, d.Portable).densePack(t, packed, w, d)
+	layersOf(d.Precision, d.Portable).densePack(t, packed, w, *d)
 }
 
 // DenseForwardPacked gives the bits of DenseForward, from weights that DensePack packed on the same
@@ -149,7 +175,7 @@ func (d *Dense) forward(t *Team, y, x, w []float32, packed bool, b []float32, n 
 	atLeast("x", len(x), n*d.In)
 	atLeast("w", len(w), d.Out*d.In)
 	atLeast("b", len(b), d.Out)
-	layersOf(d.Precision, d.Portable).denseForward(t, y, x, w, packed, b, n, d, ws)
+	layersOf(d.Precision, d.Portable).denseForward(t, y, x, w, packed, b, n, *d, ws)
 }
 
 // DenseBackward overwrites dw [Out, In] and db [Out] with the gradients summed over n rows, and
@@ -169,7 +195,7 @@ func DenseBackward(t *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, 
 		atLeast("y", len(y), n*d.Out)
 	}
 	atLeast("dy", len(dy), n*d.Out)
-	layersOf(d.Precision, d.Portable).denseBackward(t, dw, db, dx, x, w, y, dy, n, d, ws)
+	layersOf(d.Precision, d.Portable).denseBackward(t, dw, db, dx, x, w, y, dy, n, *d, ws)
 }
 
 func (c *Conv) check(t *Team, n int, ws []float32) {

@@ -168,14 +168,14 @@ func convBackwardOf[T uint8 | float32](p rounding, dw, db, dx []float32, x []T, 
 	}
 }
 
-func (p rounding) densePack(_ *Team, packed, w []float32, d *Dense) {
+func (p rounding) densePack(_ *Team, packed, w []float32, d Dense) {
 	for i, v := range w[:d.Out*d.In] {
 		packed[i] = p.round(v)
 	}
 }
 
 // denseForward needs no case for packed weights: rounding them again changes nothing.
-func (p rounding) denseForward(_ *Team, y, x, w []float32, _ bool, b []float32, n int, d *Dense, _ []float32) {
+func (p rounding) denseForward(_ *Team, y, x, w []float32, _ bool, b []float32, n int, d Dense, _ []float32) {
 	for i := range n {
 		row := x[i*d.In:][:d.In]
 		for o := range d.Out {
@@ -201,7 +201,7 @@ func (p rounding) denseForward(_ *Team, y, x, w []float32, _ bool, b []float32, 
 	}
 }
 
-func (p rounding) denseBackward(_ *Team, dw, db, dx, x, w, y, dy []float32, n int, d *Dense, _ []float32) {
+func (p rounding) denseBackward(_ *Team, dw, db, dx, x, w, y, dy []float32, n int, d Dense, _ []float32) {
 	clear(db[:d.Out])
 	clear(dw[:d.Out*d.In])
 	if dx != nil {

@@ -247,10 +247,12 @@ func (s *Spec) trunk(i, inputs int) ([]Layer, error) {
 		return s.cnn(i, 5, 128, []Conv{{OutC: 16, Kernel: 3, Stride: 1}})
 	case "dopamine_cnn":
 		return s.cnn(i, 8, 512, []Conv{{OutC: 32, Kernel: 8, Stride: 4, Same: true}, {OutC: 64, Kernel: 4, Stride: 2, Same: true}, {OutC: 64, Kernel: 3, Stride: 1, Same: true}})
+	case "der_cnn":
+		return s.cnn(i, 25, 256, []Conv{{OutC: 32, Kernel: 5, Stride: 5}, {OutC: 64, Kernel: 5, Stride: 5}})
 	case "mlp":
 		return s.mlp(i, inputs)
 	default:
-		return nil, fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\", \"cule_cnn\", \"ga3c_1_cnn\" to \"ga3c_4_cnn\", \"minatar_cnn\", \"dopamine_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
+		return nil, fmt.Errorf("%sarch: %q, must be \"nature_cnn\", \"small_cnn\", \"cule_cnn\", \"ga3c_1_cnn\" to \"ga3c_4_cnn\", \"minatar_cnn\", \"dopamine_cnn\", \"der_cnn\" or \"mlp\"", s.prefix(i), t.Arch)
 	}
 }
 

@@ -50,7 +50,7 @@ type Spec struct {
 // Trunk turns an observation into features. Files have its fields under the names of the tags.
 type Trunk struct {
 	// Arch is "nature_cnn", "small_cnn", "cule_cnn", "ga3c_1_cnn" to "ga3c_4_cnn", "minatar_cnn",
-	// "dopamine_cnn" or "mlp".
+	// "dopamine_cnn", "der_cnn" or "mlp".
 	//
 	// nature_cnn is the network of Mnih et al. 2015 without padding, as in Stable-Baselines3's
 	// CnnPolicy: convolutions of 32 8x8 stride 4, 64 4x4 stride 2, 64 3x3 stride 1 and a dense layer
@@ -71,6 +71,10 @@ type Trunk struct {
 	//
 	// dopamine_cnn is nature_cnn with the padding "SAME" in each convolution, as in Dopamine: 84x84
 	// images become 11x11 features of 64 channels. A GPU does not compute it.
+	//
+	// der_cnn is the network of van Hasselt et al. 2019 (data-efficient Rainbow): convolutions of 32 5x5
+	// stride 5 and 64 5x5 stride 5, without padding, and a dense layer of 256. Its images are at least
+	// 25x25. A GPU does not compute it.
 	//
 	// mlp has dense layers of the widths in Hidden. It reads any observation, flattened. uint8 is
 	// converted to float32, and divided by 255 if it is an image (three axes).

@@ -33,12 +33,12 @@ func Duels() []nn.Spec {
 	return all
 }
 
-// distributions are those of Distributions, Duels and Padded that the device computes.
+// distributions are those of Distributions, Duels, Padded and Patches that the device computes.
 func (on *suite) distributions(t *testing.T) []nn.Spec {
 	if on.device(t, 1).Name() != "cpu" {
 		return nil
 	}
-	return append(append(Distributions(), Duels()...), Padded())
+	return append(append(Distributions(), Duels()...), Padded(), Patches())
 }
 
 // naivePoints returns what a loss sees of each head; taus are [rows, taus] of the head that has them.

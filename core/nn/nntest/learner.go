@@ -53,13 +53,14 @@ func (on *suite) testGradientAgainstFiniteDifferences(t *testing.T) {
 		{"dueling atoms", Duels()[3], 4, crosses[:1]}, {"dueling atoms on a cnn", Duels()[4], 2, crosses[:1]}, {"dueling quantiles", Duels()[5], 4, hubers[:1]},
 		{"taus", Implicits()[0], 5, taus}, {"taus, one row", Implicits()[0], 1, taus}, {"taus on a cnn", Implicits()[1], 2, taus[:1]}, {"taus on bytes", Implicits()[2], 3, taus[:1]},
 		{"dueling taus", Duels()[6], 4, taus},
-		{"tiny cnn", Tiny(), 3, tds[1:2]}, {"padded cnn", Padded(), 2, tds[1:2]}, {"one cnn", OneCNN(), 3, acs[1:]}, {"cnn and mlp", ActorCritic(bytes(1, 20, 20), 2, nn.Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
+		{"tiny cnn", Tiny(), 3, tds[1:2]}, {"padded cnn", Padded(), 2, tds[1:2]}, {"patches", Patches(), 2, tds[1:2]}, {"norm of patches", WithNorm(Patches(), "layer_channels"), 2, tds[1:2]},
+		{"one cnn", OneCNN(), 3, acs[1:]}, {"cnn and mlp", ActorCritic(bytes(1, 20, 20), 2, nn.Trunk{Arch: "small_cnn"}, mlp("tanh", 3)), 2, acs[1:]},
 	} {
 		for _, loss := range c.losses {
 			r := rng.New(7, "test", 0)
 			p := Init(t, c.spec, 1)
 			StirNorms(p, r)
-			if (importance(loss) || c.spec.Heads[0].Points() > 1 || c.spec.Heads[0].Dueling || c.spec.Trunks[0].Arch == "dopamine_cnn") && on.device(t, 1).Name() != "cpu" {
+			if (importance(loss) || c.spec.Heads[0].Points() > 1 || c.spec.Heads[0].Dueling || onlyOnCPU(c.spec.Trunks[0].Arch)) && on.device(t, 1).Name() != "cpu" {
 				continue
 			}
 			b := RandomBatch(c.spec, loss, r, c.batch)

@@ -54,6 +54,15 @@ func Padded() nn.Spec {
 	return QSpec(env.ObsSpec{Shape: []int{2, 12, 20}}, 3, nn.Trunk{Arch: "dopamine_cnn"})
 }
 
+// Patches returns a network whose kernels are one stride wide. In both convolutions its image has rows
+// and columns that no kernel reads.
+func Patches() nn.Spec {
+	return QSpec(env.ObsSpec{Shape: []int{2, 31, 59}}, 3, nn.Trunk{Arch: "der_cnn"})
+}
+
+// onlyOnCPU reports whether no GPU computes the convolutions.
+func onlyOnCPU(arch string) bool { return arch == "dopamine_cnn" || arch == "der_cnn" }
+
 // Tiny returns a network for images of 10x10 cells.
 func Tiny() nn.Spec {
 	return QSpec(env.ObsSpec{Shape: []int{4, 10, 10}}, 3, nn.Trunk{Arch: "minatar_cnn"})

@@ -22,7 +22,7 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		spec nn.Spec
 		want string
 	}{
-		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn", "cule_cnn", "ga3c_1_cnn" to "ga3c_4_cnn", "minatar_cnn", "dopamine_cnn" or "mlp"`},
+		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "cnn"}), `arch: "cnn", must be "nature_cnn", "small_cnn", "cule_cnn", "ga3c_1_cnn" to "ga3c_4_cnn", "minatar_cnn", "dopamine_cnn", "der_cnn" or "mlp"`},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer"}), `norm: "layer", must be "", "layer_channels" or "layer_all"`},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer_all", NormEps: -1e-5}), "norm_eps: -1e-05, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Norm: "layer_all", NormEps: math.NaN()}), "norm_eps: NaN, must be above 0 and at most 1, or 0 for norm's own; 0 without norm"},
@@ -43,6 +43,7 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		{QSpec(u8(1, 20, 19), 1, nn.Trunk{Arch: "small_cnn"}), "obs.shape: [1 20 19], must be [channels, height, width] of at least 20x20 for small_cnn"},
 		{QSpec(u8(4, 4, 10), 1, nn.Trunk{Arch: "minatar_cnn"}), "obs.shape: [4 4 10], must be [channels, height, width] of at least 5x5 for minatar_cnn"},
 		{QSpec(u8(1, 10, 7), 1, nn.Trunk{Arch: "dopamine_cnn"}), "obs.shape: [1 10 7], must be [channels, height, width] of at least 8x8 for dopamine_cnn"},
+		{QSpec(u8(1, 24, 25), 1, nn.Trunk{Arch: "der_cnn"}), "obs.shape: [1 24 25], must be [channels, height, width] of at least 25x25 for der_cnn"},
 		{QSpec(u8(84, 84, 4), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [84 84 4], must be [channels, height, width] of at least 36x36 for nature_cnn"},
 		{QSpec(u8(4, 1<<13, 1<<13), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [4 8192 8192]: more than 268435456 parameters"},
 		{QSpec(u8(4, 84, 84), 1, nn.Trunk{Arch: "nature_cnn", Hidden: []int{64}}), "hidden: [64], must be empty for nature_cnn"},
@@ -94,7 +95,8 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		}
 	}
 	for _, smallest := range []nn.Spec{QSpec(u8(1, 36, 36), 1, nn.Trunk{Arch: "nature_cnn"}), QSpec(u8(1, 20, 20), 1, nn.Trunk{Arch: "small_cnn"}),
-		QSpec(u8(1, 5, 5), 1, nn.Trunk{Arch: "minatar_cnn"}), QSpec(u8(1, 8, 8), 1, nn.Trunk{Arch: "dopamine_cnn"})} {
+		QSpec(u8(1, 5, 5), 1, nn.Trunk{Arch: "minatar_cnn"}), QSpec(u8(1, 8, 8), 1, nn.Trunk{Arch: "dopamine_cnn"}),
+		QSpec(u8(1, 25, 25), 1, nn.Trunk{Arch: "der_cnn"})} {
 		if _, err := smallest.Layout(); err != nil {
 			t.Error(err)
 		}

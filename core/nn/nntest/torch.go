@@ -356,7 +356,7 @@ func AgainstTorch(t *testing.T, s Subject, path string) {
 			if c.Dueling != "" {
 				name += " dueling " + c.Dueling
 			}
-			if c.Atoms+c.Quantiles+c.Cosines > 0 || c.Dueling != "" || c.Arch == "dopamine_cnn" || c.Noisy {
+			if c.Atoms+c.Quantiles+c.Cosines > 0 || c.Dueling != "" || onlyOnCPU(c.Arch) || c.Noisy {
 				if on.device(t, 1).Name() != "cpu" {
 					continue
 				}

@@ -49,6 +49,7 @@ CNNS = {  # convolutions (outputs, kernel, stride), and the width of the dense l
     "small_cnn": ([(16, 8, 4), (32, 4, 2)], 256),
     "minatar_cnn": ([(16, 3, 1)], 128),
     "dopamine_cnn": ([(32, 8, 4), (64, 4, 2), (64, 3, 1)], 512),
+    "der_cnn": ([(32, 5, 5), (64, 5, 5)], 256),
 }
 
 
@@ -740,6 +741,8 @@ def main():
         mlp | every | quantile | noisy,
         small | categorical | noisy | {"dueling": "rescaled", "batch": 5, "clip": 10},
     ]
+    # Kernels that are one stride wide.
+    cases.append(nature | mnih | {"arch": "der_cnn", "obs": [2, 57, 31]})
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")
