@@ -144,9 +144,10 @@ class DQN(Trainer):
     double_q: True for Double Q-learning: the online network chooses the next action, the target
         network gives its value. It costs one more forward pass an update.
     cnn: CnnPolicy's layers: "nature" (for images of at least 36x36), "small" (the network of Mnih et
-        al. 2016, from 20x20), "minatar" (a convolution of 16 3x3 and 128 hidden units, from 5x5) or
-        "dopamine" (the Nature CNN with TensorFlow's padding "SAME" and Dopamine's initial weights, on
-        the CPU only). policy_kwargs={"trunk": "minatar"} sets it, too.
+        al. 2016, from 20x20), "minatar" (a convolution of 16 3x3 and 128 hidden units, from 5x5),
+        "dopamine" (the Nature CNN with TensorFlow's padding "SAME" and Dopamine's initial weights) or
+        "der" (van Hasselt et al. 2019: convolutions of 32 and 64 5x5 with stride 5 and 256 hidden
+        units, from 25x25). The last two are on the CPU only. policy_kwargs={"trunk": "minatar"} sets it, too.
     n_step_tails: what is done with transitions that the end of an episode leaves fewer than n_steps:
         "keep", "drop_truncated" (as Dopamine) or "drop" (as CleanRL).
     prioritized: prioritised replay with the formula of a publication's code: "stooke_abbeel",

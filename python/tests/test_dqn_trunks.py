@@ -57,9 +57,10 @@ def test_small_images_and_padded_convolutions():
     with DQN("CnnPolicy", "Mini-Breakout-v0", cnn="minatar", **TINY) as model:
         model.learn(80)
         assert {a.shape for a in model.get_parameters()["policy"].values() if a.ndim == 4} == {(16, 4, 3, 3)}
-    with DQN("CnnPolicy", "Catch-v0", cnn="dopamine", **TINY) as model:
-        model.learn(40)
+    for cnn in ("dopamine", "der"):
+        with DQN("CnnPolicy", "Catch-v0", cnn=cnn, **TINY) as model:
+            model.learn(40)
     with pytest.raises(ConfigError, match="at least 36x36 for nature_cnn"):
         DQN("CnnPolicy", "Mini-Breakout-v0", **TINY)
-    with pytest.raises(ConfigError, match='cnn: resnet, must be nature, small, minatar, dopamine|cnn: "resnet", must be nature'):
+    with pytest.raises(ConfigError, match='cnn: resnet, must be nature, small, minatar, dopamine, der|cnn: "resnet", must be nature'):
         DQN("CnnPolicy", "Mini-Breakout-v0", cnn="resnet", **TINY)

@@ -18,6 +18,8 @@ var ofPublications = map[string]map[string]string{
 	"iqn_zoo":          {"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "distribution": "implicit", "n_tau_act": "64", "n_steps": "1", "learning_starts": "20000", "max_grad_norm": "0"},
 	"rainbow_hessel": {"learning_rate": "6.25e-05", "optimizer_eps": "0.00015", "noisy": "true", "noisy_sigma": "0.5", "n_steps": "3", "dueling": "true", "double_q": "true",
 		"distribution": "categorical", "priority_alpha": "0.5", "target_update_interval": "8000", "exploration_initial_eps": "0"},
+	"der_100k": {"cnn": "der", "learning_rate": "0.0001", "optimizer_eps": "0.00015", "n_steps": "10", "train_freq": "1", "learning_starts": "1600", "target_update_interval": "2000",
+		"buffer_size": "100000", "noisy": "true", "noisy_sigma": "0.1", "dueling": "true", "double_q": "true", "distribution": "categorical", "prioritized": "dqn_zoo", "max_grad_norm": "10"},
 	"c51_zoo": {"learning_rate": "0.00025", "optimizer_eps": "0.0003125", "max_grad_norm": "10", "distribution": "categorical", "target_update_interval": "10000"},
 	"qr_zoo":  {"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "max_grad_norm": "10", "n_quantiles": "201", "n_steps": "1", "prioritized": "none"},
 	"prioritized_zoo": {"learning_rate": "6.25e-05", "optimizer": "rmsprop_mnih", "optimizer_eps": "6.103515625e-07", "double_q": "true", "prioritized": "dqn_zoo",
@@ -47,8 +49,8 @@ func TestPresetsOfPublications(t *testing.T) {
 		if of := strings.HasSuffix(name, "_dopamine"); of != (c.CNN == Dopamine) || of != strings.Contains(c.EnvOptions, `"dopamine"`) {
 			t.Errorf("%s: cnn %s, env_options %s", name, c.CNN, c.EnvOptions)
 		}
-		// A transition is used 8 times.
-		if uses := float64(c.BatchSize*c.GradientSteps) / float64(c.TrainFreq); uses != 8 {
+		// A transition is used 8 times, or 32 times with an update a step.
+		if uses := float64(c.BatchSize*c.GradientSteps) / float64(c.TrainFreq); uses != 8 && (name != "der_100k" || uses != 32) {
 			t.Errorf("%s: a transition is used %v times", name, uses)
 		}
 		if said, err := c.Resolve(); err != nil || said != nil || c.Concurrent != settings.Off {

@@ -17,14 +17,16 @@ type Layers struct {
 	ActivationFn string
 }
 
-// Dopamine is the value of cnn whose initial weights are not PyTorch's, and that a GPU does not
-// compute.
-const Dopamine = "dopamine"
+// Values of cnn that a GPU does not compute.
+const (
+	Dopamine = "dopamine" // its initial weights are not PyTorch's
+	DER      = "der"
+)
 
 // ofLayers are the settings of Layers.
 func ofLayers() []settings.Setting {
 	return settings.Within(func(c *Config) *Layers { return &c.Layers }, []settings.Setting{
-		settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256), minatar (Young & Tian 2019, for images from 5x5 on: 16 of 3x3, 128) or dopamine (nature with TensorFlow's padding SAME and the initial weights of Dopamine's JAX code; a GPU does not compute it)", []string{"nature", "small", "minatar", Dopamine}, func(l *Layers) *string { return &l.CNN }),
+		settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256), minatar (Young & Tian 2019, for images from 5x5 on: 16 of 3x3, 128), dopamine (nature with TensorFlow's padding SAME and the initial weights of Dopamine's JAX code) or der (van Hasselt et al. 2019: 32 of 5x5 stride 5, 64 of 5x5 stride 5, 256). A GPU does not compute the last two", []string{"nature", "small", "minatar", Dopamine, DER}, func(l *Layers) *string { return &l.CNN }),
 		settings.Ints("net_arch", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers; none: a linear network", func(l *Layers) *[]int { return &l.NetArch }),
 		train.Activation("relu", func(l *Layers) *string { return &l.ActivationFn }),
 	})
@@ -46,8 +48,8 @@ func (c *Config) trunk() (t nn.Trunk, init string) {
 
 // checkTrunk refuses layers that a device does not compute, or that the head cannot be on.
 func (c *Config) checkTrunk(device string) error {
-	if device != "cpu" && c.Policy == train.PolicyCNN && c.CNN == Dopamine {
-		return fmt.Errorf("cnn: dopamine, must be another on %s; the device cpu computes it", device)
+	if device != "cpu" && c.Policy == train.PolicyCNN && (c.CNN == Dopamine || c.CNN == DER) {
+		return fmt.Errorf("cnn: %s, must be another on %s; the device cpu computes it", c.CNN, device)
 	}
 	if c.Distribution == Implicit && c.Policy == train.PolicyMLP && len(c.NetArch) < 2 {
 		return fmt.Errorf("net_arch: %v, must be at least two widths where distribution is implicit: embeddings of taus multiply the layer before the last", c.NetArch)

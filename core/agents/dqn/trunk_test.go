@@ -15,6 +15,7 @@ func TestLayersOfImages(t *testing.T) {
 		{"nature", NoDistribution, "nature_cnn", ""},
 		{"small", Categorical, "small_cnn", ""},
 		{"minatar", Quantile, "minatar_cnn", ""},
+		{DER, Categorical, "der_cnn", ""},
 		{Dopamine, NoDistribution, "dopamine_cnn", "xavier_uniform"},
 		{Dopamine, Categorical, "dopamine_cnn", "variance_scaling"},
 		{Dopamine, Quantile, "dopamine_cnn", "variance_scaling"},
@@ -25,7 +26,7 @@ func TestLayersOfImages(t *testing.T) {
 		if net.Trunks[0].Arch != c.arch || net.Init != c.init || net.RawImages {
 			t.Errorf("%s, %s: %s, init %q, raw %v", c.cnn, c.distribution, net.Trunks[0].Arch, net.Init, net.RawImages)
 		}
-		if err := cfg.checkTrunk("cuda"); (err != nil) != (c.cnn == Dopamine) {
+		if err := cfg.checkTrunk("cuda"); (err != nil) != (c.cnn == Dopamine || c.cnn == DER) {
 			t.Errorf("%s on cuda: %v", c.cnn, err)
 		}
 		if err := cfg.checkTrunk("cpu"); err != nil {
