@@ -22,7 +22,8 @@ const (
 	ActingTaus   = iota // of a choice of an action; the key is that of the choice
 	OnlineTaus          // of the quantiles that are learned; the key is that of the update
 	TargetTaus          // of the target's quantiles
-	ChoosingTaus        // of the choice of the target's action
+	ChoosingTaus        // of the choice of the target's action, or of the policy there
+	PolicyTaus          // of the policy of Munchausen at the observations
 )
 
 // DrawTaus fills to with taus, uniform in [0, 1). Number k is a function of use, key, row and k, so
@@ -59,10 +60,15 @@ func LearnerSpec(s Spec, loss Loss) Spec {
 
 // TargetSpecs returns the networks of the Passes of a target of s.
 func TargetSpecs(s Spec, target Target) []Spec {
-	switch t, ok := target.(Implicit); {
-	case ok && t.Double:
-		return []Spec{s.WithTaus(t.Taus), s.WithTaus(t.Choosing)}
-	case ok:
+	switch t := target.(type) {
+	case Munchausen:
+		if t.Choosing > 0 {
+			return []Spec{s.WithTaus(t.Taus + t.Choosing), s.WithTaus(t.Choosing)}
+		}
+	case Implicit:
+		if t.Double {
+			return []Spec{s.WithTaus(t.Taus), s.WithTaus(t.Choosing)}
+		}
 		return []Spec{s.WithTaus(t.Taus + t.Choosing)}
 	}
 	return slices.Repeat([]Spec{s}, target.Passes())

@@ -171,7 +171,8 @@ class DQN(Trainer):
         1/2. On the CPU only.
     munchausen: True for Munchausen DQN: a target has the expectation of softmax(Q / munchausen_tau) of
         the target network, with its entropy, and munchausen_alpha times the clipped logarithm of the
-        action's probability (at least munchausen_clip). With n_steps only the first action has one.
+        action's probability (at least munchausen_clip). With n_steps only the first action has one. With
+        distribution="implicit" it is M-IQN: the policy's values are means of n_tau_act quantiles.
         distribution="quantile" may go with it, double_q may not. On the CPU only.
     noisy: True for a noisy network: the dense layers have factorised noise, of initial size
         noisy_sigma / sqrt(inputs), which explores; exploration_initial_eps and exploration_final_eps

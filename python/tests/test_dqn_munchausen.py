@@ -11,7 +11,10 @@ def small(**keywords):
     return DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "num_envs": 2, "munchausen": True, **keywords})
 
 
-@pytest.mark.parametrize("more", [{}, {"distribution": "quantile", "n_quantiles": 5, "n_steps": 3}, {"dueling": True, "prioritized": "dqn_zoo"}])
+IMPLICIT = {"distribution": "implicit", "n_tau": 6, "n_tau_target": 5, "n_tau_act": 4, "n_cosines": 8}
+
+
+@pytest.mark.parametrize("more", [{}, {"distribution": "quantile", "n_quantiles": 5, "n_steps": 3}, IMPLICIT, {"dueling": True, "prioritized": "dqn_zoo"}])
 def test_a_seed_gives_one_result_also_after_a_load(more, tmp_path):
     results = set()
     for threads in (1, 2):
@@ -30,7 +33,7 @@ def test_a_seed_gives_one_result_also_after_a_load(more, tmp_path):
 def test_refusals():
     for keywords, message in (
         ({"double_q": True}, "double_q: true, must be false where munchausen is true"),
-        ({"distribution": "categorical"}, "distribution: categorical, must be none or quantile where munchausen is true"),
+        ({"distribution": "categorical"}, "distribution: categorical, must be none, quantile or implicit where munchausen is true"),
         ({"munchausen_alpha": 2.0}, "munchausen_alpha: 2, must be 0 to 1"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -96,7 +96,8 @@
 // With munchausen (munchausen.go, nn.Munchausen) pi = softmax(Q(., .; theta-minus) / tau) takes the place
 // of the largest value: a target is r + alpha clip(tau log pi(a|s)) + gamma sum_a' pi(a'|s') (Q(s', a';
 // theta-minus) - tau log pi(a'|s')). Over n steps the first action alone has a logarithm. Actions that are
-// not allowed have probability 0 in both policies, so D stores the mask of s, too.
+// not allowed have probability 0 in both policies, so D stores the mask of s, too. With distribution implicit
+// (M-IQN) the Q-values of both policies are means of K quantiles each, at taus of their own.
 //
 // With n_steps = n the reward is r_1 + gamma r_2 + ... + gamma^(n-1) r_n, s' the observation after the
 // n steps, and the discount gamma^n. A tail has the m steps up to the end of its episode, and gamma^m,

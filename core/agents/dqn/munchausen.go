@@ -21,7 +21,7 @@ type Munchausen struct {
 // ofMunchausen are the settings of Munchausen.
 func ofMunchausen() []settings.Setting {
 	return settings.Within(func(c *Config) *Munchausen { return &c.Munchausen }, []settings.Setting{
-		settings.Bool("munchausen", false, "Munchausen DQN (Vieillard et al. 2020): a target has the expectation of a softmax policy of theta-minus and its entropy, in the place of the largest value, and a share of the policy's logarithm of the action, with n_steps of the first action alone. A GPU does not compute it", func(m *Munchausen) *bool { return &m.Munchausen }),
+		settings.Bool("munchausen", false, "Munchausen DQN (Vieillard et al. 2020): a target has the expectation of a softmax policy of theta-minus and its entropy, in the place of the largest value, and a share of the policy's logarithm of the action, with n_steps of the first action alone; with distribution implicit (M-IQN) the policy's values are means of n_tau_act quantiles. A GPU does not compute it", func(m *Munchausen) *bool { return &m.Munchausen }),
 		settings.Float("munchausen_alpha", 0.9, 0, 1, "share of munchausen_tau times the logarithm that a target of munchausen has", func(m *Munchausen) *float64 { return &m.MunchausenAlpha }),
 		settings.Float("munchausen_tau", 0.03, 1e-6, 1e6, "temperature of munchausen's policy, softmax(Q / munchausen_tau)", func(m *Munchausen) *float64 { return &m.MunchausenTau }),
 		settings.Float("munchausen_clip", -1, -1e9, 0, "smallest munchausen_tau times the logarithm; smaller ones count as this one", func(m *Munchausen) *float64 { return &m.MunchausenClip }),
@@ -38,8 +38,8 @@ func (c *Config) resolveMunchausen() (notices []string, err error) {
 	case !c.Munchausen.Munchausen:
 	case c.DoubleQ:
 		return nil, fmt.Errorf("double_q: true, must be false where munchausen is true: a target has the expectation over all actions, and no action is chosen")
-	case c.Distribution == Categorical || c.Distribution == Implicit:
-		return nil, fmt.Errorf("distribution: %s, must be none or quantile where munchausen is true", c.Distribution)
+	case c.Distribution == Categorical:
+		return nil, fmt.Errorf("distribution: categorical, must be none, quantile or implicit where munchausen is true")
 	}
 	return nil, nil
 }
@@ -52,6 +52,10 @@ func (c *Config) soften(run *offpolicy.Config, device string) error {
 	if device != "cpu" {
 		return fmt.Errorf("munchausen: true, must be false on %s; the device cpu computes it", device)
 	}
-	run.Target = nn.Munchausen{Alpha: c.MunchausenAlpha, Tau: c.MunchausenTau, Least: c.MunchausenClip}
+	of := nn.Munchausen{Alpha: c.MunchausenAlpha, Tau: c.MunchausenTau, Least: c.MunchausenClip}
+	if c.Distribution == Implicit {
+		of.Taus, of.Choosing = c.NTauTarget, c.NTauAct
+	}
+	run.Target = of
 	return nil
 }

@@ -19,11 +19,10 @@ func munchausen(c *Config) { c.Munchausen.Munchausen = true }
 func TestBadMunchausenIsRefused(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
 		"double_q: true, must be false where munchausen is true: a target has the expectation over all actions, and no action is chosen": func(c *Config) { c.DoubleQ = true },
-		"distribution: categorical, must be none or quantile where munchausen is true":                                                   categorical,
-		"distribution: implicit, must be none or quantile where munchausen is true":                                                      func(c *Config) { c.Distribution = Implicit },
-		"munchausen_alpha: 2, must be 0 to 1":                                                                                            func(c *Config) { c.MunchausenAlpha = 2 },
-		"munchausen_tau: 0, must be 1e-06 to":                                                                                            func(c *Config) { c.MunchausenTau = 0 },
-		"munchausen_clip: 1, must be -1e+09 to 0":                                                                                        func(c *Config) { c.MunchausenClip = 1 },
+		"distribution: categorical, must be none, quantile or implicit where munchausen is true":                                         categorical,
+		"munchausen_alpha: 2, must be 0 to 1":     func(c *Config) { c.MunchausenAlpha = 2 },
+		"munchausen_tau: 0, must be 1e-06 to":     func(c *Config) { c.MunchausenTau = 0 },
+		"munchausen_clip: 1, must be -1e+09 to 0": func(c *Config) { c.MunchausenClip = 1 },
 	} {
 		d, err := newTrial(cartpole(munchausen, edit), nil)
 		if err == nil {
@@ -44,14 +43,18 @@ func TestBadMunchausenIsRefused(t *testing.T) {
 // The target of the settings goes with both losses and with priorities, and has the settings' numbers.
 func TestMunchausenOfSettings(t *testing.T) {
 	for _, edits := range [][]func(*Config){
-		{munchausen}, {munchausen, quantile}, {munchausen, func(c *Config) { c.Prioritized, c.NSteps, c.Dueling = "dqn_zoo", 3, true }},
+		{munchausen}, {munchausen, quantile}, {munchausen, implicit}, {munchausen, func(c *Config) { c.Prioritized, c.NSteps, c.Dueling = "dqn_zoo", 3, true }},
 		{munchausen, func(c *Config) { c.MunchausenAlpha, c.MunchausenTau, c.MunchausenClip = 0.5, 0.1, -2 }},
 	} {
 		d := newDQN(t, cartpole(edits...))
 		of := d.Config()
 		c := of.Struct().(*Config)
 		run := must(c.run(&train.Setup{Config: c, Common: of.Common(), Spec: *d.Spec(), Device: cpu(t)}))(t)
-		if want := (nn.Munchausen{Alpha: c.MunchausenAlpha, Tau: c.MunchausenTau, Least: c.MunchausenClip}); run.Target != want {
+		want := nn.Munchausen{Alpha: c.MunchausenAlpha, Tau: c.MunchausenTau, Least: c.MunchausenClip}
+		if c.Distribution == Implicit {
+			want.Taus, want.Choosing = 6, 5
+		}
+		if run.Target != want {
 			t.Errorf("target %#v, want %#v", run.Target, want)
 		}
 	}
@@ -132,8 +135,11 @@ func TestMemoryOfMunchausenIsCounted(t *testing.T) {
 		}
 		return sum
 	}
-	if plain, double, soft := total(), total(func(c *Config) { c.DoubleQ = true }), total(munchausen); double <= plain || soft <= double {
-		t.Errorf("%d bytes, with double_q %d, with munchausen %d", plain, double, soft)
+	for name, head := range map[string]func(*Config){"mean": func(*Config) {}, "implicit": implicit} {
+		plain, double, soft := total(head), total(head, func(c *Config) { c.DoubleQ = true }), total(head, munchausen)
+		if double <= plain || soft <= double {
+			t.Errorf("%s: %d bytes, with double_q %d, with munchausen %d", name, plain, double, soft)
+		}
 	}
 }
 
@@ -142,7 +148,7 @@ func TestMunchausenLearns(t *testing.T) {
 		t.Skip("trains for seconds")
 	}
 	for name, edits := range map[string][]func(*Config){
-		"mean": {munchausen}, "quantile, three steps": {munchausen, quantile, func(c *Config) { c.NSteps = 3 }},
+		"mean": {munchausen}, "implicit": {munchausen, implicit}, "quantile, three steps": {munchausen, quantile, func(c *Config) { c.NSteps = 3 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDQN(t, cartpole(append(edits, func(c *Config) {

@@ -104,6 +104,14 @@ func TestTrainSuite(t *testing.T) {
 				maps.Copy(softened.Settings, soft)
 				traintest.Run(t, softened)
 			})
+			if name == "both" {
+				t.Run(name+", M-IQN", func(t *testing.T) {
+					drawn := subject(edit)
+					drawn.Masked = true
+					maps.Copy(drawn.Settings, map[string]string{"munchausen": "true", "distribution": "implicit", "net_arch": "16,12", "n_tau": "4", "n_tau_target": "3", "n_tau_act": "5", "n_cosines": "6"})
+					traintest.Run(t, drawn)
+				})
+			}
 			t.Run(name+", n_steps and priorities", func(t *testing.T) {
 				draws := map[string]string{"n_steps": "3", "n_step_tails": "drop_truncated", "prioritized": "dqn_zoo", "loss": "huber"}
 				if name == "both" { // epsilon-Rainbow

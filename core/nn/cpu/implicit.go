@@ -107,7 +107,8 @@ func (n tauNetwork) ForwardAt(p *nn.Params, obs []byte, rows int, keys []uint64)
 	return n.forward(p, obs, rows)
 }
 
-// implicitTargets computes the columns "target" and "taus" of nn.ImplicitHuber.
+// implicitTargets computes the columns "target" and "taus" of nn.ImplicitHuber. With nn.Munchausen it
+// computes the quantiles and means at the next observations, and the column "taus".
 type implicitTargets struct {
 	nn.Implicit
 	choosing []float32   // [rows, Choosing, Out]: the quantiles whose means choose
@@ -143,12 +144,20 @@ func (t *implicitTargets) forward(s *qStepper, theta, target *nn.Params, x *expe
 
 // columns fills in the columns, with the actions in best.
 func (t *implicitTargets) columns(s *qStepper, x *experience.Transitions) {
-	target, taus, width := s.batch.Columns[0], s.batch.Columns[1], s.target.taus.width*s.head.Out
+	target, width := s.batch.Columns[0], s.target.taus.width*s.head.Out
 	for i, a := range s.best {
 		for k := range t.Taus {
 			target[i*t.Taus+k] = x.Rewards[i] + float32(x.Discounts[i]*s.target.points[0][i*width+k*s.head.Out+int(a)])
 		}
-		n := len(taus) / len(s.best)
-		nn.DrawTaus(taus[i*n:(i+1)*n], nn.OnlineTaus, x.Key, i)
+	}
+	s.drawLearned(x.Key)
+}
+
+// drawLearned fills in the column "taus".
+func (s *qStepper) drawLearned(key uint64) {
+	taus := s.batch.Columns[1]
+	n := len(taus) / len(s.best)
+	for i := range s.best {
+		nn.DrawTaus(taus[i*n:(i+1)*n], nn.OnlineTaus, key, i)
 	}
 }

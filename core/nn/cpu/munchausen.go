@@ -49,22 +49,27 @@ func (p *soft) set(q []float32, mask []byte) {
 // scaledLog returns tau log pi of an action with value q.
 func (p *soft) scaledLog(q float32) float64 { return float64(q) - p.largest - p.logSum }
 
-// munchausen computes the column of the loss for nn.Munchausen, in float64. next are the target
-// network's outputs at the next observations.
+// munchausen computes the columns of the loss for nn.Munchausen, the target in float64. next are the
+// target network's outputs at the next observations.
 func (s *qStepper) munchausen(m nn.Munchausen, target *nn.Params, next nn.Outputs, t *experience.Transitions) error {
-	rows, h, points := len(s.best), &s.head, s.head.Points()
-	here, err := s.online.Forward(target, t.Obs, rows)
+	rows, h := len(s.best), &s.head
+	if s.drawn != nil {
+		s.drawLearned(t.Key)
+		s.online.taus.draw(nn.PolicyTaus, t.Key, 0, m.Choosing)
+	}
+	here, err := s.online.forward(target, t.Obs, rows)
 	if err != nil {
 		return err
 	}
 	targets, p := s.batch.Columns[0], &s.soft
+	points, width := len(targets)/rows, len(s.target.points[0])/rows // numbers of a target; outputs of a row
 	for i := range rows {
 		p.set(here.Row(0, i), maskOf(t.Masks, i, rows))
 		bonus := p.scaledLog(here.Row(0, i)[t.Actions[i]])
 		fixed := float64(t.Rewards[i]) + float64(m.Alpha*min(max(bonus, m.Least), 0))
 		q, d := next.Row(0, i), float64(t.Discounts[i])
 		p.set(q, maskOf(t.NextMasks, i, rows))
-		if h.Quantiles == 0 {
+		if h.Quantiles == 0 && s.drawn == nil {
 			// q - tau log pi is the same number for every action.
 			targets[i] = float32(fixed + float64(d*(p.largest+p.logSum)))
 			continue
@@ -73,7 +78,7 @@ func (s *qStepper) munchausen(m nn.Munchausen, target *nn.Params, next nn.Output
 		for a, pi := range p.pi {
 			entropy -= float64(pi * p.scaledLog(q[a]))
 		}
-		x := s.target.points[0][i*h.Width():]
+		x := s.target.points[0][i*width:]
 		for k := range points {
 			mean := entropy
 			for a, pi := range p.pi {

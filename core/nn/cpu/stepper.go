@@ -78,7 +78,7 @@ type qStepper struct {
 	online *network
 	soft   soft // of nn.Munchausen
 	batch  nn.Batch
-	drawn  *implicitTargets // nil: the target is no nn.Implicit
+	drawn  *implicitTargets // nil: the target has no taus
 	ones   []float32        // the weights of transitions without weights; nil: the loss has no weights
 	best   []int32          // the chosen actions
 	noise  *noisy           // nil: the network is not noisy
@@ -106,11 +106,14 @@ func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, er
 	for i := range s.ones {
 		s.ones[i] = 1
 	}
-	if of, ok := target.(nn.Implicit); ok {
+	switch of := target.(type) {
+	case nn.Implicit:
 		s.drawn = newImplicitTargets(of, c.Rows, s.head.Out)
-	}
-	if m, ok := target.(nn.Munchausen); ok {
-		s.soft = soft{tau: m.Tau, pi: make([]float64, s.head.Out)}
+	case nn.Munchausen:
+		s.soft = soft{tau: of.Tau, pi: make([]float64, s.head.Out)}
+		if of.Choosing > 0 {
+			s.drawn = newImplicitTargets(nn.Implicit{Taus: of.Taus, Choosing: of.Choosing}, c.Rows, s.head.Out)
+		}
 	}
 	specs := nn.TargetSpecs(c.Net, target)
 	if s.target, err = d.network(specs[0], c.Rows); err == nil && len(specs) > 1 {

@@ -32,11 +32,30 @@ func scaledLogs(q []float64, mask []byte, tau float64) (logs []float64) {
 	return logs
 }
 
+// policyTaus are the taus of the targets of Munchausen: of the quantiles, of the policy at the next
+// observations and of the policy at the observations, each [rows, taus].
+type policyTaus struct{ targets, next, here []float32 }
+
+// tausOfUpdate are those of an update with a key; none for a network without taus.
+func tausOfUpdate(m nn.Munchausen, key uint64, rows int) policyTaus {
+	return policyTaus{drawnTaus(nn.TargetTaus, key, rows, m.Taus), drawnTaus(nn.ChoosingTaus, key, rows, m.Choosing), drawnTaus(nn.PolicyTaus, key, rows, m.Choosing)}
+}
+
 // naiveMunchausen returns the column of targets of transitions, by the formula of the paper.
-func naiveMunchausen(s nn.Spec, target *nn.Params, m nn.Munchausen, x *experience.Transitions) (column []float32) {
+func naiveMunchausen(s nn.Spec, target *nn.Params, m nn.Munchausen, x *experience.Transitions, taus policyTaus) (column []float32) {
 	h, rows := &s.Heads[0], len(x.Rewards)
-	points := naivePoints(s, target, x.NextObs, rows, nil)[0]
-	here, next := naiveOutputs(s, target, x.Obs, rows)[0], naiveMeans(h, points)
+	at := func(obs []byte, taus []float32) []float64 {
+		s := s.WithTaus(len(taus) / rows)
+		h = &s.Heads[0]
+		return naivePoints(s, target, obs, rows, taus)[0]
+	}
+	of := at(x.Obs, taus.here)
+	here := naiveMeans(h, of)
+	points := at(x.NextObs, taus.next)
+	next := naiveMeans(h, points)
+	if h.Taus > 0 {
+		points = at(x.NextObs, taus.targets)
+	}
 	mask := func(of []byte, i int) []byte {
 		if len(of) == 0 {
 			return nil
@@ -74,12 +93,13 @@ func (on *suite) testMunchausen(t *testing.T) {
 		}
 		return
 	}
-	quantiles := Distributions()[2]
-	dueling := Duels()[5]
 	clipped := 0
-	for _, s := range []nn.Spec{SmallMLP(), quantiles, dueling} {
+	for _, s := range []nn.Spec{SmallMLP(), Distributions()[2], Duels()[5], Implicits()[0], Duels()[6]} {
 		for variant, m := range []nn.Munchausen{small, {Alpha: 0.5, Tau: 1, Least: -1}, {Alpha: 1, Tau: 1e-4, Least: -0.1}, {Alpha: 0.9, Tau: 0.3, Least: -1e9}} {
 			h, masked := s.Heads[0], variant%2 == 0
+			if h.Taus > 0 {
+				m.Taus, m.Choosing = implicitTargets, 3
+			}
 			c := nn.StepperConfig{Net: s, Rows: rows, Loss: LossOf(s), Optimizer: nn.OptimizerConfig{Name: "adam"}}
 			d := on.device(t, 2)
 			q, plain := Must(d.QStepper(c, m))(t), Must(d.Stepper(c))(t)
@@ -95,10 +115,15 @@ func (on *suite) testMunchausen(t *testing.T) {
 						x.NextMasks[i*h.Out+r.Intn(h.Out)], x.NextMasks[i*h.Out+r.Intn(h.Out)] = 1, 1
 					}
 				}
-				b.Columns[0] = naiveMunchausen(s, target, m, x)
+				x.Key = r.Uint64()
+				taus := tausOfUpdate(m, x.Key, rows)
+				b.Columns[0] = naiveMunchausen(s, target, m, x, taus)
+				if l, ok := c.Loss.(nn.ImplicitHuber); ok {
+					b.Columns[1] = drawnTaus(nn.OnlineTaus, x.Key, rows, l.Taus)
+				}
 				without := m
 				without.Least = -1e9
-				if free := naiveMunchausen(s, target, without, x); free[0] != b.Columns[0][0] {
+				if free := naiveMunchausen(s, target, without, x, taus); free[0] != b.Columns[0][0] {
 					clipped++
 				}
 				have, want := nn.Report{Rows: make([]float32, rows)}, nn.Report{Rows: make([]float32, rows)}
@@ -148,8 +173,11 @@ func (on *suite) munchausenRefused(t *testing.T) {
 		{"target.alpha: 1.5, must be 0 to 1", s, nn.Munchausen{Alpha: 1.5, Tau: 1}, LossOf(s)},
 		{"target.tau: 0, must be 1e-6 to 1e6", s, nn.Munchausen{}, LossOf(s)},
 		{"target.least: 1, must be -1e9 to 0", s, nn.Munchausen{Tau: 1, Least: 1}, LossOf(s)},
-		{"must be a TD that is not weighted or a QuantileHuber", Distributions()[0], nn.Munchausen{Tau: 1}, LossOf(Distributions()[0])},
-		{"must be a TD that is not weighted or a QuantileHuber", s, nn.Munchausen{Tau: 1}, nn.TD{Kind: "huber", Reduction: "mean", Weighted: true}},
+		{"must be a TD that is not weighted, a QuantileHuber or an ImplicitHuber", Distributions()[0], nn.Munchausen{Tau: 1}, LossOf(Distributions()[0])},
+		{"must be a TD that is not weighted, a QuantileHuber or an ImplicitHuber", s, nn.Munchausen{Tau: 1}, nn.TD{Kind: "huber", Reduction: "mean", Weighted: true}},
+		{"target: 4 taus and 3 that choose, must be 0 for a loss without taus", s, nn.Munchausen{Tau: 1, Taus: 4, Choosing: 3}, LossOf(s)},
+		{"must be an ImplicitHuber with 4 targets", Implicits()[0], nn.Munchausen{Tau: 1, Taus: 4, Choosing: 3}, LossOf(Implicits()[0])},
+		{"target: 6 taus and 0 that choose, must be at least 1 each", Implicits()[0], nn.Munchausen{Tau: 1, Taus: 6}, LossOf(Implicits()[0])},
 	} {
 		_, err := d.QStepper(nn.StepperConfig{Net: c.spec, Rows: 2, Loss: c.loss, Optimizer: nn.OptimizerConfig{Name: "adam"}}, c.target)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

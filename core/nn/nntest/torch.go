@@ -243,7 +243,11 @@ func (c *torchCase) batch(t *testing.T, step int, net nn.Network, target *nn.Par
 			return column
 		}
 		if m := c.Munchausen; m != nil {
-			b.Columns = [][]float32{naiveMunchausen(s, target, nn.Munchausen{Alpha: m[0], Tau: m[1], Least: m[2]}, x)}
+			taus := policyTaus{numbers(7, c.Batch*c.Targets, 0, 1), numbers(8, c.Batch*c.Choosing, 0, 1), numbers(9, c.Batch*c.Choosing, 0, 1)}
+			b.Columns = [][]float32{naiveMunchausen(s, target, nn.Munchausen{Alpha: m[0], Tau: m[1], Least: m[2]}, x, taus)}
+			if c.Cosines > 0 {
+				b.Columns = append(b.Columns, numbers(6, c.Batch*c.Taus, 0, 1))
+			}
 		} else if c.Cosines > 0 {
 			taus := numbers(6, c.Batch*c.Taus, 0, 1)
 			b.Columns = [][]float32{naiveImplicitTarget(s, target, target, x, numbers(7, c.Batch*c.Targets, 0, 1), numbers(8, c.Batch*c.Choosing, 0, 1)), taus}

@@ -396,14 +396,18 @@ class ImplicitQuantiles:
         obs, next_obs, actions = observations(case, key), observations(case, key + 1), chosen(case, key + 2)
         rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
         discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
-        taus, target_taus, choosing = (
+        taus, target_taus, choosing, acting = (
             torch.from_numpy(uniform(key + k, n * case[of], 0, 1)).view(n, -1)
-            for k, of in ((6, "taus"), (7, "targets"), (8, "choosing"))
+            for k, of in ((6, "taus"), (7, "targets"), (8, "choosing"), (9, "choosing"))
         )
         with torch.no_grad():
-            best = self.target.quantiles(next_obs, choosing).mean(dim=1).argmax(dim=1)
-            x = self.target.quantiles(next_obs, target_taus)[torch.arange(n), :, best]
-            target = rewards[:, None] + discounts[:, None] * x
+            means = self.target.quantiles(next_obs, choosing).mean(dim=1)
+            x = self.target.quantiles(next_obs, target_taus)
+            if "munchausen" in case:
+                here = self.target.quantiles(obs, acting).mean(dim=1)
+                target = munchausen(case, here, x, actions, rewards, discounts, means)
+            else:
+                target = rewards[:, None] + discounts[:, None] * x[torch.arange(n), :, means.argmax(dim=1)]
         own = self.net.quantiles(obs, taus)[torch.arange(n), :, actions]
         u = target[:, None, :] - own[:, :, None]
         huber = torch.where(u.abs() > kappa, kappa * (u.abs() - kappa / 2), u**2 / 2) / kappa
@@ -411,11 +415,15 @@ class ImplicitQuantiles:
         return weighted(case, rows, key), []
 
 
-def munchausen(case, here, following, actions, rewards, discounts):
-    """Targets [n, points] of Vieillard et al. 2020; here is [n, actions], following [n, points, actions]."""
+def munchausen(case, here, following, actions, rewards, discounts, means=None):
+    """Targets [n, points] of Vieillard et al. 2020; here is [n, actions], following [n, points, actions].
+
+    means are the values of the policy after the step, [n, actions]. None: those of following.
+    """
     alpha, tau, least = case["munchausen"]
     log_pi = (here / tau).log_softmax(dim=1).gather(1, actions[:, None])[:, 0]
-    next_log_pi = (following.mean(dim=1) / tau).log_softmax(dim=1)[:, None, :]
+    means = following.mean(dim=1) if means is None else means
+    next_log_pi = (means / tau).log_softmax(dim=1)[:, None, :]
     soft = (next_log_pi.exp() * (following - tau * next_log_pi)).sum(dim=2)
     return (rewards + alpha * (tau * log_pi).clamp(least, 0))[:, None] + discounts[:, None] * soft
 
@@ -743,6 +751,8 @@ def main():
     ]
     # Kernels that are one stride wide.
     cases.append(nature | mnih | {"arch": "der_cnn", "obs": [2, 57, 31]})
+    # Munchausen IQN.
+    cases += [mlp | implicit | {"munchausen": (0.9, 0.1, -1), "clip": 10}]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")
