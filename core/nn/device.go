@@ -199,8 +199,8 @@ type Stepper interface {
 	// only read.
 	Learn(p *Params, b Batch, r *Report) error
 	// Step takes one step of p with learning rate lr along the gradient of the latest Learn, which
-	// filled in r, and sets r.Norm. If loss or norm is not finite, p and the optimiser do not
-	// change, and the error is a *NotFinite.
+	// filled in r, and sets r.Norm. If loss, norm or one of r.Rows is not finite, p and the optimiser
+	// do not change, and the error is a *NotFinite.
 	Step(p *Params, lr float64, r *Report) error
 	// Update is Learn and Step. On a GPU it is one launch.
 	Update(p *Params, b Batch, lr float64, r *Report) error
@@ -221,8 +221,8 @@ type Stepper interface {
 type QStepper interface {
 	// Update takes one step of theta along the gradient of the loss of t, and sets r.Loss and
 	// r.Norm. A target is r + discount max_a Q(s', a; target) over the actions that s' allows, or in
-	// double Q-learning r + discount Q(s', argmax_a Q(s', a; theta); target). If loss or norm is not
-	// finite, theta and the optimiser do not change, and the error is a *NotFinite.
+	// double Q-learning r + discount Q(s', argmax_a Q(s', a; theta); target). If loss, norm
+	// or one of r.Rows is not finite, theta and the optimiser do not change, and the error is a *NotFinite.
 	Update(theta, target *Params, t *experience.Transitions, lr float64, r *Report) error
 	// Look is that of Learner.
 	Look(a *Activity)

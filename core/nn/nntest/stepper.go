@@ -159,3 +159,27 @@ func (on *suite) testNotFinite(t *testing.T) {
 		}
 	}
 }
+
+// testRowsNotFinite shows that a row whose loss overflows ends an update, although the weighted mean is
+// finite.
+func (on *suite) testRowsNotFinite(t *testing.T) {
+	if on.device(t, 1).Name() != "cpu" {
+		return
+	}
+	s := Implicits()[0]
+	loss := nn.ImplicitHuber{Taus: 8, Targets: 1, Kappa: 1, Reduction: "mean", Importance: nn.ImportanceLoss}
+	st := Must(on.device(t, 1).Stepper(nn.StepperConfig{Net: s, Rows: 4, Loss: loss, Optimizer: nn.OptimizerConfig{Name: "adam"}, MaxGradNorm: 1}))(t)
+	p, b := Init(t, s, 1), RandomBatch(s, loss, rng.New(1, "test", 0), 4)
+	b.Columns[0][0], b.Columns[2][0] = 3e38, 0.1
+	for k := range loss.Taus {
+		b.Columns[1][k] = 0.5
+	}
+	before, r := p.Clone(), nn.Report{Rows: make([]float32, 4)}
+	err := st.Update(p, b, 1e-3, &r)
+	if e := (*nn.NotFinite)(nil); !errors.As(err, &e) || e.What != "loss of a row" || !math.IsInf(e.Value, 1) || math.IsInf(r.Loss, 0) {
+		t.Errorf("loss %v: error %v", r.Loss, err)
+	}
+	if !slices.Equal(p.Host(), before.Host()) || st.Optimizer().Step() != 0 {
+		t.Error("the step was applied")
+	}
+}

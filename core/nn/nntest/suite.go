@@ -69,6 +69,7 @@ func Run(t *testing.T, s Subject) {
 		{"Noise", on.testNoise},
 		{"NoisyQStepper", on.testNoisyQStepper},
 		{"NotFinite", on.testNotFinite},
+		{"RowsNotFinite", on.testRowsNotFinite},
 	} {
 		t.Run(c.name, c.run)
 	}
