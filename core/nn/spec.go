@@ -95,6 +95,7 @@ type Trunk struct {
 	NormEps float64 `json:"NormEps,omitempty"`
 	// Noisy, above 0, makes every dense layer noisy (Fortunato et al. 2018; Noise), the heads' included,
 	// whose sigmas begin as Noisy/sqrt(inputs). Only a network of one head "q" may be noisy. 0: none is.
+	// The embedding of a head with taus is noisy, too; that of Rainbow-IQN (Toromanoff et al. 2019) is not.
 	Noisy float64 `json:"Noisy,omitempty"`
 }
 
@@ -171,9 +172,6 @@ func (s *Spec) check() error {
 			return fmt.Errorf("%snoisy: %v, must be 1e-6 to 1000, or 0 for none", s.prefix(i), n)
 		} else if n > 0 && !s.isQ() {
 			return fmt.Errorf("%snoisy: %v, must be 0 for a network that is not of one head \"q\"", s.prefix(i), n)
-		}
-		if t.Noisy > 0 && s.Heads[0].Taus > 0 {
-			return fmt.Errorf("%snoisy: %v, must be 0 for a head with taus", s.prefix(i), t.Noisy)
 		}
 		if !slices.ContainsFunc(s.Heads, func(h Head) bool { return h.Trunk == i }) {
 			return fmt.Errorf("trunks[%d]: no head is on it", i)

@@ -7,6 +7,7 @@ from paceline import A2C, DQN
 from paceline.errors import ConfigError
 
 RAINBOW = {"distribution": "categorical", "n_atoms": 11, "v_min": 0.0, "v_max": 50.0, "dueling": True, "double_q": True, "n_steps": 3, "prioritized": "dqn_zoo"}
+IMPLICIT = {"distribution": "implicit", "n_tau": 6, "n_tau_target": 5, "n_tau_act": 4, "n_cosines": 8, "dueling": True}
 
 
 def small(**keywords):
@@ -14,7 +15,7 @@ def small(**keywords):
     return DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "num_envs": 2, **noise, **keywords})
 
 
-@pytest.mark.parametrize("more", [{}, RAINBOW, {"munchausen": True}, {"concurrent": False, "actor": "online"}])
+@pytest.mark.parametrize("more", [{}, RAINBOW, {"munchausen": True}, IMPLICIT, {"concurrent": False, "actor": "online"}])
 def test_a_seed_gives_one_result_also_after_a_load(more, tmp_path):
     results = set()
     for threads in (1, 2):

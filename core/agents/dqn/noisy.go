@@ -31,8 +31,6 @@ func (c *Config) resolveNoisy() (notices []string, err error) {
 	case !c.Noisy.Noisy:
 	case !c.Synchronized:
 		return nil, fmt.Errorf("noisy: true, must be false where synchronized is false: the environments of a round share its noise")
-	case c.Distribution == Implicit:
-		return nil, fmt.Errorf("noisy: true, must be false where distribution is implicit")
 	case c.Learners > 0:
 		return nil, fmt.Errorf("noisy: true, must be false where learners is %d", c.Learners)
 	}

@@ -18,7 +18,6 @@ func noisy(c *Config) { c.Noisy.Noisy, c.ExplorationInitial, c.ExplorationFinal 
 func TestBadNoiseIsRefused(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
 		"noisy: true, must be false where synchronized is false: the environments of a round share its noise": func(c *Config) { c.Synchronized = false },
-		"noisy: true, must be false where distribution is implicit":                                           func(c *Config) { c.Distribution = Implicit },
 		"noisy: true, must be false where learners is 2":                                                      func(c *Config) { c.NumEnvs, c.Learners = 2, 2 },
 		"noisy_sigma: 0, must be 1e-06 to 1000":                                                               func(c *Config) { c.NoisySigma = 0 },
 	} {

@@ -105,6 +105,12 @@ func TestTrainSuite(t *testing.T) {
 				traintest.Run(t, softened)
 			})
 			if name == "both" {
+				t.Run(name+", noisy taus", func(t *testing.T) {
+					drawn := subject(edit)
+					maps.Copy(drawn.Settings, map[string]string{"noisy": "true", "exploration_initial_eps": "0", "exploration_final_eps": "0", "double_q": "true", "dueling": "true", "prioritized": "dopamine",
+						"distribution": "implicit", "net_arch": "16,12", "n_tau": "4", "n_tau_target": "3", "n_tau_act": "5", "n_cosines": "6"})
+					traintest.Run(t, drawn)
+				})
 				t.Run(name+", M-IQN", func(t *testing.T) {
 					drawn := subject(edit)
 					drawn.Masked = true

@@ -33,7 +33,7 @@ func Perturbed(t *testing.T, s nn.Spec, p *nn.Params, r nn.Normals) (*nn.Params,
 
 // noisies returns noisy networks.
 func noisies() []nn.Spec {
-	all := []nn.Spec{SmallMLP(), WithNorm(SmallMLP(), "layer_all"), Duels()[5], SmallNature()}
+	all := []nn.Spec{SmallMLP(), WithNorm(SmallMLP(), "layer_all"), Duels()[5], Implicits()[0], Duels()[6], SmallNature(), Implicits()[1]}
 	for i := range all {
 		all[i].Trunks = slices.Clone(all[i].Trunks)
 		all[i].Trunks[0].Noisy = 0.5
@@ -162,7 +162,7 @@ func (on *suite) testNoisyQStepper(t *testing.T) {
 	if on.device(t, 1).Name() != "cpu" {
 		return
 	}
-	for _, s := range noisies()[:3] {
+	for _, s := range noisies()[:5] {
 		for _, double := range []bool{false, true} {
 			seed := uint64(9)
 			c := nn.StepperConfig{Net: s, Rows: rows, Loss: LossOf(s), Optimizer: nn.OptimizerConfig{Name: "adam"}, Seed: &seed, MaxGradNorm: 10}
@@ -181,7 +181,11 @@ func (on *suite) testNoisyQStepper(t *testing.T) {
 				learned, noise := Perturbed(t, s, by, rng.New(seed, "noise online", k))
 				chooses, _ := Perturbed(t, s, by, rng.New(seed, "noise choice", k))
 				next, _ := Perturbed(t, s, target, rng.New(seed, "noise target", k))
+				x.Key = r.Uint64()
 				b.Columns[0] = naiveTarget(s, chooses, next, x, double)
+				if l, ok := c.Loss.(nn.ImplicitHuber); ok {
+					b.Columns[1] = drawnTaus(nn.OnlineTaus, x.Key, rows, l.Taus)
+				}
 				grad, have, want := make([]float32, p.Layout.Size), nn.Report{}, nn.Report{}
 				Check(t, l.Gradient(learned, b, grad, &want))
 				noise.Gradient(grad)

@@ -204,8 +204,8 @@ class Implicit(nn.Sequential):
     def __init__(self, case, layers, width, hidden):
         super().__init__(*layers)
         self.below, self.cosines = len(layers), case["cosines"]
-        self.embedding = nn.Linear(case["cosines"], width)
-        for layer in (nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, case["actions"])):
+        self.embedding = dense(case, case["cosines"], width)
+        for layer in (dense(case, width, hidden), nn.ReLU(), dense(case, hidden, case["actions"])):
             self.add_module(str(len(self) - 1), layer)
 
     def forward(self, x, taus):
@@ -751,8 +751,12 @@ def main():
     ]
     # Kernels that are one stride wide.
     cases.append(nature | mnih | {"arch": "der_cnn", "obs": [2, 57, 31]})
-    # Munchausen IQN.
-    cases += [mlp | implicit | {"munchausen": (0.9, 0.1, -1), "clip": 10}]
+    # Munchausen IQN, and IQN with noise.
+    cases += [
+        mlp | implicit | {"munchausen": (0.9, 0.1, -1), "clip": 10},
+        mlp | implicit | noisy,
+        small | implicit | noisy | {"batch": 4, "clip": 10},
+    ]
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")
