@@ -189,7 +189,7 @@ func (on *suite) testNoisyQStepper(t *testing.T) {
 				grad, have, want := make([]float32, p.Layout.Size), nn.Report{}, nn.Report{}
 				Check(t, l.Gradient(learned, b, grad, &want))
 				noise.Gradient(grad)
-				norm, factor := o.ClipGradNorm(grad, 10)
+				norm, factor := d.ClipGradNorm(grad, 10)
 				Check(t, o.Apply(by, grad, factor, 1e-2))
 				Check(t, q.Update(p, target, x, 1e-2, &have))
 				if math.Abs(have.Loss-want.Loss) > 1e-5*math.Abs(want.Loss) || math.Abs(have.Norm-norm) > 1e-4*norm {
