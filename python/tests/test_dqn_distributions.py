@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from envs import SMALL
 from paceline import DQN, Policy
 from paceline.errors import ConfigError

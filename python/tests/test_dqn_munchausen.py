@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from envs import SMALL
 from paceline import A2C, DQN
 from paceline.errors import ConfigError
@@ -14,7 +15,9 @@ def small(**keywords):
 IMPLICIT = {"distribution": "implicit", "n_tau": 6, "n_tau_target": 5, "n_tau_act": 4, "n_cosines": 8}
 
 
-@pytest.mark.parametrize("more", [{}, {"distribution": "quantile", "n_quantiles": 5, "n_steps": 3}, IMPLICIT, {"dueling": True, "prioritized": "dqn_zoo"}])
+@pytest.mark.parametrize(
+    "more", [{}, {"distribution": "quantile", "n_quantiles": 5, "n_steps": 3}, IMPLICIT, {"dueling": True, "prioritized": "dqn_zoo"}]
+)
 def test_a_seed_gives_one_result_also_after_a_load(more, tmp_path):
     results = set()
     for threads in (1, 2):

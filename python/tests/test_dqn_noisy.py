@@ -2,11 +2,21 @@
 
 import numpy as np
 import pytest
+
 from envs import SMALL
 from paceline import A2C, DQN
 from paceline.errors import ConfigError
 
-RAINBOW = {"distribution": "categorical", "n_atoms": 11, "v_min": 0.0, "v_max": 50.0, "dueling": True, "double_q": True, "n_steps": 3, "prioritized": "dqn_zoo"}
+RAINBOW = {
+    "distribution": "categorical",
+    "n_atoms": 11,
+    "v_min": 0.0,
+    "v_max": 50.0,
+    "dueling": True,
+    "double_q": True,
+    "n_steps": 3,
+    "prioritized": "dqn_zoo",
+}
 IMPLICIT = {"distribution": "implicit", "n_tau": 6, "n_tau_target": 5, "n_tau_act": 4, "n_cosines": 8, "dueling": True}
 
 
