@@ -107,8 +107,7 @@ static TARGET double quantile_loss(const struct paceline_distribution_args *args
       float own[VW] = {0}, taus[VW] = {0}, losses[VW], slopes[VW];
       for (ptrdiff_t j = 0; j < count; j++) {
         own[j] = x[(first + j) * a.width];
-        taus[j] =
-            a.taus != NULL ? a.taus[i * a.points + first + j] : ((float)(first + j) + 0.5f) / (float)a.points;
+        taus[j] = a.taus != NULL ? a.taus[i * a.points + first + j] : ((float)(first + j) + 0.5f) / (float)a.points;
       }
       const vec from = v_load(own), tau = v_load(taus), rest = v_sub(v_set1(1), tau);
       vec loss = v_zero(), slope = v_zero();

@@ -230,8 +230,7 @@ static void modulate_backward_part(const struct paceline_kernels *k, const void 
   const struct range r = range_of(a.n, 1, i, parts);
   const ptrdiff_t row = r.from * a.width, rows = row * a.times;
   (void)thread;
-  k->modulate_backward(a.into + rows, a.dx + row, a.x + row, a.by + rows, a.dy + rows, r.to - r.from, a.times,
-                       a.width);
+  k->modulate_backward(a.into + rows, a.dx + row, a.x + row, a.by + rows, a.dy + rows, r.to - r.from, a.times, a.width);
 }
 
 void paceline_kernel_modulate(const struct paceline_kernels *k, struct paceline_share s,

@@ -216,8 +216,10 @@ paceline.DQN.learn = learn
         (
             "fats",
             None,
-            "preset fats: must be cleanrl, cule, fast, fastdqn, mnih2015, mnih2016, paper, paper_large_1, paper_large_2, "
-            "paper_large_3, paper_large_4, pqn, pqn_cleanrl, sb3, stooke_abbeel or tuned",
+            "preset fats: must be c51_dopamine, c51_zoo, catdqn_stooke_abbeel, cleanrl, cule, der_100k, dqn_dopamine, dqn_stooke_abbeel, "
+            "fast, fastdqn, iqn_dopamine, iqn_zoo, mnih2015, mnih2016, paper, paper_large_1, paper_large_2, paper_large_3, paper_large_4, "
+            "pqn, pqn_cleanrl, prioritized_zoo, qr_dopamine, qr_zoo, rainbow_dopamine, rainbow_hessel, rainbow_stooke_abbeel, sb3, "
+            "stooke_abbeel or tuned",
         ),
     ],
 )

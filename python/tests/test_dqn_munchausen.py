@@ -12,7 +12,14 @@ def small(**keywords):
     return DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "num_envs": 2, "munchausen": True, **keywords})
 
 
-IMPLICIT = {"distribution": "implicit", "n_tau": 6, "n_tau_target": 5, "n_tau_act": 4, "n_cosines": 8}
+IMPLICIT = {
+    "policy_kwargs": {"net_arch": [16, 16]},
+    "distribution": "implicit",
+    "n_tau": 6,
+    "n_tau_target": 5,
+    "n_tau_act": 4,
+    "n_cosines": 8,
+}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +30,7 @@ def test_a_seed_gives_one_result_also_after_a_load(more, tmp_path):
     for threads in (1, 2):
         with small(num_threads=threads, **more) as model:
             model.learn(300)
-            model.save(tmp_path / "run.paceline")
+            model.save(tmp_path / "run.paceline", replay=True)
             results.add(model.learn(200, reset_num_timesteps=False).hashes())
     with DQN.load(tmp_path / "run.paceline") as loaded:
         assert loaded.munchausen is True

@@ -166,6 +166,12 @@ class Machado2018(Pipeline):
     all_actions = True
 
 
+class Dopamine(Machado2018):
+    """Machado2018 with the game's minimal actions."""
+
+    all_actions = False
+
+
 class StookeAbbeel(Pipeline):
     """A life is an episode. Each starts with NOOP, FIRE and UP, if the game has them."""
 
@@ -178,7 +184,7 @@ class StookeAbbeel(Pipeline):
         return [self.image()]
 
 
-PIPELINES = {"ale": Ale, "mnih2015": Mnih2015, "machado2018": Machado2018, "stooke_abbeel": StookeAbbeel}
+PIPELINES = {"ale": Ale, "mnih2015": Mnih2015, "machado2018": Machado2018, "dopamine": Dopamine, "stooke_abbeel": StookeAbbeel}
 
 
 def test_all_recipes_are_tested():
