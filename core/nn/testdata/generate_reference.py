@@ -727,7 +727,13 @@ def main():
         nature | huber_adam | {"arch": "minatar_cnn", "obs": [4, 10, 10]},
     ]
     # Implicit quantiles.
-    implicit = huber_adam | {"loss": {"kind": "implicit", "reduction": "mean", "kappa": 1}, "cosines": 64, "taus": 8, "targets": 6, "choosing": 5}
+    implicit = huber_adam | {
+        "loss": {"kind": "implicit", "reduction": "mean", "kappa": 1},
+        "cosines": 64,
+        "taus": 8,
+        "targets": 6,
+        "choosing": 5,
+    }
     cases += [
         mlp | implicit | {"clip": 10},
         mlp | implicit | {"loss": implicit["loss"] | sums | {"kappa": 0.3}, "cosines": 10, "taus": 3, "targets": 16},
