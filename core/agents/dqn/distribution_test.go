@@ -132,9 +132,7 @@ func TestMemoryOfDistributionsIsCounted(t *testing.T) {
 
 // A short run learns to balance with every head. A random policy has a mean return of about 22.
 func TestDistributionsLearn(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains for seconds")
-	}
+	trains(t)
 	for name, edits := range map[string][]func(*Config){
 		"categorical":          {categorical},
 		"quantile":             {quantile},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/devices"
 	"github.com/paceline-rl/paceline/core/replay"
@@ -267,4 +268,13 @@ func (b *minibatch) gradient(t testing.TB, net nn.Network, learner nn.Learner, t
 		targets[i] = b.rewards[i] + float32(b.discounts[i]*best)
 	}
 	check(t, learner.Gradient(theta, nn.Batch{Obs: b.obs, Actions: b.actions, Columns: [][]float32{targets}}, grad, &nn.Report{}))
+}
+
+// trains skips a test that trains until a return is reached: with -short, and with the kernels in Go,
+// which take minutes.
+func trains(t *testing.T) {
+	t.Helper()
+	if testing.Short() || kernel.ISA() == "go" {
+		t.Skip("trains for seconds, with the kernels in Go for minutes")
+	}
 }

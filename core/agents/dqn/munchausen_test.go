@@ -144,9 +144,7 @@ func TestMemoryOfMunchausenIsCounted(t *testing.T) {
 }
 
 func TestMunchausenLearns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains for seconds")
-	}
+	trains(t)
 	for name, edits := range map[string][]func(*Config){
 		"mean": {munchausen}, "implicit": {munchausen, implicit}, "quantile, three steps": {munchausen, quantile, func(c *Config) { c.NSteps = 3 }},
 	} {

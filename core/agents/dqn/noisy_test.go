@@ -150,9 +150,7 @@ func TestMemoryOfNoiseIsCounted(t *testing.T) {
 }
 
 func TestNoiseLearns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains for seconds")
-	}
+	trains(t)
 	for name, edits := range map[string][]func(*Config){
 		"noisy":   {noisy},
 		"Rainbow": {noisy, categorical, func(c *Config) { c.Prioritized, c.NSteps, c.DoubleQ, c.Dueling = "dqn_zoo", 3, true, true }},

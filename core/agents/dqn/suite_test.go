@@ -2,9 +2,11 @@ package dqn
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
@@ -60,74 +62,53 @@ func TestTrainSuite(t *testing.T) {
 		"standard":     {"concurrent": "false", "synchronized": "false"},
 	} {
 		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
-		if name == "both" || name == "synchronized" {
-			t.Run(name+", noisy", func(t *testing.T) {
-				noise := map[string]string{"noisy": "true", "exploration_initial_eps": "0", "exploration_final_eps": "0"}
-				if name == "both" { // Rainbow
-					maps.Copy(noise, map[string]string{"n_steps": "3", "prioritized": "dqn_zoo", "loss": "huber", "double_q": "true", "dueling": "true", "distribution": "categorical", "n_atoms": "11"})
-				}
-				noisy := subject(edit)
-				maps.Copy(noisy.Settings, noise)
-				traintest.Run(t, noisy)
-			})
-		}
 		if name == "both" || name == "standard" {
 			t.Run(name+", masks and double_q", func(t *testing.T) {
 				masked := subject(edit)
 				masked.Masked, masked.Settings["double_q"] = true, "true"
 				traintest.Run(t, masked)
 			})
-			t.Run(name+", distributions", func(t *testing.T) {
-				head := map[string]string{"distribution": "categorical", "n_atoms": "11", "v_min": "-5", "v_max": "5", "dueling": "true", "dueling_rescaled": "true"}
-				if name == "standard" {
-					head = map[string]string{"distribution": "quantile", "n_quantiles": "5", "double_q": "true"}
-				}
-				distributed := subject(edit)
-				maps.Copy(distributed.Settings, head)
-				traintest.Run(t, distributed)
-			})
-			t.Run(name+", taus", func(t *testing.T) {
-				drawn := subject(edit)
-				maps.Copy(drawn.Settings, map[string]string{"distribution": "implicit", "net_arch": "16,12", "n_tau": "4", "n_tau_target": "3", "n_tau_act": "5", "n_cosines": "6"})
-				if name == "standard" {
-					maps.Copy(drawn.Settings, map[string]string{"n_steps": "3", "prioritized": "dopamine", "double_q": "true", "dueling": "true"})
-				}
-				traintest.Run(t, drawn)
-			})
-			t.Run(name+", munchausen", func(t *testing.T) {
-				soft := map[string]string{"munchausen": "true", "n_steps": "3"}
-				if name == "standard" {
-					soft = map[string]string{"munchausen": "true", "distribution": "quantile", "n_quantiles": "5"}
-				}
-				softened := subject(edit)
-				softened.Masked = name == "both"
-				maps.Copy(softened.Settings, soft)
-				traintest.Run(t, softened)
-			})
-			if name == "both" {
-				t.Run(name+", noisy taus", func(t *testing.T) {
-					drawn := subject(edit)
-					maps.Copy(drawn.Settings, map[string]string{"noisy": "true", "exploration_initial_eps": "0", "exploration_final_eps": "0", "double_q": "true", "dueling": "true", "prioritized": "dopamine",
-						"distribution": "implicit", "net_arch": "16,12", "n_tau": "4", "n_tau_target": "3", "n_tau_act": "5", "n_cosines": "6"})
-					traintest.Run(t, drawn)
-				})
-				t.Run(name+", M-IQN", func(t *testing.T) {
-					drawn := subject(edit)
-					drawn.Masked = true
-					maps.Copy(drawn.Settings, map[string]string{"munchausen": "true", "distribution": "implicit", "net_arch": "16,12", "n_tau": "4", "n_tau_target": "3", "n_tau_act": "5", "n_cosines": "6"})
-					traintest.Run(t, drawn)
-				})
-			}
-			t.Run(name+", n_steps and priorities", func(t *testing.T) {
-				draws := map[string]string{"n_steps": "3", "n_step_tails": "drop_truncated", "prioritized": "dqn_zoo", "loss": "huber"}
-				if name == "both" { // epsilon-Rainbow
-					draws = map[string]string{"n_steps": "3", "prioritized": "stooke_abbeel", "double_q": "true", "dueling": "true", "distribution": "categorical", "n_atoms": "11"}
-				}
-				prioritized := subject(edit)
-				maps.Copy(prioritized.Settings, draws)
-				traintest.Run(t, prioritized)
-			})
 		}
+	}
+}
+
+// TestTrainSuiteOfOptions is the suite with the draws, targets, heads and noise that the settings offer.
+func TestTrainSuiteOfOptions(t *testing.T) {
+	if kernel.ISA() == "go" {
+		t.Skip("the kernels in Go take minutes; the suite of devices has these losses and heads")
+	}
+	const (
+		noise    = "noisy=true exploration_initial_eps=0 exploration_final_eps=0"
+		taus     = "distribution=implicit net_arch=16,12 n_tau=4 n_tau_target=3 n_tau_act=5 n_cosines=6"
+		standard = "concurrent=false synchronized=false"
+	)
+	for name, options := range map[string][]string{
+		"categorical":           {"distribution=categorical n_atoms=11 v_min=-5 v_max=5 dueling=true dueling_rescaled=true"},
+		"quantile":              {standard, "distribution=quantile n_quantiles=5 double_q=true"},
+		"implicit":              {taus},
+		"implicit, prioritized": {standard, taus, "n_steps=3 prioritized=dopamine double_q=true dueling=true"},
+		"implicit, noisy":       {taus, noise, "double_q=true dueling=true prioritized=dopamine"},
+		"munchausen, masks":     {"munchausen=true n_steps=3"},
+		"munchausen, quantile":  {standard, "munchausen=true distribution=quantile n_quantiles=5"},
+		"munchausen, implicit":  {taus, "munchausen=true"},
+		"noisy":                 {"concurrent=false", noise},
+		"epsilon-Rainbow":       {"n_steps=3 prioritized=stooke_abbeel double_q=true dueling=true distribution=categorical n_atoms=11"},
+		"Rainbow":               {noise, "n_steps=3 prioritized=dqn_zoo loss=huber double_q=true dueling=true distribution=categorical n_atoms=11"},
+		"drop_truncated":        {standard, "n_steps=3 n_step_tails=drop_truncated prioritized=dqn_zoo loss=huber"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "Rainbow" && name != "munchausen, implicit" {
+				t.Skip("left out by -short, which has Rainbow and M-IQN")
+			}
+			edit := map[string]string{}
+			for _, option := range strings.Fields(strings.Join(options, " ")) {
+				key, value, _ := strings.Cut(option, "=")
+				edit[key] = value
+			}
+			s := subject(edit)
+			s.Masked = name == "munchausen, masks" || name == "munchausen, implicit"
+			traintest.Run(t, s)
+		})
 	}
 }
 
