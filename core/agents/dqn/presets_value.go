@@ -11,12 +11,9 @@ import (
 // This file has the presets of the value family: settings of published code, by the code's name. The
 // numbers of frames in the sources are divided by 4, the frames of a step.
 
-// rows joins lists of settings. Later ones replace earlier ones.
-func rows(lists ...[]settings.Row) []settings.Row { return slices.Concat(lists...) }
-
 // inGames returns a preset's rows, with env_options for Atari games.
 func inGames(options string, lists ...[]settings.Row) func(envID string) ([]settings.Row, error) {
-	list := rows(lists...)
+	list := slices.Concat(lists...)
 	return func(envID string) ([]settings.Row, error) {
 		if strings.HasPrefix(env.Canonical(envID), "atari/") {
 			return append(slices.Clone(list), settings.Row{"env_options", options}), nil
@@ -53,7 +50,7 @@ var iqn = []settings.Row{{"learning_rate", "5e-05"}, {"distribution", "implicit"
 // target_update_period, epsilon_decay_period, no clipping of gradients, the network's padding and
 // initial weights. A truncated episode leaves out its last n-1 transitions
 // (jax/replay_memory/accumulator.py).
-var dopamine = rows(standard, []settings.Row{
+var dopamine = slices.Concat(standard, []settings.Row{
 	{"cnn", Dopamine},
 	{"optimizer", "adam"},
 	{"max_grad_norm", "0"},
@@ -72,7 +69,7 @@ var dopamineReplay = []settings.Row{{"n_steps", "3"}, {"prioritized", "dopamine"
 // zoo has what all agents of DQN Zoo share (*/run_atari.py): min_replay_capacity_fraction of
 // replay_capacity, target_network_update_period, exploration_epsilon_decay_frame_fraction of 200
 // million frames. Its network is the Nature CNN with the initial weights of "uniform".
-var zoo = rows(standard, []settings.Row{
+var zoo = slices.Concat(standard, []settings.Row{
 	{"learning_starts", "50000"},
 	{"target_update_interval", "10000"},
 	{"exploration_steps", "1000000"},
@@ -89,7 +86,7 @@ var zooAdam = []settings.Row{{"optimizer", "adam"}, {"optimizer_eps", "0.0003125
 // scripts/example). training_intensity is 8 uses of a transition, sampling_horizon 4. Epsilon is 1
 // until the first update and then what its line from step 0 has reached. The source pads the second
 // and third convolutions with zeros, which Paceline does not.
-var stookeAbbeel = rows(standard, []settings.Row{
+var stookeAbbeel = slices.Concat(standard, []settings.Row{
 	{"max_grad_norm", "0"},
 	{"learning_starts", "50000"},
 	{"target_update_interval", "10000"},
@@ -106,7 +103,7 @@ const stookeAbbeelGames = `{"recipe": "stooke_abbeel", "decorrelation_steps": 20
 var large = []settings.Row{{"batch_size", "512"}, {"num_envs", "32"}, {"train_freq", "128"}, {"gradient_steps", "2"}}
 
 // rainbow has all parts of Rainbow but the number of steps.
-var rainbow = rows(c51, []settings.Row{
+var rainbow = slices.Concat(c51, []settings.Row{
 	{"double_q", "true"}, {"dueling", "true"}, {"noisy", "true"}, {"noisy_sigma", "0.5"}, {"exploration_initial_eps", "0"}, {"exploration_final_eps", "0"},
 	{"prioritized", "dqn_zoo"}, {"priority_alpha", "0.5"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"},
 })

@@ -1,6 +1,7 @@
 package nntest
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -277,14 +278,7 @@ func (on *suite) testQStepperOfDistributions(t *testing.T) {
 				have, want := nn.Report{Rows: make([]float32, rows)}, nn.Report{Rows: make([]float32, rows)}
 				Check(t, plain.Update(by, b, 1e-2, &want))
 				Check(t, q.Update(p, target, x, 1e-2, &have))
-				if !(math.Abs(have.Loss-want.Loss) <= 1e-5*math.Abs(want.Loss)) || !(math.Abs(have.Norm-want.Norm) <= 1e-4*want.Norm) {
-					t.Errorf("%s, variant %d: loss %v, want %v; norm %v, want %v", Name(s), variant, have.Loss, want.Loss, have.Norm, want.Norm)
-				}
-				for i := range rows {
-					if !(math.Abs(float64(have.Rows[i]-want.Rows[i])) <= 1e-5*(1+math.Abs(float64(want.Rows[i])))) {
-						t.Errorf("%s, variant %d: row %d is %v, want %v", Name(s), variant, i, have.Rows[i], want.Rows[i])
-					}
-				}
+				sameReport(t, fmt.Sprintf("%s, variant %d", Name(s), variant), have, want)
 				by.CopyFrom(p)
 			}
 			if n := q.Optimizer().Step(); n != 3 || p.Updates != 3 {

@@ -1,6 +1,7 @@
 package nntest
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -129,14 +130,7 @@ func (on *suite) testMunchausen(t *testing.T) {
 				have, want := nn.Report{Rows: make([]float32, rows)}, nn.Report{Rows: make([]float32, rows)}
 				Check(t, plain.Update(by, b, 1e-2, &want))
 				Check(t, q.Update(p, target, x, 1e-2, &have))
-				if !(math.Abs(have.Loss-want.Loss) <= 1e-5*math.Abs(want.Loss)) || !(math.Abs(have.Norm-want.Norm) <= 1e-4*want.Norm) {
-					t.Errorf("%s, %+v: loss %v, want %v; norm %v, want %v", Name(s), m, have.Loss, want.Loss, have.Norm, want.Norm)
-				}
-				for i := range rows {
-					if !(math.Abs(float64(have.Rows[i]-want.Rows[i])) <= 1e-5*(1+math.Abs(float64(want.Rows[i])))) {
-						t.Errorf("%s, %+v: row %d is %v, want %v", Name(s), m, i, have.Rows[i], want.Rows[i])
-					}
-				}
+				sameReport(t, fmt.Sprintf("%s, %+v", Name(s), m), have, want)
 				by.CopyFrom(p)
 			}
 			b := RandomBatch(s, c.Loss, rng.New(4, "test", 0), rows)

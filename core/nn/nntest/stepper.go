@@ -183,3 +183,17 @@ func (on *suite) testRowsNotFinite(t *testing.T) {
 		t.Error("the step was applied")
 	}
 }
+
+// sameReport compares the loss, the norm of the gradient and the losses of rows of an update with those
+// of a reference.
+func sameReport(t *testing.T, name string, have, want nn.Report) {
+	t.Helper()
+	if !(math.Abs(have.Loss-want.Loss) <= 1e-5*math.Abs(want.Loss)) || !(math.Abs(have.Norm-want.Norm) <= 1e-4*want.Norm) {
+		t.Errorf("%s: loss %v, want %v; norm %v, want %v", name, have.Loss, want.Loss, have.Norm, want.Norm)
+	}
+	for i, row := range want.Rows {
+		if !(math.Abs(float64(have.Rows[i]-row)) <= 1e-5*(1+math.Abs(float64(row)))) {
+			t.Errorf("%s: row %d is %v, want %v", name, i, have.Rows[i], row)
+		}
+	}
+}

@@ -310,6 +310,13 @@ def chosen(case, key):
     return torch.from_numpy((bits(key, case["batch"]) % np.uint32(case["actions"])).astype(np.int64))
 
 
+def transitions(case, key):
+    n = case["batch"]
+    rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
+    discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
+    return observations(case, key), observations(case, key + 1), chosen(case, key + 2), rewards, discounts
+
+
 class QLearning:
     """DQN's loss, with a target network of its own."""
 
@@ -319,10 +326,8 @@ class QLearning:
         self.loss_fn = kinds[case["loss"]["kind"]]
 
     def loss(self, step):
-        case, n, key = self.case, self.case["batch"], 10000 + 100 * step
-        obs, next_obs, actions = observations(case, key), observations(case, key + 1), chosen(case, key + 2)
-        rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
-        discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
+        case, key = self.case, 10000 + 100 * step
+        obs, next_obs, actions, rewards, discounts = transitions(case, key)
         with torch.no_grad():
             if "munchausen" in case:
                 y = munchausen(case, self.target(obs), self.target(next_obs)[:, None], actions, rewards, discounts)[:, 0]
@@ -341,9 +346,7 @@ class Categorical:
 
     def loss(self, step):
         case, n, key = self.case, self.case["batch"], 10000 + 100 * step
-        obs, next_obs, actions = observations(case, key), observations(case, key + 1), chosen(case, key + 2)
-        rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
-        discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
+        obs, next_obs, actions, rewards, discounts = transitions(case, key)
         shape = (n, case["actions"], case["atoms"])
         with torch.no_grad():
             p = self.target(next_obs).view(shape).softmax(dim=2)
@@ -365,9 +368,7 @@ class QuantileRegression:
 
     def loss(self, step):
         case, n, key, kappa = self.case, self.case["batch"], 10000 + 100 * step, self.case["loss"]["kappa"]
-        obs, next_obs, actions = observations(case, key), observations(case, key + 1), chosen(case, key + 2)
-        rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
-        discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
+        obs, next_obs, actions, rewards, discounts = transitions(case, key)
         shape = (n, case["quantiles"], case["actions"])
         with torch.no_grad():
             x = self.target(next_obs).view(shape)
@@ -379,10 +380,7 @@ class QuantileRegression:
                 target = rewards[:, None] + discounts[:, None] * x
         own = self.net(obs).view(shape)[torch.arange(n), :, actions]
         taus = (torch.arange(case["quantiles"]) + 0.5) / case["quantiles"]
-        u = target[:, None, :] - own[:, :, None]
-        huber = torch.where(u.abs() > kappa, kappa * (u.abs() - kappa / 2), u**2 / 2) / kappa
-        rows = ((taus[:, None] - (u.detach() < 0).float()).abs() * huber).mean(dim=2).sum(dim=1)
-        return weighted(case, rows, key), []
+        return weighted(case, quantile_huber(own, target, taus[None], kappa), key), []
 
 
 class ImplicitQuantiles:
@@ -393,9 +391,7 @@ class ImplicitQuantiles:
 
     def loss(self, step):
         case, n, key, kappa = self.case, self.case["batch"], 10000 + 100 * step, self.case["loss"]["kappa"]
-        obs, next_obs, actions = observations(case, key), observations(case, key + 1), chosen(case, key + 2)
-        rewards = torch.from_numpy(uniform(key + 3, n, -case["reward"], case["reward"]))
-        discounts = torch.from_numpy(np.where(bits(key + 4, n) % 4 == 0, 0, 0.99).astype(np.float32))
+        obs, next_obs, actions, rewards, discounts = transitions(case, key)
         taus, target_taus, choosing, acting = (
             torch.from_numpy(uniform(key + k, n * case[of], 0, 1)).view(n, -1)
             for k, of in ((6, "taus"), (7, "targets"), (8, "choosing"), (9, "choosing"))
@@ -409,10 +405,14 @@ class ImplicitQuantiles:
             else:
                 target = rewards[:, None] + discounts[:, None] * x[torch.arange(n), :, means.argmax(dim=1)]
         own = self.net.quantiles(obs, taus)[torch.arange(n), :, actions]
-        u = target[:, None, :] - own[:, :, None]
-        huber = torch.where(u.abs() > kappa, kappa * (u.abs() - kappa / 2), u**2 / 2) / kappa
-        rows = ((taus[:, :, None] - (u.detach() < 0).float()).abs() * huber).mean(dim=2).sum(dim=1)
-        return weighted(case, rows, key), []
+        return weighted(case, quantile_huber(own, target, taus, kappa), key), []
+
+
+def quantile_huber(own, target, taus, kappa):
+    """The losses [n] of quantiles own [n, quantiles] of the probabilities taus [n or 1, quantiles]; target is [n, points]."""
+    u = target[:, None, :] - own[:, :, None]
+    huber = torch.where(u.abs() > kappa, kappa * (u.abs() - kappa / 2), u**2 / 2) / kappa
+    return ((taus[:, :, None] - (u.detach() < 0).float()).abs() * huber).mean(dim=2).sum(dim=1)
 
 
 def munchausen(case, here, following, actions, rewards, discounts, means=None):
