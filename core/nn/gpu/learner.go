@@ -75,11 +75,11 @@ func (c *gpu) learner() *learner {
 
 // make makes the graph, the recorder and the pieces of a minibatch.
 func (l *learner) make(s nn.Spec, rows int, loss nn.Loss) (err error) {
-	if td, ok := loss.(nn.TD); ok && td.Importance != "" {
-		return fmt.Errorf("loss.importance: %q, must be \"\" on %s", td.Importance, l.gpu.name())
-	}
 	if l.graph, err = graph.NewLearner(s, rows, loss); err != nil {
 		return err
+	}
+	if td, ok := loss.(nn.TD); ok && td.Importance != "" {
+		return fmt.Errorf("loss.importance: %q, must be \"\" on %s", td.Importance, l.gpu.name())
 	}
 	if l.recorder, err = newRecorder(l.gpu, &s); err != nil {
 		return err
