@@ -22,6 +22,7 @@ const char *paceline_status_str(int status) {
     NAME(PACELINE_EVERSION);
     NAME(PACELINE_ENAN);
     NAME(PACELINE_ETIMEDOUT);
+    NAME(PACELINE_ESTALE);
 #undef NAME
   }
   return "unknown status";

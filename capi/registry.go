@@ -20,11 +20,12 @@ const (
 	kindPolicy
 	kindVec
 	kindConsole
+	kindStore
 )
 
 var kindNames = map[kind]string{
 	kindConfig: "paceline_config", kindTrainer: "paceline_trainer", kindPolicy: "paceline_policy",
-	kindVec: "paceline_vec", kindConsole: "paceline_console",
+	kindVec: "paceline_vec", kindConsole: "paceline_console", kindStore: "paceline_store",
 }
 
 var handles atomic.Uint64

@@ -16,6 +16,7 @@ import (
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/param"
 )
 
 // status is the code for an error of core or of this package. An error without a case here
@@ -52,6 +53,8 @@ func status(err error) C.int {
 		return C.PACELINE_EVERSION
 	case errors.Is(err, checkpoint.ErrFormat), errors.As(err, &path), errors.As(err, &link), errors.As(err, &errno):
 		return C.PACELINE_EIO
+	case errors.Is(err, param.ErrStale):
+		return C.PACELINE_ESTALE
 	case errors.Is(err, fault.ErrNoneAllowed):
 		return C.PACELINE_EINVAL
 	case errors.As(err, &failed):

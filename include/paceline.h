@@ -19,7 +19,7 @@
  * Contents: 1 results and errors, 2 versions, 3 configuration, 4 specs and rows,
  * 5 your own environments (and environments in files of their own), 6 the trainer,
  * 7 environments that you step, 8 the policy, 9 the vector environment, 10 benchmarks,
- * 11 the Atari console.
+ * 11 the Atari console, 12 stores of parameters.
  *
  * RULES THAT HOLD EVERYWHERE
  *
@@ -151,7 +151,8 @@ enum paceline_status {
   PACELINE_EIO = -10,      /* a file cannot be read or written, or is not a complete checkpoint */
   PACELINE_EVERSION = -11, /* a struct of a newer version, or a checkpoint of another version */
   PACELINE_ENAN = -12,     /* the loss, an observation, a reward or a network's action is not finite */
-  PACELINE_ETIMEDOUT = -13 /* max_ms passed before there was a result: call again */
+  PACELINE_ETIMEDOUT = -13, /* max_ms passed before there was a result: call again */
+  PACELINE_ESTALE = -14     /* a store has refused a gradient, because it is too old */
 };
 
 /* The name of a code, such as "PACELINE_EINVAL". Static text, never NULL.
@@ -1019,6 +1020,96 @@ PACELINE_API int paceline_console_screen(uint8_t *out, size_t size, paceline_con
 PACELINE_API int paceline_console_save(void *out, size_t *size, paceline_console *c, int with_rng);
 PACELINE_API int paceline_console_restore(paceline_console *c, const void *state, size_t size);
 PACELINE_API void paceline_console_free(paceline_console *c);
+
+/* ---------------------------------------------- 12 stores of parameters */
+
+/*
+ * A store has a range of a network's parameters and the state of their optimiser: a shard of the
+ * parameter server of Gorila (Nair et al. 2015). Learners in other processes push gradients to it and
+ * pull parameters from it. Your program carries both, over any transport.
+ *
+ * A push is applied in one piece, and so is a pull. The version of a store is the number of pushes that
+ * were applied to it. A store counts Adam's steps by its version. One learner that pushes every gradient
+ * and pulls before the next one has the bits of a trainer with that optimiser, for any number of stores
+ * whose ranges cover the parameters.
+ *
+ * All functions on a store are [thread-safe].
+ */
+typedef struct paceline_store paceline_store;
+
+/* The optimiser of a store. Numbers that are 0 stand for its own defaults. */
+typedef struct paceline_store_options {
+  uint32_t struct_size;
+  uint32_t centered;      /* 1: RMSProp divides by the standard deviation; "rmsprop" */
+  uint32_t eps_inside;    /* 1: eps is inside the root; "rmsprop" */
+  uint32_t first_average; /* 1: the average of squared gradients begins at 1; "rmsprop" */
+  const char *optimizer;  /* "adagrad", "adam", "radam", "rmsprop", "rmsprop_mnih" or "rmsprop_keras" */
+  double eps;             /* above 0 */
+  double decay;           /* of the average of squared gradients, above 0 and below 1; the RMSProps */
+  double beta1, beta2;    /* above 0 and below 1; "adam", "radam" */
+  int64_t first;          /* number of the first parameter among those of the network; for describe and files alone */
+  int64_t max_staleness;  /* a gradient is refused if more pushes than this were applied since the pull that it
+                             was computed after; 0: none is refused */
+} paceline_store_options;
+
+/* Makes a store of n parameters, 1 to 2147483648, which are copied and must be finite. */
+PACELINE_API PACELINE_MUST_USE int paceline_store_new(paceline_store **out, const float *parameters, size_t n,
+                                                      const paceline_store_options *options);
+
+/* What comes with a gradient. learner, life and step are its key. A key that the store has seen in the
+ * learner's life changes nothing, and the answer is that of the first push with the key: a transport may
+ * deliver a push twice. A learner that is started again takes a larger life; its older lives are then
+ * refused. The store remembers the answers of the 64 newest steps of each learner's life, and refuses
+ * older steps. */
+typedef struct paceline_push {
+  uint32_t struct_size;
+  uint32_t reserved;
+  double learning_rate; /* 0 to 1000 */
+  int64_t seen;         /* the version of the pull after which the gradient was computed */
+  int64_t learner;      /* 0 to 4095 */
+  int64_t life;         /* 0 or above */
+  int64_t step;         /* number of the push in the life, from 1 on; numbers may be left out */
+} paceline_push;
+
+/* The answer to a push. */
+typedef struct paceline_answer {
+  uint32_t struct_size;
+  uint32_t duplicate; /* 1: the key had been seen */
+  int64_t version;    /* of the store after the push; of a duplicate, after the first push with the key */
+  int64_t lag;        /* pushes that were applied between the pull and the push */
+} paceline_answer;
+
+/* Takes a step of the optimiser along the gradient of the n parameters of the store. The learner has
+ * clipped the gradient, if it is clipped at all. A gradient that is too old gives PACELINE_ESTALE, and
+ * *out is written. It is counted; the parameters do not change. A gradient with a number that is not
+ * finite, or whose square is not, gives PACELINE_ENAN. After other errors than PACELINE_ESTALE nothing
+ * has changed, and the key has not been seen. [thread-safe] */
+PACELINE_API int paceline_store_push(paceline_answer *out, paceline_store *s, const float *grad, size_t n,
+                                     const paceline_push *push);
+
+/* Copies the n parameters of the store to out. *version, if version is not NULL: the version of the
+ * store. [thread-safe] */
+PACELINE_API int paceline_store_pull(float *out, size_t n, int64_t *version, paceline_store *s);
+
+/* Writes a JSON object: first, size, optimizer, max_staleness, version, refused, duplicates, pulls,
+ * learners. refused and duplicates are numbers of pushes. learners is an array of the ledgers of the
+ * learners that have pushed: learner, life, step (the largest one), applied, refused and duplicates (of
+ * the latest life), answers. answers is an array of [step, version, lag, 1 if refused], by step, of at
+ * most 64. [thread-safe] */
+PACELINE_API int paceline_store_describe(char **out, const paceline_store *s);
+
+/* Writes a file of the store: parameters, optimiser, version, counts and ledgers. Pushes and pulls wait
+ * meanwhile. A failure leaves an older file as it was. [thread-safe] */
+PACELINE_API int paceline_store_save(paceline_store *s, const char *path);
+
+/* Makes the store of a file. The whole file is checked. */
+PACELINE_API PACELINE_MUST_USE int paceline_store_load(paceline_store **out, const char *path);
+
+/* Writes the same file to a buffer (see "Buffers"), and makes the store of such bytes. The number of
+ * bytes grows with the ledgers. [thread-safe] */
+PACELINE_API int paceline_store_to_bytes(void *out, size_t *size, paceline_store *s);
+PACELINE_API PACELINE_MUST_USE int paceline_store_from_bytes(paceline_store **out, const void *bytes, size_t size);
+PACELINE_API void paceline_store_free(paceline_store *s);
 
 #ifdef __cplusplus
 }

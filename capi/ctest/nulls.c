@@ -190,6 +190,33 @@ int main(void) {
   NIL(paceline_bench(NULL, "update", NULL), "out");
   NIL(paceline_bench(&text, NULL, NULL), "name");
 
+  paceline_store_options range = {.struct_size = sizeof range, .optimizer = "adam"};
+  paceline_store *store;
+  paceline_push push = {.struct_size = sizeof push, .step = 1};
+  paceline_answer answer = {.struct_size = sizeof answer};
+  NIL(paceline_store_new(NULL, obs, 4, &range), "out");
+  NIL(paceline_store_new(&store, NULL, 4, &range), "parameters");
+  NIL(paceline_store_new(&store, obs, 4, NULL), "options");
+  OK(paceline_store_new(&store, obs, 4, &range));
+  NIL(paceline_store_push(NULL, store, obs, 4, &push), "out");
+  NIL(paceline_store_push(&answer, NULL, obs, 4, &push), "s");
+  NIL(paceline_store_push(&answer, store, NULL, 4, &push), "grad");
+  NIL(paceline_store_push(&answer, store, obs, 4, NULL), "push");
+  NIL(paceline_store_pull(NULL, 4, NULL, store), "out");
+  NIL(paceline_store_pull(obs, 4, NULL, NULL), "s");
+  OK(paceline_store_pull(obs, 4, NULL, store));
+  NIL(paceline_store_describe(NULL, store), "out");
+  NIL(paceline_store_describe(&text, NULL), "s");
+  NIL(paceline_store_save(NULL, "x"), "s");
+  NIL(paceline_store_save(store, NULL), "path");
+  NIL(paceline_store_load(NULL, "x"), "out");
+  NIL(paceline_store_load(&store, NULL), "path");
+  NIL(paceline_store_to_bytes(NULL, NULL, store), "size");
+  NIL(paceline_store_to_bytes(NULL, &size, NULL), "s");
+  NIL(paceline_store_from_bytes(NULL, obs, 4), "out");
+  NIL(paceline_store_from_bytes(&store, NULL, 4), "bytes");
+  paceline_store_free(store);
+
   /* The environment table: each function, the pair of save and restore, unknown flags. The family
    * is released exactly once every time. */
   for (int i = 0; i < 11; i++) {

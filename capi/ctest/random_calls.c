@@ -66,7 +66,7 @@ static int say(int status) {
   if (status == PACELINE_OK) return status;
   atomic_fetch_add(&failures, 1);
   const char *text = paceline_last_error();
-  if (status > 0 || status < PACELINE_ETIMEDOUT || status == PACELINE_EPANIC || status == PACELINE_EFORKED ||
+  if (status > 0 || status < PACELINE_ESTALE || status == PACELINE_EPANIC || status == PACELINE_EFORKED ||
       text[0] == 0 || strchr(text, '\n') != NULL || strlen(text) > 1023) {
     fprintf(stderr, "status %d (%s): \"%s\"\n", status, paceline_status_str(status), text);
     abort();

@@ -194,7 +194,7 @@ compiled() {
 programs() {
   attempt plugins plugins
   attempt acting acting "$build/acting"
-  for test in structs smoke nulls handles bad_env vec vec_atari waits batch push files file_size transitions resume learners threads fibers fork calls console jail; do program $test lib; done
+  for test in structs smoke nulls handles bad_env vec vec_atari waits batch push files file_size transitions resume learners store threads fibers fork calls console jail; do program $test lib; done
   slow program cycles lib
   program plugin lib "$build/plugins"
   program masks lib "$build/plugins/masked.so"

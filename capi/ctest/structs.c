@@ -46,6 +46,14 @@ int main(void) {
   SIZES(e, paceline_policy_evaluate(&e, p, "CartPole-v1", NULL, EPISODES(1, 0, 0)));
   paceline_eval_options how = {.episodes = 1};
   SIZES(how, paceline_policy_evaluate(&e, p, "CartPole-v1", NULL, &how));
+  paceline_store *store = NULL;
+  paceline_store_options range = {.optimizer = "adam"};
+  SIZES(range, (paceline_store_free(store), paceline_store_new(&store, seen, 4, &range)));
+  paceline_push push = {.step = 1};
+  paceline_answer answer = {.struct_size = sizeof answer};
+  SIZES(push, paceline_store_push(&answer, store, seen, 4, &push));
+  SIZES(answer, paceline_store_push(&answer, store, seen, 4, &push));
+  paceline_store_free(store);
   float row[4] = {0}, last[4] = {0};
   int32_t move = 1, none = 0;
   paceline_act_options act = {0};

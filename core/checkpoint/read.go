@@ -141,6 +141,16 @@ func (r *Reader) Has(part string) bool {
 	return slices.ContainsFunc(r.manifest.Parts, func(e entry) bool { return e.Name == part })
 }
 
+// Length returns the number of bytes of a part; 0: the file has none of this name.
+func (r *Reader) Length(part string) int64 {
+	for _, p := range r.manifest.Parts {
+		if p.Name == part {
+			return p.Length
+		}
+	}
+	return 0
+}
+
 // Content decodes the content that Save was given. It ignores fields that to does not have, so that
 // a caller can first read one of them (the method's name).
 func (r *Reader) Content(to any) error {

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .pqn import PQN
     from .qrdqn import QRDQN
     from .schedules import linear
+    from .store import Store, shard_ranges
 
 _WHERE = {
     "A2C": "a2c",
@@ -64,6 +65,8 @@ _WHERE = {
     "load_env": "envs.vec",
     "make": "envs.single",
     "make_vec": "envs.vec",
+    "Store": "store",
+    "shard_ranges": "store",
     "PacelineError": "errors",
     "PacelineWarning": "errors",
 }
@@ -86,11 +89,13 @@ __all__ = [
     "PacelineError",
     "PacelineWarning",
     "Policy",
+    "Store",
     "__version__",
     "linear",
     "load_env",
     "make",
     "make_vec",
+    "shard_ranges",
 ]
 
 registration.register_with_gymnasium()

@@ -120,6 +120,23 @@ class Transitions(Growable):
     _fields_ = [("num_rows", c_uint32), *_each("obs next_obs actions rewards terminated next_masks", c_void_p)]
 
 
+class StoreOptions(Growable):
+    _fields_ = [
+        *_each("centered eps_inside first_average", c_uint32),
+        ("optimizer", c_char_p),
+        *_each("eps decay beta1 beta2", c_double),
+        *_each("first max_staleness", c_int64),
+    ]
+
+
+class Push(Growable):
+    _fields_ = [("reserved", c_uint32), ("learning_rate", c_double), *_each("seen learner life step", c_int64)]
+
+
+class Answer(Growable):
+    _fields_ = [("duplicate", c_uint32), *_each("version lag", c_int64)]
+
+
 class ConsoleState(Growable):
     _fields_ = [
         ("ended", c_uint32),
@@ -225,6 +242,14 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_console_screen": (STATUS, [POINTER(c_uint8), c_size_t, _handle, c_uint32]),
     "paceline_console_save": (STATUS, [c_void_p, POINTER(c_size_t), _handle, c_int]),
     "paceline_console_restore": (STATUS, [_handle, c_void_p, c_size_t]),
-    **{f"paceline_{kind}_free": (None, [_handle]) for kind in ("config", "policy", "console")},
+    "paceline_store_new": (STATUS, [_out_handle, POINTER(c_float), c_size_t, POINTER(StoreOptions)]),
+    "paceline_store_push": (STATUS, [POINTER(Answer), _handle, POINTER(c_float), c_size_t, POINTER(Push)]),
+    "paceline_store_pull": (STATUS, [POINTER(c_float), c_size_t, POINTER(c_int64), _handle]),
+    "paceline_store_describe": (STATUS, [_out_text, _handle]),
+    "paceline_store_save": (STATUS, [_handle, _text]),
+    "paceline_store_load": (STATUS, [_out_handle, _text]),
+    "paceline_store_to_bytes": (STATUS, [c_void_p, POINTER(c_size_t), _handle]),
+    "paceline_store_from_bytes": (STATUS, [_out_handle, c_void_p, c_size_t]),
+    **{f"paceline_{kind}_free": (None, [_handle]) for kind in ("config", "policy", "console", "store")},
     **{f"paceline_{kind}_free": (STATUS, [_handle]) for kind in ("trainer", "vec")},
 }

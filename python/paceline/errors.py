@@ -90,6 +90,10 @@ class TimeOutError(PacelineError, TimeoutError, status=-13):
     """The time limit passed before the result was ready (PACELINE_ETIMEDOUT)."""
 
 
+class StaleError(PacelineError, RuntimeError, status=-14):
+    """A store has refused a gradient, because it is too old (PACELINE_ESTALE). Store.push returns an answer instead."""
+
+
 class SpaceError(PacelineError, ValueError):
     """A value does not belong to the environment's declared spaces."""
 

@@ -47,6 +47,7 @@ PUBLIC = {
     "sb3": "VecEnv",
     "schedules": "Linear Schedule linear points",
     "spaces": "ActionLayout ObsLayout",
+    "store": "Answer Key Ledger Store shard_ranges",
     "videos": "Recording record save_gif",
 }
 
@@ -115,7 +116,8 @@ def test_imports_have_no_cycle():
 def test_public_names_are_listed():
     import paceline
 
-    names = "A2C A3C APPO DQN Evaluation GA3C PPO PQN QRDQN PacelineError PacelineWarning Policy __version__ linear load_env make make_vec"
+    names = """A2C A3C APPO DQN Evaluation GA3C PPO PQN QRDQN PacelineError PacelineWarning Policy Store __version__ linear load_env make
+        make_vec shard_ranges"""
     assert set(names.split()) == set(paceline.__all__)
     for name in paceline.__all__:
         assert getattr(paceline, name)
