@@ -66,6 +66,9 @@ func (s *Setup) Replica(method string, values map[string]string, k, learners int
 	if err := cfg.Set("num_envs", strconv.Itoa(n)); err != nil {
 		return nil, nil, err
 	}
+	if s.initial == nil {
+		s.initial = new(initial)
+	}
 	to := *s
 	to.Config, to.cfg = cfg.Struct().(Settings), &Config{cfg, def}
 	notices, err := to.Config.Resolve()

@@ -443,6 +443,7 @@ def test_progress_bar_shows_steps_and_loss(capsys):
     assert "200 / 200 steps" in err and "loss" in err and "epsilon" not in err
 
 
+@pytest.mark.slow
 def test_commands_train_and_evaluate_a2c(process, tmp_path):
     call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
     assert "a2c        paceline.A2C\n" in process(call, "methods").stdout

@@ -259,6 +259,7 @@ def test_every_kind_of_action_is_taken(cls):
             assert model.predict(np.zeros((3, *model.observation_space.shape), np.float32))[0].shape == (3, 1)
 
 
+@pytest.mark.slow
 @both
 def test_tuned_presets_learn_cartpole(cls):
     with cls.from_preset("tuned", "CartPole-v1", seed=1) as model:

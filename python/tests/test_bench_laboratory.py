@@ -40,6 +40,7 @@ def test_schedules_are_compared(capsys, tmp_path):
     assert json.loads(file.read_text())["options"]["settings"] == {"n_steps": "4"}
 
 
+@pytest.mark.slow
 def test_tuner_and_machines_are_beside_the_paper(capsys):
     out = report(capsys, "tuner", "--machines", "System II", "--forms", "paper", "--seeds", 1, "--periods", 2, "--period-s", 1)
     assert "System II: best of the grid 4/" in out and "paper    0 of 1 seeds reach 0.95" in out

@@ -279,7 +279,7 @@ def test_a_file_selects_its_method(process):
     assert "160 / 160 steps" in done.stderr
 
 
-@pytest.mark.parametrize("method, more", [("a3c", ("--set", "learners=4")), ("ga3c", ())])
+@pytest.mark.parametrize("method, more", [("a3c", ("--set", "learners=4")), pytest.param("ga3c", (), marks=pytest.mark.slow)])
 def test_a_race_is_recorded_and_repeated(process, tmp_path, method, more):
     race = ("train", "CartPole-v1", "--steps", 3000, "--seed", 1, "--num-envs", 4, *more, "--no-plot", "--no-video")
     cls = method.upper()
@@ -309,7 +309,7 @@ def test_a_race_is_recorded_and_repeated(process, tmp_path, method, more):
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
 
 
-@pytest.mark.parametrize("method", ["a3c", "appo", "ga3c"])
+@pytest.mark.parametrize("method", [pytest.param("a3c", marks=pytest.mark.slow), pytest.param("appo", marks=pytest.mark.slow), "ga3c"])
 def test_asynchronous_methods_train_with_presets_and_continue(process, tmp_path, method):
     name = f"paceline.{method.upper()}"
     assert re.search(rf"^{method} +{name}$", process(CALL, "methods").stdout, re.M)

@@ -211,6 +211,7 @@ def test_a_rollout_is_n_steps_rounds_in_every_mode(mode):
         assert count.ends[:-1] == list(range(8, count.ends[-1], 8)) and len(count.ends) >= 3
 
 
+@pytest.mark.slow
 def test_tuned_preset_learns_cartpole():
     for seed in (1, 2):
         with PPO.from_preset("tuned", "CartPole-v1", seed=seed) as model:

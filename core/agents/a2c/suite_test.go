@@ -24,6 +24,9 @@ func subject(edit map[string]string) traintest.Subject {
 	}
 }
 
+// short are the variants that run with -short.
+var short = []string{"defaults", "V-trace, resets during the update", "branches and a box, V-trace true"}
+
 // The suite of every method, with various settings.
 func TestSuite(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
@@ -38,10 +41,14 @@ func TestSuite(t *testing.T) {
 		"observations normalised, resets during the update": {"normalize_obs": "true", "mid_batch_reset": "false"},
 		"V-trace, rewards normalised":                       {"normalize_reward": "true", "vtrace": "true", "n_steps": "4"},
 	} {
-		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
+		t.Run(name, func(t *testing.T) {
+			traintest.Short(t, name, short...)
+			traintest.Run(t, subject(edit))
+		})
 	}
 	for name, edit := range map[string]map[string]string{"action masks": {}, "action masks, V-trace": {"vtrace": "true", "n_steps": "4"}} {
 		t.Run(name, func(t *testing.T) {
+			traintest.Short(t, name, short...)
 			s := subject(edit)
 			s.Masked = true
 			traintest.Run(t, s)
@@ -49,7 +56,9 @@ func TestSuite(t *testing.T) {
 	}
 	for name, action := range traintest.Actions() {
 		for _, vtrace := range []string{"false", "true"} {
-			t.Run(name+", V-trace "+vtrace, func(t *testing.T) {
+			name := name + ", V-trace " + vtrace
+			t.Run(name, func(t *testing.T) {
+				traintest.Short(t, name, short...)
 				s := subject(map[string]string{"vtrace": vtrace, "n_steps": "4"})
 				s.Action, s.Masked = action, action.Logits() > 0
 				traintest.Run(t, s)

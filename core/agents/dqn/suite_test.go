@@ -61,9 +61,14 @@ func TestTrainSuite(t *testing.T) {
 		"synchronized": {"concurrent": "false"},
 		"standard":     {"concurrent": "false", "synchronized": "false"},
 	} {
-		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
+		t.Run(name, func(t *testing.T) {
+			traintest.Short(t, name, "both", "concurrent")
+			traintest.Run(t, subject(edit))
+		})
 		if name == "both" || name == "standard" {
-			t.Run(name+", masks and double_q", func(t *testing.T) {
+			name += ", masks and double_q"
+			t.Run(name, func(t *testing.T) {
+				traintest.Short(t, name, "standard, masks and double_q")
 				masked := subject(edit)
 				masked.Masked, masked.Settings["double_q"] = true, "true"
 				traintest.Run(t, masked)
@@ -97,9 +102,7 @@ func TestTrainSuiteOfOptions(t *testing.T) {
 		"drop_truncated":        {standard, "n_steps=3 n_step_tails=drop_truncated prioritized=dqn_zoo loss=huber"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name != "Rainbow" && name != "munchausen, implicit" {
-				t.Skip("left out by -short, which has Rainbow and M-IQN")
-			}
+			traintest.Short(t, name, "Rainbow")
 			edit := map[string]string{}
 			for _, option := range strings.Fields(strings.Join(options, " ")) {
 				key, value, _ := strings.Cut(option, "=")

@@ -28,6 +28,9 @@ func subject(edit map[string]string) traintest.Subject {
 	}
 }
 
+// short are the variants that run with -short.
+var short = []string{"V-trace", "target_kl, rmsprop", "branches and a box"}
+
 // The suite of every method, with various settings.
 func TestSuite(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
@@ -38,15 +41,20 @@ func TestSuite(t *testing.T) {
 		"normalised":               {"normalize_obs": "true", "normalize_reward": "true"},
 		"target_kl, rmsprop":       {"target_kl": "0.01", "target_kl_check": "epoch", "use_rms_prop": "true", "trunk": "shared"},
 	} {
-		t.Run(name, func(t *testing.T) { traintest.Run(t, subject(edit)) })
+		t.Run(name, func(t *testing.T) {
+			traintest.Short(t, name, short...)
+			traintest.Run(t, subject(edit))
+		})
 	}
 	t.Run("action masks", func(t *testing.T) {
+		traintest.Short(t, "action masks", short...)
 		s := subject(nil)
 		s.Masked = true
 		traintest.Run(t, s)
 	})
 	for name, action := range traintest.Actions() {
 		t.Run(name, func(t *testing.T) {
+			traintest.Short(t, name, short...)
 			s := subject(nil)
 			s.Action, s.Masked = action, action.Logits() > 0
 			traintest.Run(t, s)

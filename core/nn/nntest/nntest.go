@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/cpu"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/kernel"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -222,13 +223,13 @@ func Init(t testing.TB, s nn.Spec, seed uint64) *nn.Params {
 	return p
 }
 
-// OnEveryISA runs f once for each instruction set of the CPU's kernels; with -short, only for those
-// in C.
+// OnEveryISA runs f once for each instruction set of the CPU's kernels; with -short, only for the one
+// in use and the portable one.
 func OnEveryISA(t *testing.T, f func(t *testing.T)) {
 	was := kernel.ISA()
 	defer kernel.Use(was)
 	for _, isa := range kernel.ISAs() {
-		if testing.Short() && isa == "go" && len(kernel.ISAs()) > 1 {
+		if testing.Short() && isa != was && isa != cpu.Portable {
 			continue
 		}
 		t.Run(isa, func(t *testing.T) {

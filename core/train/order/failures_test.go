@@ -106,7 +106,7 @@ func TestARaceWithFailures(t *testing.T) {
 
 // A virtual run whose rollouts are lost continues, and the same for all threads.
 func TestForget(t *testing.T) {
-	for i := range times(300, 10) {
+	for i := range times(300, 5) {
 		s := randomSetup(t, i)
 		if i%2 == 0 {
 			s.barrier, s.pulls, s.skips = true, 0, false
@@ -143,7 +143,7 @@ func TestForget(t *testing.T) {
 // The rounds of all learners end together where the host takes them. Then come the visits, in the
 // order of their times. A race is repeated.
 func TestRoundsOfTheHost(t *testing.T) {
-	for i := range times(300, 10) {
+	for i := range times(300, 4) {
 		s := randomSetup(t, i)
 		s.varies, s.pulls, s.warmup, s.skips = false, 0, 0, false
 		rounds := 40

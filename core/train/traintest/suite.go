@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -68,6 +69,14 @@ func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
 // because the guarantees of core/train do not depend on the kernels.
 func Few() bool {
 	return testing.Short() || cpu.Chosen() == cpu.Go
+}
+
+// Short skips a variant of the suite with -short, unless it is one of those named.
+func Short(t *testing.T, variant string, kept ...string) {
+	t.Helper()
+	if testing.Short() && !slices.Contains(kept, variant) {
+		t.Skip("left out by -short")
+	}
 }
 
 // Times returns a number of repetitions: all, or few where Few says so.
