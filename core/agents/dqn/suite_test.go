@@ -62,7 +62,7 @@ func TestTrainSuite(t *testing.T) {
 		"standard":     {"concurrent": "false", "synchronized": "false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			traintest.Short(t, name, "both", "concurrent")
+			traintest.Short(t, name, "both")
 			traintest.Run(t, subject(edit))
 		})
 		if name == "both" || name == "standard" {
