@@ -264,7 +264,8 @@ enum paceline_dtype { PACELINE_UINT8 = 1, PACELINE_FLOAT32 = 2, PACELINE_INT32 =
  *   PACELINE_HYBRID          int32_t branch[num_branches]; float box[shape[0]]: both, in this order. dtype
  *                            and ndim are those of the box.
  *   Actions of several environments follow each other without gaps. An action is aligned to 4 bytes.
- *   "a2c", "ppo", "a3c", "appo" and "ga3c" learn with every kind, "dqn" and "pqn" with PACELINE_DISCRETE only.
+ *   "a2c", "ppo", "a3c", "appo" and "ga3c" learn with every kind, "dqn", "gorila" and
+ *   "pqn" with PACELINE_DISCRETE only.
  * Masks of actions (arrays called mask) have a byte for each of the n actions, or of the actions of
  *   each branch, one branch after the other: 1 if the action is allowed, else 0. Each branch must
  *   allow one. A box has no mask.
@@ -603,7 +604,7 @@ PACELINE_API int paceline_trainer_save(paceline_trainer *t, const char *path, ui
  * may then differ. */
 PACELINE_API int paceline_trainer_load(paceline_trainer *t, const char *path);
 
-/* Writes the order in which learners ("a3c", "appo", "dqn") have visited the store of parameters, or in
+/* Writes the order in which learners ("a3c", "appo", "dqn", "gorila") have visited the store of parameters, or in
  * which agents, predictors and trainers ("ga3c") have done their work, of a run with schedule "race" or
  * "recorded", after the updates that are due. A trainer with the same
  * settings, schedule "recorded" and order = path repeats the run bit for bit, if it is given the

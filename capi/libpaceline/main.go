@@ -13,6 +13,7 @@ import (
 	_ "github.com/paceline-rl/paceline/core/agents/appo"
 	_ "github.com/paceline-rl/paceline/core/agents/dqn"
 	_ "github.com/paceline-rl/paceline/core/agents/ga3c"
+	_ "github.com/paceline-rl/paceline/core/agents/gorila"
 	_ "github.com/paceline-rl/paceline/core/agents/ppo"
 	_ "github.com/paceline-rl/paceline/core/agents/pqn"
 	_ "github.com/paceline-rl/paceline/core/env/builtin" // environments

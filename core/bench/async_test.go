@@ -49,7 +49,7 @@ func TestBenchAsync(t *testing.T) {
 		`{"turns": 0}`:                        "options: seconds 1, turns 0, must be above 0",
 		`{"learners": [3], "envs": [0]}`:      "learners 3, 0 environments each: ",
 		`{"settings": {"colour": "red"}}`:     `setting "colour"`,
-		`{"learners": [100], "seconds": 0.1}`: "learners: 100, must be 1 to 80",
+		`{"learners": [101], "seconds": 0.1}`: "learners: 101, must be 1 to 100",
 	} {
 		if _, err := Bench("async", options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", options, err, want)

@@ -43,7 +43,7 @@ const (
 
 	maxManifest = 16 << 20 // bytes
 	maxElements = 1 << 16  // values in the content
-	maxParts    = 1000
+	maxParts    = 1400
 	maxPartList = 256 << 10 // bytes of maxParts entries
 )
 

@@ -182,6 +182,9 @@ type StepperConfig struct {
 	// MaxGradNorm is the norm to which larger gradients are scaled down; 0: gradients are not
 	// clipped.
 	MaxGradNorm float64
+	// Admit is asked before every step, with the report of the gradient, whose loss is finite. false: no
+	// step is taken, and nothing else is changed. nil: every step is taken. A GPU refuses it.
+	Admit func(*Report) bool
 	// Seed is the seed of the noise of a noisy network's QStepper; nil: 0. The noise of an update is a
 	// function of Seed and of Optimizer.Step, so it needs no state of its own. It is drawn apart for the
 	// parameters that are learned, for those that choose in double Q-learning, and for the target. The

@@ -203,10 +203,15 @@ func Ints[C any](name, def string, lo, hi int, what, doc string, field func(*C) 
 
 // Within returns the settings of an inner struct as settings of the outer struct.
 func Within[Outer, Inner any](part func(*Outer) *Inner, list []Setting) []Setting {
+	return Of(func(c any) *Inner { return part(c.(*Outer)) }, list)
+}
+
+// Of returns the settings of an inner struct as settings of every struct in which part finds one.
+func Of[Inner any](part func(outer any) *Inner, list []Setting) []Setting {
 	outer := slices.Clone(list)
 	for i, s := range list {
-		outer[i].get = func(c any) string { return s.get(part(c.(*Outer))) }
-		outer[i].set = func(c any, text string) error { return s.set(part(c.(*Outer)), text) }
+		outer[i].get = func(c any) string { return s.get(part(c)) }
+		outer[i].set = func(c any, text string) error { return s.set(part(c), text) }
 	}
 	return outer
 }

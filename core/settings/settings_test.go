@@ -359,3 +359,47 @@ func FuzzSet(f *testing.F) {
 		}
 	})
 }
+
+// A changed table has other defaults, fixed values and settings on the same struct.
+func TestChange(t *testing.T) {
+	table := New[toy]("toy", Within(func(c *toy) *common { return &c.common }, commonSettings), nil)
+	to := table.Change(Change{
+		Name: "other", Fixed: []Row{{"env", "here"}}, Defaults: []Row{{"seed", "5"}},
+		Init:    func(c any) { c.(*toy).private = 7 },
+		More:    Of(func(c any) *toy { return c.(*toy) }, []Setting{Int("window", 3, 1, 9, "its length", func(c *toy) *int { return &c.Window })}),
+		Presets: []Preset{{Name: "fast", Doc: "a preset", Rows: Fixed(Row{"window", "8"})}},
+	})
+	v := to.Defaults()
+	if c := v.Struct().(*toy); c.Env != "here" || c.Seed != 5 || c.Window != 3 || c.private != 7 || c.Rate != 1e-4 {
+		t.Errorf("%+v", c)
+	}
+	if err := v.Set("env", "there"); err == nil {
+		t.Error("a fixed setting was set")
+	}
+	if err := v.Set("window", "0"); err == nil || err.Error() != "window: 0, must be 1 to 9" {
+		t.Error(err)
+	}
+	if err := v.Preset("fast", ""); err != nil || v.Struct().(*toy).Window != 8 {
+		t.Error(err, v.Struct())
+	}
+	if c := v.Clone().Struct().(*toy); c.Env != "here" || c.Window != 8 || c.private != 7 {
+		t.Errorf("a copy: %+v", c)
+	}
+	if before := table.Defaults().Struct().(*toy); before.Seed != 0 || before.Env != "" || before.private != 0 {
+		t.Errorf("the other table has changed: %+v", before)
+	}
+	for name, c := range map[string]Change{
+		"fixed":   {Fixed: []Row{{"nothing", "1"}}},
+		"default": {Defaults: []Row{{"seed", "-1"}}},
+		"unknown": {Defaults: []Row{{"nothing", "1"}}},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			table.Change(c)
+		}()
+	}
+}

@@ -34,7 +34,7 @@ type Table struct {
 	name    string
 	list    []Setting
 	presets []Preset
-	make    func() any         // a new *C
+	make    func() any         // a new *C, with the values that Change has fixed
 	assign  func(to, from any) // *to = *from of two *C
 }
 
@@ -46,7 +46,62 @@ func New[C any](name string, list []Setting, presets []Preset) *Table {
 		make:   func() any { return new(C) },
 		assign: func(to, from any) { *to.(*C) = *from.(*C) },
 	}
-	c := t.make()
+	t.check()
+	return t
+}
+
+// Change says how a Table differs from another one of the same struct.
+type Change struct {
+	Name string
+	// Fixed are values that the settings of the other table always have. The table does not list these
+	// settings.
+	Fixed []Row
+	// Defaults are other defaults of settings that stay.
+	Defaults []Row
+	// Init changes a new struct in ways for which there is no setting; nil: it does not.
+	Init func(c any)
+	// More are settings that come after those of the other table.
+	More    []Setting
+	Presets []Preset
+}
+
+// Change returns a table of the same struct. It panics as New does.
+func (t *Table) Change(c Change) *Table {
+	fixed := func(name string) bool {
+		return slices.ContainsFunc(c.Fixed, func(r Row) bool { return r[0] == name })
+	}
+	to := &Table{name: c.Name, presets: slices.Clone(c.Presets), assign: t.assign}
+	to.make = func() any {
+		made := t.make()
+		for _, r := range c.Fixed {
+			s, err := t.find(r[0])
+			if err == nil {
+				err = s.set(made, r[1])
+			}
+			if err != nil {
+				panic(fmt.Sprintf("settings: %s: fixed value of %v", c.Name, err))
+			}
+		}
+		if c.Init != nil {
+			c.Init(made)
+		}
+		return made
+	}
+	to.list = append(slices.DeleteFunc(slices.Clone(t.list), func(s Setting) bool { return fixed(s.Name) }), c.More...)
+	for _, r := range c.Defaults {
+		s, err := to.find(r[0])
+		if err != nil {
+			panic(fmt.Sprintf("settings: %s: default of %v", c.Name, err))
+		}
+		s.Default = r[1]
+	}
+	to.check()
+	return to
+}
+
+// check panics if the table is not valid.
+func (t *Table) check() {
+	name, c := t.name, t.make()
 	for i, s := range t.list {
 		switch {
 		case s.Name == "" || s.Doc == "" || s.Type == "":
@@ -63,7 +118,6 @@ func New[C any](name string, list []Setting, presets []Preset) *Table {
 			panic(fmt.Sprintf("settings: %s: preset %d: no name, no rows, or a duplicate name", name, i))
 		}
 	}
-	return t
 }
 
 // Len returns the number of settings.

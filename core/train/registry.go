@@ -51,12 +51,29 @@ type LateResets interface {
 
 var registry = map[string]*Definition{}
 
+// waiting are the registrations that RegisterFrom has put off, by the method that they wait for.
+var waiting = map[string][]func(Definition) *Definition{}
+
+// RegisterFrom registers a method that is another one with settings of its own, when that one is
+// registered. of makes its Definition from a copy of the other's.
+func RegisterFrom(other string, of func(Definition) *Definition) {
+	if d := registry[other]; d != nil {
+		Register(of(*d))
+		return
+	}
+	waiting[other] = append(waiting[other], of)
+}
+
 // Register makes a method known. It panics if the name is taken, which is a bug of the program.
 func Register(d *Definition) {
 	if registry[d.Name] != nil {
 		panic("train: method " + d.Name + " registered twice")
 	}
 	registry[d.Name] = d
+	for _, of := range waiting[d.Name] {
+		Register(of(*d))
+	}
+	delete(waiting, d.Name)
 }
 
 // checkAction returns an error if the method cannot learn with actions of a spec.

@@ -6,8 +6,8 @@
         model.learn(50_000, progress_bar=True)
         model.save("cartpole.paceline")
 
-DQN, A2C and PPO have stable-baselines3's keywords, A3C, APPO and GA3C those of A2C and PPO. Importing this package registers its
-environments with Gymnasium ("paceline/Pong-v0"), in either order of the two imports.
+DQN, A2C and PPO have stable-baselines3's keywords, A3C, APPO and GA3C those of A2C and PPO, Gorila those of DQN.
+Importing this package registers its environments with Gymnasium ("paceline/Pong-v0"), in either order of the two imports.
 The import loads neither NumPy nor Gymnasium nor libpaceline. The library is loaded at its
 first use, so a program may fork its workers before that.
 """
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .envs.vec import load_env, make_vec
     from .errors import PacelineError, PacelineWarning
     from .ga3c import GA3C
+    from .gorila import Gorila
     from .policy import Evaluation, Policy
     from .ppo import PPO
     from .pqn import PQN
@@ -56,6 +57,7 @@ _WHERE = {
     "APPO": "appo",
     "DQN": "dqn",
     "GA3C": "ga3c",
+    "Gorila": "gorila",
     "PPO": "ppo",
     "PQN": "pqn",
     "QRDQN": "qrdqn",
@@ -86,6 +88,7 @@ __all__ = [
     "PQN",
     "QRDQN",
     "Evaluation",
+    "Gorila",
     "PacelineError",
     "PacelineWarning",
     "Policy",

@@ -26,7 +26,7 @@ class A3C(Asynchronous):
     environments and a copy of the parameters. After every n_steps rounds it computes a gradient as
     A2C does, pushes it to the store and pulls the parameters. One learner gives the bits of A2C.
 
-    learners: 1 to 80; must divide num_envs.
+    learners: 1 to 100; must divide num_envs.
     schedule: when the learners visit the store. "virtual": by a model of latencies, so that a seed has
         one result for any number of threads. "race": as it comes on this machine; the order of the
         visits is recorded. "recorded": as in the file of `order`.

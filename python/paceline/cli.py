@@ -164,10 +164,11 @@ def _classes() -> dict[str, type[Trainer]]:
     from .appo import APPO
     from .dqn import DQN
     from .ga3c import GA3C
+    from .gorila import Gorila
     from .ppo import PPO
     from .pqn import PQN
 
-    return {cls.METHOD: cls for cls in (A2C, A3C, APPO, DQN, GA3C, PPO, PQN)}
+    return {cls.METHOD: cls for cls in (A2C, A3C, APPO, DQN, GA3C, Gorila, PPO, PQN)}
 
 
 def _methods(args: argparse.Namespace) -> None:

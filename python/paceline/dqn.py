@@ -134,6 +134,12 @@ class DQN(Trainer):
         min(target_update_interval, 1000); if concurrent, at most the number of steps for which
         updates * learning_rate is 0.1.
     exploration_steps: steps over which epsilon falls, instead of exploration_fraction.
+    clock: what target_update_interval, exploration_steps, exploration_fraction and the schedule of the
+        learning rate count: "steps", or "updates" that the weights have had, by all learners, as in
+        Gorila.
+    outliers: a gradient is dropped if the absolute loss of its minibatch is above the running mean by
+        more than this number of running standard deviations (Nair et al. 2015); 0 drops none. It needs
+        device="cpu".
     device: "cpu", "cuda", "cuda:1" ... (in a build with CUDA) or "auto". "auto" uses a GPU, if
         there is one, for networks with convolutions. The results of a seed differ between devices.
     replay_device: where minibatches are gathered: "cuda", "cpu" or "auto".
@@ -183,7 +189,7 @@ class DQN(Trainer):
     env_kwargs: keywords of a built-in environment named by env, such as {"recipe": "mnih2015"};
         see make_vec. {"waits": True} declares that steps mostly wait: such a step does not hold one
         of num_threads, so updates run during it.
-    learners: 0 for Algorithm 1 as it stands. 1 to 80, which must divide num_envs: as many learners share
+    learners: 0 for Algorithm 1 as it stands. 1 to 100, which must divide num_envs: as many learners share
         one store of parameters (Stooke & Abbeel 2018). Each learner has num_envs / learners of the
         environments, its share of buffer_size, learning_starts and window, and a target network.
         Its updates are done between its steps, on the CPU. Epsilon, the learning rate and
@@ -264,6 +270,8 @@ class DQN(Trainer):
         actor: str = "auto",
         window: int | None = None,
         exploration_steps: int | None = None,
+        clock: str = "steps",
+        outliers: float = 0.0,
         cnn: str = "nature",
         n_step_tails: str = "keep",
         prioritized: str | None = None,
@@ -330,6 +338,10 @@ class DQN(Trainer):
     def _exploration_keywords(self) -> dict[str, Any]:
         return {"epsilon": self.exploration_rate}
 
+    def _by_updates(self) -> bool:
+        """Whether epsilon counts updates."""
+        return self.setting("clock") == "updates"
+
     @property
     def exploration_rate(self) -> float:
         """The schedule's epsilon at this step, which predict uses, also during the warm-up and after load.
@@ -346,7 +358,9 @@ class DQN(Trainer):
     def exploration_schedule(self) -> Callable[[float], float]:
         """Epsilon as a function of the remaining progress, which goes from 1 to 0."""
         first, last = (float(self.setting(f"exploration_{end}_eps")) for end in ("initial", "final"))
-        steps, fraction = int(self.setting("exploration_steps")), float(self.setting("exploration_fraction"))
+        steps, fraction = float(self.setting("exploration_steps")), float(self.setting("exploration_fraction"))
+        if self._by_updates():
+            steps *= int(self.setting("train_freq")) / int(self.setting("gradient_steps"))
         share = steps / max(self._total_timesteps, 1) or fraction
         return lambda progress_remaining: float(np.interp(1 - progress_remaining, (0, share), (first, last)))
 

@@ -81,8 +81,8 @@ def test_an_order_selects_its_schedule(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "keywords, says",
     [
-        ({"learners": 0}, "^learners: 0, must be 1 to 80$"),
-        ({"learners": 81}, "^learners: 81, must be 1 to 80$"),
+        ({"learners": 0}, "^learners: 0, must be 1 to 100$"),
+        ({"learners": 101}, "^learners: 101, must be 1 to 100$"),
         ({"learners": 3}, r"^num_envs: 8, must be a multiple of learners \(3\)$"),
         ({"learners": 8, "groups": 2}, r"^groups: 2, must be at most num_envs / learners \(1\)$"),
         ({"schedule": "hogwild"}, '^schedule: "hogwild", must be virtual, race, recorded$'),

@@ -57,7 +57,7 @@ def test_a_resumed_run_equals_an_uninterrupted_run(tmp_path):
     "keywords, says",
     [
         ({"learners": 3}, r"^num_envs: 8, must be a multiple of learners \(3\)$"),
-        ({"learners": 81}, "^learners: 81, must be 0 to 80$"),
+        ({"learners": 101}, "^learners: 101, must be 0 to 100$"),
         ({"learners": 2, "synchronized": False}, "^synchronized: false, must be true where learners is 2"),
         ({"learners": 8, "buffer_size": 32}, "^buffer_size: 32, must be at least 64 with 8 learners, which share it$"),
         ({"schedule": "race"}, "^schedule: race, must be virtual where learners is 0$"),

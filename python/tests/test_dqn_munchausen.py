@@ -48,5 +48,5 @@ def test_refusals():
     ):
         with pytest.raises(ConfigError, match=message):
             small(**keywords)
-    with pytest.raises(TypeError, match="'munchausen': only DQN has Munchausen targets"):
+    with pytest.raises(TypeError, match="'munchausen': only DQN and Gorila have Munchausen targets"):
         A2C("MlpPolicy", "CartPole-v1", munchausen=True)

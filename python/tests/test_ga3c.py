@@ -100,7 +100,7 @@ def test_keywords_of_other_methods_name_the_method():
         small(normalize_obs=True)
     with pytest.raises(TypeError, match="'predictors': only GA3C has predictors and trainers"):
         PPO("MlpPolicy", "CartPole-v1", predictors=2)
-    with pytest.raises(TypeError, match="'schedule': only A3C, APPO, DQN and GA3C are asynchronous"):
+    with pytest.raises(TypeError, match="'schedule': only A3C, APPO, DQN, GA3C and Gorila are asynchronous"):
         PPO("MlpPolicy", "CartPole-v1", schedule="race")
     with pytest.raises(TypeError, match="tuner_trace"):
         small(tuner_trace="x")

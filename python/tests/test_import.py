@@ -11,6 +11,7 @@ PUBLIC = {
     "a3c": "A3C Hashes settings",
     "appo": "APPO Hashes settings",
     "ga3c": "GA3C Hashes settings",
+    "gorila": "Gorila",
     "atari": "ALEInterface ALEState Action LoggerMode SDL_SUPPORT roms",
     "bench": "add_commands run",
     "bench.envs": "Contender main measure ratios",
@@ -116,7 +117,7 @@ def test_imports_have_no_cycle():
 def test_public_names_are_listed():
     import paceline
 
-    names = """A2C A3C APPO DQN Evaluation GA3C PPO PQN QRDQN PacelineError PacelineWarning Policy Store __version__ linear load_env make
+    names = """A2C A3C APPO DQN Evaluation GA3C Gorila PPO PQN QRDQN PacelineError PacelineWarning Policy Store __version__ linear load_env make
         make_vec shard_ranges"""
     assert set(names.split()) == set(paceline.__all__)
     for name in paceline.__all__:

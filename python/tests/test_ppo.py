@@ -109,7 +109,7 @@ def test_unsupported_keywords_are_refused(keywords, says):
 
 
 def test_keywords_of_other_methods_name_the_method():
-    with pytest.raises(TypeError, match="'buffer_size': only DQN has a replay memory and a target network"):
+    with pytest.raises(TypeError, match="'buffer_size': only DQN and Gorila have a replay memory and a target network"):
         small(buffer_size=1000)
 
 

@@ -161,7 +161,7 @@ def test_unknown_keywords_name_an_alternative():
     }.items():
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}': .*{says}"):
             DQN("MlpPolicy", "CartPole-v1", **{name: 1})
-    with pytest.raises(TypeError, match="'dueling': only DQN has dueling networks"):
+    with pytest.raises(TypeError, match="'dueling': only DQN and Gorila have dueling networks"):
         A2C("MlpPolicy", "CartPole-v1", dueling=True)
     with pytest.raises(TypeError, match="'xyz'$"):
         A2C.from_preset("tuned", "CartPole-v1", xyz=1)

@@ -100,10 +100,11 @@ func (d *DQN) boundary(interrupt *train.Interrupt) error {
 	return d.BeginWindow()
 }
 
-// updateTarget updates theta-minus if t has reached a multiple of C since the last time, by as many
-// steps of tau as there were multiples. At t = 0 it is a copy.
+// updateTarget updates theta-minus if t, or with clock updates the number of updates of theta, has
+// reached a multiple of C since the last time, by as many steps of tau as there were multiples. At
+// t = 0 it is a copy.
 func (d *DQN) updateTarget() {
-	passed := d.Clock.All() / d.cfg.targetInterval()
+	passed := d.Elapsed() / d.cfg.targetInterval()
 	steps := passed - d.Clock.Copies
 	switch {
 	case steps <= 0:

@@ -39,7 +39,9 @@ type Config struct {
 	ExplorationInitial   float64
 	ExplorationFinal     float64
 	ExplorationSteps     int
+	Clock                string
 	MaxGradNorm          float64
+	Outliers             float64
 	Optimizer            string
 	OptimizerEps         float64 // NaN: the optimiser's own
 	Loss                 string
@@ -58,6 +60,12 @@ const (
 	ActorOnline   = offpolicy.ActorOnline
 	ActorTarget   = offpolicy.ActorTarget
 	ActorSnapshot = offpolicy.ActorSnapshot
+)
+
+// Values of Config.Clock: what C, epsilon and the learning rate count.
+const (
+	clockSteps   = "steps"
+	clockUpdates = "updates"
 )
 
 const mostGradientSteps = 1 << 20
@@ -85,7 +93,9 @@ var Settings = settings.New[Config]("dqn", slices.Concat(train.CommonSettings(fu
 	settings.Float("exploration_initial_eps", 1, 0, 1, "epsilon at the first step after the warm-up", func(c *Config) *float64 { return &c.ExplorationInitial }),
 	settings.Float("exploration_final_eps", 0.05, 0, 1, "epsilon after it has fallen", func(c *Config) *float64 { return &c.ExplorationFinal }),
 	settings.Int("exploration_steps", 0, 0, 1<<40, "steps after the warm-up over which epsilon falls; 0: by exploration_fraction", func(c *Config) *int { return &c.ExplorationSteps }),
+	settings.Text("clock", clockSteps, "what target_update_interval, exploration_steps and the learning rate's schedule count: steps, or updates that were applied to theta (Nair et al. 2015), of all learners, as known at the latest pull. With updates a run is as long as the updates that its steps ask for", []string{clockSteps, clockUpdates}, func(c *Config) *string { return &c.Clock }),
 	settings.Float("max_grad_norm", 10, 0, math.MaxFloat64, "gradients of a larger Euclidean norm are scaled down to it; 0: never", func(c *Config) *float64 { return &c.MaxGradNorm }),
+	settings.Float("outliers", 0, 0, 1e6, "k: a gradient is dropped if the absolute loss of its minibatch is above the running mean by more than k running standard deviations (Nair et al. 2015, section 4.2); each learner has its own. On the CPU only; 0: none is dropped", func(c *Config) *float64 { return &c.Outliers }),
 	settings.Text("optimizer", "adam", "adam, adagrad, rmsprop (PyTorch's), rmsprop_mnih (centred, eps inside the root), rmsprop_keras (centred, eps outside) or rmsprop_lasagne (not centred, decay 0.95, eps 1e-6 inside the root)", []string{"adam", "adagrad", "rmsprop", "rmsprop_mnih", "rmsprop_keras", "rmsprop_lasagne"}, func(c *Config) *string { return &c.Optimizer }),
 	settings.OptionalFloat("optimizer_eps", 1e-20, 1e3, "the optimiser's small constant; empty: its own default", func(c *Config) *float64 { return &c.OptimizerEps }),
 	settings.Text("loss", "huber", "loss of a temporal-difference error: huber (quadratic up to 1) or squared", []string{"huber", "squared"}, func(c *Config) *string { return &c.Loss }),
@@ -126,9 +136,9 @@ func (c *Config) Resolve() (notices []string, err error) {
 		return nil, fmt.Errorf("groups: %d, must be 1 where synchronized is false: there each environment takes its steps by itself", c.Groups)
 	}
 	if c.Window == 0 {
-		c.Window = max(c.TargetUpdateInterval, c.NumEnvs)
+		c.Window = max(c.targetSteps(), c.NumEnvs)
 		if c.Actor != ActorTarget {
-			c.Window = max(min(c.TargetUpdateInterval, c.steadySteps()), c.TrainFreq, c.NumEnvs)
+			c.Window = max(min(c.targetSteps(), c.steadySteps()), c.TrainFreq, c.NumEnvs)
 		}
 	}
 	if c.Window < c.NumEnvs {
@@ -151,7 +161,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 			return nil, err
 		}
 	}
-	if c.concurrent() && c.TargetUpdateInterval < c.Window {
+	if c.concurrent() && !c.byUpdates() && c.TargetUpdateInterval < c.Window {
 		acts := fmt.Sprintf("acts as %d", c.Window)
 		if c.Tau < 1 {
 			acts = "a window's steps of tau are taken at its end, all at once"

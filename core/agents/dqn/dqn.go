@@ -28,7 +28,7 @@ func init() {
 		Name:      "dqn",
 		Doc:       "Deep Q-learning with Concurrent Training and Synchronized Execution",
 		Settings:  Settings,
-		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "action_masks"}, slices.Concat(shapeOfHead, shapeOfMunchausen, shapeOfNoisy, async.Shape)...),
+		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "clock", "action_masks"}, slices.Concat(shapeOfHead, shapeOfMunchausen, shapeOfNoisy, async.Shape)...),
 		Placement: []string{"replay_device"},
 		Masks:     true,
 		Memory:    memoryOf,
@@ -58,7 +58,7 @@ func newMethod(s *train.Setup) (train.Method, error) {
 		return nil, err
 	}
 	d := &DQN{cfg: *cfg, uniform: policy.Uniform{Actions: s.Spec.Action.N}}
-	d.explore = &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Epsilon: func(t int64) float64 { return d.Schedule.Epsilon.At(t + d.Clock.OthersT) }}
+	d.explore = &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Epsilon: d.Exploration}
 	if err := d.Init(s, run); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -79,7 +79,7 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 		Net: net, NetSetting: fmt.Sprintf("policy: %s, net_arch: %v", c.Policy, c.NetArch),
 		Concurrent: c.concurrent(), Synchronized: c.Synchronized, Actor: c.Actor, Periods: c.periods(),
 		BufferSize: c.BufferSize, ReplayDevice: c.ReplayDevice, LearningStarts: c.LearningStarts, BatchSize: c.BatchSize,
-		Gamma: c.Gamma, Target: nn.MaxQ{Double: c.DoubleQ}, Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Epsilon: c.epsilon, Rate: c.rate,
+		Gamma: c.Gamma, Target: nn.MaxQ{Double: c.DoubleQ}, Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Outliers: c.Outliers, Epsilon: c.epsilon, Rate: c.rate,
 	}
 	c.draw(&run, nn.TD{Kind: c.Loss, Reduction: c.LossReduction})
 	return run, errors.Join(c.distribute(&run, s.Device.Name()), c.soften(&run, s.Device.Name()), c.computesNoise(s.Device.Name()))
@@ -105,19 +105,30 @@ func (c *Config) optimizer() nn.OptimizerConfig {
 }
 
 func (c *Config) periods() offpolicy.Periods {
-	return offpolicy.Periods{TrainFreq: c.TrainFreq, GradientSteps: c.GradientSteps, TargetInterval: c.targetInterval(), Window: int64(c.Window)}
+	return offpolicy.Periods{TrainFreq: c.TrainFreq, GradientSteps: c.GradientSteps, TargetInterval: c.targetInterval(), Window: int64(c.Window), ByUpdates: c.byUpdates()}
+}
+
+// byUpdates reports whether theta-minus, epsilon and the learning rate follow updates.
+func (c *Config) byUpdates() bool { return c.Clock == clockUpdates }
+
+// targetSteps is the number of steps in which C comes once.
+func (c *Config) targetSteps() int {
+	if !c.byUpdates() {
+		return c.TargetUpdateInterval
+	}
+	return int(offpolicy.Periods{TrainFreq: c.TrainFreq, GradientSteps: c.GradientSteps}.StepsOf(int64(c.TargetUpdateInterval)))
 }
 
 // targetInterval is C as it acts. In concurrent training theta-minus is updated only at the
 // boundaries of windows, and several copies at one boundary are one.
 func (c *Config) targetInterval() int64 {
-	if c.concurrent() && c.Tau == 1 {
+	if c.concurrent() && c.Tau == 1 && !c.byUpdates() {
 		return int64(max(c.TargetUpdateInterval, c.Window))
 	}
 	return int64(c.TargetUpdateInterval)
 }
 
-// epsilon is the schedule, by t, of a run that ends at a step.
+// epsilon is the schedule, by t, of a run that ends at a step, or by updates, of a run of so many.
 func (c *Config) epsilon(end int64) train.Schedule {
 	steps := int64(c.ExplorationSteps)
 	if steps == 0 {
@@ -126,7 +137,7 @@ func (c *Config) epsilon(end int64) train.Schedule {
 	return train.Line(c.ExplorationInitial, c.ExplorationFinal, steps)
 }
 
-// rate is the schedule of the learning rate of a run that ends at a step.
+// rate is the schedule of the learning rate of a run that ends at a step, or after so many updates.
 func (c *Config) rate(end int64) train.Schedule {
 	return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, end)
 }

@@ -15,7 +15,8 @@ import (
 
 // This file is DQN by several learners around a store of parameters (Stooke & Abbeel 2018, section
 // 4.3). A learner is a DQN with its share of the environments, of the replay memory, of the warm-up
-// and of a window. The period C and the exploration follow the steps of all learners. A learner's
+// and of a window. The period C and the exploration follow the steps, or with clock updates the updates,
+// of all learners. A learner's
 // updates are done between its rounds, by the learner's own thread; where training is concurrent,
 // the replay memory and theta-minus do not change inside its windows all the same.
 //
@@ -80,7 +81,7 @@ func (l *Learners) Metrics(to *train.Metrics) {
 	for _, d := range l.learners[1:] {
 		var own train.Metrics
 		d.Metrics(&own)
-		to.Sum(&own, "replay_size", "replay_pending", "replay_bytes")
+		to.Sum(&own, "replay_size", "replay_pending", "replay_bytes", "train/outliers")
 	}
 }
 
@@ -103,13 +104,15 @@ func (c *Config) checkLearners() error {
 		return nil
 	case !c.Synchronized:
 		return fmt.Errorf("synchronized: false, must be true where learners is %d: a learner takes whole rounds", k)
+	case c.Outliers > 0 && c.Rule != param.RuleGradient && c.Rule != param.RuleOverwrite:
+		return fmt.Errorf("outliers: %g, must be 0 with rule %s, where a step has other gradients than that of a minibatch", c.Outliers, c.Rule)
 	}
 	if err := c.async().Check(&c.Common); err != nil {
 		return err
 	}
 	least := max(c.BatchSize, c.NumEnvs/k)
 	if c.BufferSize/k < least {
-		return fmt.Errorf("buffer_size: %d, must be at least %d with %d learners, which share it", c.BufferSize, k*least, k)
+		return fmt.Errorf("buffer_size: %d, must be at least %d with %d %s, which share it", c.BufferSize, k*least, k, c.Called())
 	}
 	return nil
 }

@@ -33,6 +33,8 @@ func (c *Config) resolveNoisy() (notices []string, err error) {
 		return nil, fmt.Errorf("noisy: true, must be false where synchronized is false: the environments of a round share its noise")
 	case c.Learners > 0:
 		return nil, fmt.Errorf("noisy: true, must be false where learners is %d", c.Learners)
+	case c.Outliers > 0:
+		return nil, fmt.Errorf("noisy: true, must be false where outliers is %g: an update after a dropped gradient would have its noise", c.Outliers)
 	}
 	return nil, nil
 }

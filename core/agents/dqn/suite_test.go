@@ -99,6 +99,8 @@ func TestTrainSuiteOfOptions(t *testing.T) {
 		"noisy":                 {"concurrent=false", noise},
 		"epsilon-Rainbow":       {"n_steps=3 prioritized=stooke_abbeel double_q=true dueling=true distribution=categorical n_atoms=11"},
 		"Rainbow":               {noise, "n_steps=3 prioritized=dqn_zoo loss=huber double_q=true dueling=true distribution=categorical n_atoms=11"},
+		"updates":               {"clock=updates target_update_interval=16 exploration_steps=80"},
+		"updates, outliers":     {standard, "clock=updates outliers=1 target_update_interval=16 exploration_steps=80"},
 		"drop_truncated":        {standard, "n_steps=3 n_step_tails=drop_truncated prioritized=dqn_zoo loss=huber"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,6 +15,7 @@ type stepper struct {
 	device    *device
 	optimizer nn.Optimizer
 	maxNorm   float64 // +Inf: never clipped
+	admit     func(*nn.Report) bool
 	grad      []float32
 }
 
@@ -35,7 +36,7 @@ func (d *device) stepper(c nn.StepperConfig) (*stepper, error) {
 			return nil, err
 		}
 	}
-	s := &stepper{device: d, learner: l, optimizer: o, maxNorm: c.MaxGradNorm, grad: make([]float32, size)}
+	s := &stepper{device: d, learner: l, optimizer: o, maxNorm: c.MaxGradNorm, admit: c.Admit, grad: make([]float32, size)}
 	if s.maxNorm == 0 {
 		s.maxNorm = math.Inf(1)
 	}
@@ -56,6 +57,9 @@ func (s *stepper) Step(p *nn.Params, lr float64, r *nn.Report) error {
 		if !finite(float64(row)) {
 			return &nn.NotFinite{What: "loss of a row", Value: float64(row)}
 		}
+	}
+	if s.admit != nil && !s.admit(r) {
+		return nil
 	}
 	norm, factor := s.device.ClipGradNorm(s.grad, s.maxNorm)
 	if r.Norm = norm; !finite(norm) {

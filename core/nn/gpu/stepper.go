@@ -31,8 +31,8 @@ func (d *device) stepper(c nn.StepperConfig, more func(*learner)) (*stepper, err
 	if err := graph.CheckStepper(&c); err != nil {
 		return nil, err
 	}
-	if c.Steps != nil {
-		return nil, errors.New("stepper: an optimiser of the caller's takes the steps, must be on the CPU")
+	if c.Steps != nil || c.Admit != nil {
+		return nil, errors.New("stepper: the caller takes or admits the steps, must be on the CPU")
 	}
 	l := d.gpu.learner()
 	if err := l.make(c.Net, c.Rows, c.Loss); err != nil {

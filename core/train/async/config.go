@@ -1,6 +1,7 @@
 package async
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -24,7 +25,15 @@ type Settings struct {
 	AdamTime   string
 	// MaxStaleness is the largest lag that a shard accepts; 0: there is no limit.
 	MaxStaleness int
+	// Name is the name of the setting of Learners, where a method has another one; empty: learners.
+	Name string
 }
+
+// Around returns the settings themselves, for methods that change those of another method.
+func (s *Settings) Around() *Settings { return s }
+
+// Called is the name of the setting of Learners, for messages.
+func (s *Settings) Called() string { return cmp.Or(s.Name, "learners") }
 
 // SettingsOf describes Settings for a method whose struct is C, with defaults d.
 func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
@@ -34,7 +43,7 @@ func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
 		learners += "; 0: one learner that owns them"
 	}
 	return settings.Within(part, append([]settings.Setting{
-		settings.Int("learners", d.Learners, min(1, d.Learners), maxLearners, learners, func(c *s) *int { return &c.Learners }),
+		settings.Int("learners", d.Learners, min(1, d.Learners), MaxLearners, learners, func(c *s) *int { return &c.Learners }),
 		settings.Text("schedule", string(order.Virtual), "who visits the store when: virtual (as a model of latencies says, so that a seed has one result), race (as it comes, recorded), or recorded (as the file in order says)", []string{string(order.Virtual), string(order.Race), string(order.Recorded)}, func(c *s) *string { return &c.Schedule }),
 		settings.Text("order", "", "file of the order that schedule recorded repeats", nil, func(c *s) *string { return &c.Order }),
 		settings.Int("shards", d.Shards, 1, 64, "parts of the parameters in the store, each with a lock of its own", func(c *s) *int { return &c.Shards }),
@@ -46,8 +55,8 @@ func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
 	}, settings.Within(func(c *s) *order.Latency { return &c.Latency }, order.LatencySettings)...))
 }
 
-// maxLearners keeps the parts of a checkpoint below their largest number.
-const maxLearners = 80
+// MaxLearners is the most learners. It keeps the parts of a checkpoint below their largest number.
+const MaxLearners = 100
 
 // Shape names the settings in which a checkpoint and the trainer that loads it must agree.
 var Shape = []string{"learners", "shards", "rule", "sync_period", "adam_time"}
@@ -70,9 +79,9 @@ type Config struct {
 func (c *Config) Check(common *train.Common) error {
 	switch {
 	case common.NumEnvs%c.Learners != 0:
-		return fmt.Errorf("num_envs: %d, must be a multiple of learners (%d)", common.NumEnvs, c.Learners)
+		return fmt.Errorf("num_envs: %d, must be a multiple of %s (%d)", common.NumEnvs, c.Called(), c.Learners)
 	case common.Groups > common.NumEnvs/c.Learners:
-		return fmt.Errorf("groups: %d, must be at most num_envs / learners (%d)", common.Groups, common.NumEnvs/c.Learners)
+		return fmt.Errorf("groups: %d, must be at most num_envs / %s (%d)", common.Groups, c.Called(), common.NumEnvs/c.Learners)
 	case c.Rule == param.RuleMultiStepAdam && c.Optimizer.Name != "adam":
 		return fmt.Errorf("rule: %s, must be another where the optimiser is %s: it takes steps of Adam", c.Rule, c.Optimizer.Name)
 	case c.Rule != param.RuleMultiStepAdam && c.SyncPeriod > 1:

@@ -28,6 +28,15 @@ func (d *device) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
 
 func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, error) {
 	c.Steps, d.link.rows = d.link, float64(c.Rows)
+	if admit := c.Admit; admit != nil {
+		c.Admit = func(r *nn.Report) bool {
+			admitted := admit(r)
+			if !admitted {
+				d.link.drop()
+			}
+			return admitted
+		}
+	}
 	return d.Device.QStepper(c, target)
 }
 
@@ -57,7 +66,7 @@ type link struct {
 type flight struct {
 	Step  int64 `json:"step"`  // the learner's steps so far
 	Due   bool  `json:"due"`   // visits are due
-	Alone bool  `json:"alone"` // they are pulls alone
+	Alone bool  `json:"alone"` // they are pulls alone; a dropped gradient has pushes of nothing before them
 	// Last says that they end an update. Statistics are shared in these visits and in pulls alone:
 	// environments that reset during an update add rows at a time that depends on interrupts.
 	Last   bool    `json:"last,omitempty"`
@@ -92,6 +101,10 @@ func (k *link) Apply(p *nn.Params, grad []float32, factor float32, lr float64) e
 	k.give()
 	return nil
 }
+
+// drop makes the visits due that a step without a gradient has: the pushes that were planned push
+// nothing.
+func (k *link) drop() { k.flight.Due, k.flight.Alone = true, true }
 
 // rest ends an update. It plans a push of the steps that are left.
 func (k *link) rest() error {
@@ -170,6 +183,9 @@ func (k *link) visit() error {
 
 func (k *link) push(shard int, p *nn.Params) error {
 	f := &k.flight
+	if f.Alone { // dropped
+		return nil
+	}
 	if shard == 0 {
 		f.Lag = 0
 		if k.share != nil && f.Last {

@@ -160,7 +160,7 @@ func (m *Method) publish() {
 func (m *Method) due() int64 {
 	done, due := int64(m.store.Counts().Updates), int64(0)
 	for _, l := range m.learners {
-		if m.cut && (l.link.flight.Due || l.Lacks() == 0) {
+		if f := &l.link.flight; m.cut && (f.Due && !f.Alone || l.Lacks() == 0) {
 			due++
 		}
 	}

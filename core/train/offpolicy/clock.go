@@ -19,13 +19,23 @@ type Clock struct {
 	// OthersT those after their warm-up.
 	Others  int64 `json:"others,omitempty"`
 	OthersT int64 `json:"others_t,omitempty"`
+	// Applied, with Periods.ByUpdates, is the number of updates of Theta since t = 0, by all learners,
+	// that the samplers know: as of the latest update or pull, where training is concurrent as of the
+	// window's start. AppliedBefore is the number of those before t = 0.
+	Applied       int64 `json:"applied,omitempty"`
+	AppliedBefore int64 `json:"applied_before,omitempty"`
 }
 
 // Steps is num_timesteps, of this learner.
 func (c *Clock) Steps() int64 { return c.Warmup + c.T }
 
-// All is t of all learners, which epsilon and the target network follow.
-func (c *Clock) All() int64 { return c.T + c.OthersT }
+// elapsed is what epsilon and the target network follow: t of all learners, or updates of Theta.
+func (c *Clock) elapsed(byUpdates bool) int64 {
+	if byUpdates {
+		return c.Applied
+	}
+	return c.T + c.OthersT
+}
 
 // refill begins another warm-up of a number of steps.
 func (c *Clock) refill(steps int64) {
@@ -47,9 +57,21 @@ func (c *Clock) refilled() {
 type Periods struct {
 	TrainFreq     int `json:"train_freq"`     // steps between two bursts of updates
 	GradientSteps int `json:"gradient_steps"` // updates of a burst
-	// TargetInterval is the number of steps between two updates of ThetaMinus.
+	// TargetInterval is the number of steps, or with ByUpdates of updates of Theta, between two updates
+	// of ThetaMinus.
 	TargetInterval int64 `json:"target_interval"`
 	Window         int64 `json:"window"` // steps of a window
+	// ByUpdates says that ThetaMinus, epsilon and the learning rate follow the updates of Theta, by all
+	// learners (Nair et al. 2015, section 4.1), and not the steps.
+	ByUpdates bool `json:"by_updates,omitempty"`
+}
+
+// StepsOf is the number of steps that ask for a number of updates, at least 1.
+func (p Periods) StepsOf(updates int64) int64 {
+	if most := int64(1) << 40; updates > most/int64(p.TrainFreq) {
+		return most
+	}
+	return max(1, updates*int64(p.TrainFreq)/int64(p.GradientSteps))
 }
 
 // burst is how many updates t steps ask for: GradientSteps at every multiple of TrainFreq.
@@ -95,20 +117,26 @@ func (c *Clock) changePeriods(due int64, from Periods, cfg *Config) {
 	}
 	c.Begun = due - cfg.updatesDue(c.T, c.Due)
 	if to := cfg.Periods.TargetInterval; c.Copies >= 0 && to != from.TargetInterval {
-		c.Copies = c.T / to
+		c.Copies = c.elapsed(cfg.Periods.ByUpdates) / to
 	}
 }
 
 // Schedule holds the schedules, from step 0 to the end of the run. Begin makes them anew. They are
-// part of a checkpoint.
+// part of a checkpoint. With Periods.ByUpdates, Epsilon and Rate go by the updates of Theta since t = 0.
 type Schedule struct {
 	Epsilon train.Schedule `json:"epsilon"`        // by t
 	Rate    train.Schedule `json:"learning_rate"`  // by steps, warm-up included
 	Beta    train.Schedule `json:"beta,omitempty"` // by steps, warm-up included
 }
 
-func (c *Config) schedule(end int64) Schedule {
-	s := Schedule{Epsilon: c.Epsilon(end), Rate: c.Rate(end)}
+// schedule returns the schedules of a run that ends at a step of all learners.
+func (c *Config) schedule(end int64, learners int) Schedule {
+	counted := end
+	if c.Periods.ByUpdates { // those that the run asks for
+		k := int64(max(1, learners))
+		counted = max(1, k*c.Periods.burst(max(0, end/k-int64(c.LearningStarts))))
+	}
+	s := Schedule{Epsilon: c.Epsilon(counted), Rate: c.Rate(counted)}
 	if c.Beta != nil {
 		s.Beta = c.Beta(end)
 	}

@@ -128,7 +128,7 @@ func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err 
 	n = min(n, f.n-at)
 	g.rates = g.rates[:0]
 	for k := range n {
-		g.rates = append(g.rates, g.schedule.Rate.At(g.stepOf(first+int64(k))))
+		g.rates = append(g.rates, g.rate(first+int64(k), int64(k)))
 	}
 	if err := g.frames.Start(g.theta, g.thetaMinus, at, g.rates, len(g.batch.NextMasks) > 0); err != nil {
 		return nil, err

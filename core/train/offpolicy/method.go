@@ -29,9 +29,12 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 		// Staged experience enters the replay memory now, while no window is open.
 		r.Flush()
 		r.Clock = Clock{Windows: r.Clock.Windows, Begun: r.Updates.Done(), WarmAt: int64(r.cfg.LearningStarts), Copies: -1}
+		if r.cfg.Periods.ByUpdates {
+			r.Clock.AppliedBefore = int64(r.Theta.Updates)
+		}
 	}
 	r.Clock.End = r.Clock.Steps() + r.Clock.Others + total
-	r.Schedule = r.cfg.schedule(r.Clock.End)
+	r.Schedule = r.cfg.schedule(r.Clock.End, r.learners)
 	r.firstUpdate = r.Updates.Done() + 1
 	r.Host.Steps.Store(r.Clock.Steps())
 	return nil
@@ -64,7 +67,11 @@ func (r *Run) Report() {
 // reportRate reports the learning rate of a run's first update when that update is done.
 func (r *Run) reportRate() {
 	if r.firstUpdate > 0 && r.Host.Updates.Load() >= r.firstUpdate {
-		r.Host.FirstUpdate("learning_rate", r.Schedule.Rate, r.Updates.minibatch.stepOf(r.firstUpdate))
+		at := r.Updates.minibatch.stepOf(r.firstUpdate)
+		if r.cfg.Periods.ByUpdates {
+			at = r.Clock.Applied
+		}
+		r.Host.FirstUpdate("learning_rate", r.Schedule.Rate, at)
 		r.firstUpdate = 0
 	}
 }
@@ -72,9 +79,13 @@ func (r *Run) reportRate() {
 // Knobs is train.Measured's.
 func (r *Run) Knobs() train.Knobs {
 	p := r.cfg.Periods
+	longest := p.TargetInterval
+	if p.ByUpdates {
+		longest = p.StepsOf(longest)
+	}
 	return train.Knobs{
 		Synchronized: r.cfg.Synchronized, Alternates: r.cfg.Synchronized,
-		Replay: true, Concurrent: r.cfg.Concurrent, Window: p.Window, Longest: p.TargetInterval,
+		Replay: true, Concurrent: r.cfg.Concurrent, Window: p.Window, Longest: longest,
 	}
 }
 
@@ -116,7 +127,10 @@ func (r *Run) Latest() (*vec.Rows, vec.Actions) { return r.Samplers.Latest() }
 // Metrics is train.Method's.
 func (r *Run) Metrics(m *train.Metrics) {
 	c := &r.Clock
-	scheduled := r.Schedule.Epsilon.At(c.All())
+	scheduled, rated := r.Schedule.Epsilon.At(r.Elapsed()), c.Steps()+c.Others
+	if r.cfg.Periods.ByUpdates {
+		rated = c.Applied
+	}
 	epsilon, outside := 1.0, 0.0
 	if c.Warm {
 		epsilon = scheduled
@@ -126,8 +140,11 @@ func (r *Run) Metrics(m *train.Metrics) {
 	}
 	m.Due(r.due(c.T))
 	m.Add("rollout/exploration_rate", "", "probability of a random action", epsilon)
-	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Schedule.Rate.At(c.Steps()+c.Others))
+	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Schedule.Rate.At(rated))
 	m.Add("train/loss", "", "mean of the latest 100 updates", r.Updates.meanLoss())
+	if r.cfg.Outliers > 0 {
+		m.Add("train/outliers", "", "gradients that were dropped because of their loss", float64(r.Updates.minibatch.outliers.Dropped))
+	}
 	r.Updates.minibatch.units.Metrics(m, r.Host)
 	m.Add("windows", "", "flushes into the replay memory after the warm-up", float64(c.Windows))
 	m.Add("replay_size", "transitions", "transitions that can be sampled", float64(r.Memory.Len()))

@@ -33,6 +33,8 @@ type minibatch struct {
 	loss    [1]float32
 	units   *train.Units
 	learner bool // one of several: the store counts updates of theta
+
+	outliers outliers
 }
 
 func (m *minibatch) init(r *Run, draws *rng.Stream, device nn.Device, pool *threads.Pool) (err error) {
@@ -54,9 +56,16 @@ func (m *minibatch) init(r *Run, draws *rng.Stream, device nn.Device, pool *thre
 	if r.noise != nil {
 		seed = &r.noise.seed
 	}
+	var admit func(*nn.Report) bool
+	if c.Outliers > 0 {
+		if device.Name() != "cpu" {
+			return fmt.Errorf("outliers: %g, must be 0 on %s, which does not drop gradients; device cpu does", c.Outliers, device.Name())
+		}
+		admit = func(of *nn.Report) bool { return m.outliers.admit(of.Loss, c.Outliers) }
+	}
 	m.stepper, err = device.QStepper(nn.StepperConfig{
-		Seed: seed,
-		Net:  c.Net, Rows: c.BatchSize, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm, Window: c.windowUpdates(r.envs),
+		Seed: seed, Admit: admit,
+		Net: c.Net, Rows: c.BatchSize, Loss: c.Loss, Optimizer: c.Optimizer, MaxGradNorm: c.MaxGradNorm, Window: c.windowUpdates(r.envs),
 	}, c.Target)
 	return err
 }
@@ -84,13 +93,13 @@ func (m *minibatch) update(u int64) (losses []float32, err error) {
 		m.batch.Key = m.draws.Uint64()
 	}
 	m.memory.Gather(m.picks, m.cfg.Steps, m.cfg.Gamma, &m.batch, m.pool)
-	err = m.stepper.Update(m.theta, m.thetaMinus, &m.batch, m.schedule.Rate.At(at), &m.report)
+	err = m.stepper.Update(m.theta, m.thetaMinus, &m.batch, m.rate(u, 0), &m.report)
 	if err != nil {
 		return nil, train.AtUpdate(err, at, u)
 	}
 	m.drawing.Update(m.picks, m.report.Rows)
 	if !m.learner {
-		m.theta.Updates = uint64(u)
+		m.theta.Updates = uint64(u - m.outliers.Dropped)
 	}
 	m.units.Look(m.stepper, at, m.batch.Obs)
 	m.loss[0] = float32(m.report.Loss)
@@ -110,6 +119,14 @@ func (m *minibatch) drawable() error {
 // stepOf is the step, of all learners and warm-up included, of the burst that update u belongs to.
 func (m *minibatch) stepOf(u int64) int64 {
 	return m.clock.Warmup + m.cfg.Periods.burstAt(u-m.clock.Begun) + m.clock.Others
+}
+
+// rate is the learning rate of update u, before which `ahead` updates of Theta are still to come.
+func (m *minibatch) rate(u, ahead int64) float64 {
+	if m.cfg.Periods.ByUpdates {
+		return m.schedule.Rate.At(max(0, int64(m.theta.Updates)+ahead-m.clock.AppliedBefore))
+	}
+	return m.schedule.Rate.At(m.stepOf(u))
 }
 
 // lastInWindow is the number of the latest update that draws from the replay memory as it is now,

@@ -70,8 +70,11 @@ type Config struct {
 	Loss        nn.Loss
 	Optimizer   nn.OptimizerConfig
 	MaxGradNorm float64 // 0: gradients are not clipped
+	// Outliers is the number of deviations by which the loss of a gradient may exceed the mean. A
+	// gradient with a larger loss is dropped. 0: none is.
+	Outliers float64
 	// Epsilon and Rate are the schedules of a run that ends at a step. Epsilon counts steps after
-	// the warm-up, Rate counts all steps.
+	// the warm-up, Rate counts all steps. With Periods.ByUpdates both count updates.
 	Epsilon, Rate func(end int64) train.Schedule
 	// Beta is the exponent of importance weights, by all steps; nil without Priorities.
 	Beta func(end int64) train.Schedule
@@ -237,7 +240,7 @@ func (r *Run) Init(s *train.Setup, c Config) (err error) {
 	if err := r.makeSamplers(s, acting); err != nil {
 		return err
 	}
-	r.Schedule = c.schedule(1)
+	r.Schedule = c.schedule(1, r.learners)
 	if r.Updates, err = newUpdates(r, s); err != nil {
 		return err
 	}

@@ -26,6 +26,8 @@ type savedClock struct {
 	Learner bool `json:"learner,omitempty"`
 	// Noise is the seed of a noisy network's noise.
 	Noise uint64 `json:"noise_seed,omitempty"`
+	// Outliers is absent if no gradient's loss was looked at.
+	Outliers *outliers `json:"outliers,omitempty"`
 }
 
 // Parts lists a checkpoint's parts. Experience comes last, and the environments at the very end
@@ -69,12 +71,15 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 	save := func() (s savedClock, err error) {
 		draws, err := r.Updates.minibatch.draws.MarshalBinary()
 		s = savedClock{r.Clock, r.Schedule, r.cfg.Periods, r.Updates.Done(), r.Updates.minibatch.stepper.Optimizer().Step(), draws,
-			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, r.asked(r.Clock.T), r.learners > 0, 0}
+			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, r.asked(r.Clock.T), r.learners > 0, 0, nil}
 		if r.noise != nil {
 			s.Noise = r.noise.seed
 		}
 		if r.Snapshot != nil {
 			s.Seen[setSnapshot] = r.Snapshot.Updates
+		}
+		if o := r.Updates.minibatch.outliers; o.Seen > 0 {
+			s.Outliers = &o
 		}
 		return s, err
 	}
@@ -92,7 +97,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 			r.Updates.minibatch.draws = draws
 			r.Clock, r.Schedule = s.Clock, s.Schedule
 			if (r.Schedule.Beta == nil) != (r.cfg.Beta == nil) {
-				r.Schedule.Beta = r.cfg.schedule(r.Clock.End).Beta
+				r.Schedule.Beta = r.cfg.schedule(r.Clock.End, r.learners).Beta
 			}
 			r.Clock.changePeriods(s.UpdatesDue, s.Periods, &r.cfg)
 			r.Updates.set(s.Updates)
@@ -104,6 +109,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 			if r.noise != nil {
 				r.noise.seed = s.Noise
 			}
+			r.Updates.minibatch.outliers = s.outliers()
 			r.turn, r.firstUpdate = 0, 0
 			r.room.forget()
 			r.Host.Steps.Store(r.Clock.Steps())
@@ -149,7 +155,8 @@ func (s *savedClock) check(envs int, learner bool) error {
 	if c.Others < 0 || c.Others > most || c.OthersT < 0 || c.OthersT > c.Others {
 		return fmt.Errorf("clock: %d steps of other learners, %d after their warm-up", c.Others, c.OthersT)
 	}
-	if passed := c.All() / p.TargetInterval; c.Copies > passed || c.Copies < 0 && c.T > 0 || c.Others == 0 && c.Copies < passed-2-(p.Window+w)/p.TargetInterval {
+	passed := c.elapsed(p.ByUpdates) / p.TargetInterval
+	if few := passed - 2 - (p.Window+w)/p.TargetInterval; c.Copies > passed || c.Copies < 0 && c.T > 0 || c.Others == 0 && !p.ByUpdates && c.Copies < few {
 		return fmt.Errorf("clock: %d copies of the target, where %d are due", c.Copies, passed)
 	}
 	// The updates done differ from those due by at most the updates of a window, or a burst.
@@ -162,11 +169,26 @@ func (s *savedClock) check(envs int, learner bool) error {
 	if d := due - c.Begun; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.Due))) || s.Updates > due+slack || due-s.Updates > behind {
 		return fmt.Errorf("clock: %d updates where %d are due at t %d", s.Updates, due, c.T)
 	}
-	seen := s.Seen[setTheta]
-	if s.OptimizerStep != s.Updates || s.Learner != learner || !learner && seen != uint64(s.Updates) || seen > uint64(most) || s.Seen[setThetaMinus] > seen || s.Seen[setSnapshot] > seen {
+	o, seen := s.outliers(), s.Seen[setTheta]
+	if err := o.check(s.Updates); err != nil {
+		return err
+	}
+	applied := s.Updates - o.Dropped
+	if s.OptimizerStep != applied || s.Learner != learner || !learner && seen != uint64(applied) || seen > uint64(most) || s.Seen[setThetaMinus] > seen || s.Seen[setSnapshot] > seen {
 		return fmt.Errorf("clock: %d updates, %d steps of the optimiser, seen by the parameters %v", s.Updates, s.OptimizerStep, s.Seen)
 	}
+	if c.Applied < 0 || c.AppliedBefore < 0 || c.Applied > int64(seen) || c.AppliedBefore > int64(seen)-c.Applied {
+		return fmt.Errorf("clock: %d and %d updates of the parameters, of %d", c.AppliedBefore, c.Applied, seen)
+	}
 	return nil
+}
+
+// outliers are those of the file.
+func (s *savedClock) outliers() outliers {
+	if s.Outliers == nil {
+		return outliers{}
+	}
+	return *s.Outliers
 }
 
 // replayPart is the part of the replay memory. If the file has none, the memory is emptied at the

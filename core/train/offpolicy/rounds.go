@@ -122,7 +122,13 @@ func (r *Run) untilMeeting(until int64) int64 {
 		p := r.cfg.Periods
 		copyAt := (r.Clock.Copies + 1) * p.TargetInterval
 		nextBurst := (t/int64(p.TrainFreq) + 1) * int64(p.TrainFreq)
-		end = min(end, nextBurst, roundEnd(copyAt))
+		end = min(end, nextBurst)
+		switch {
+		case !p.ByUpdates:
+			end = min(end, roundEnd(copyAt))
+		case r.Elapsed() >= copyAt: // updates in mid-round have made it due
+			end = min(end, roundEnd(t))
+		}
 	}
 	return end - t
 }

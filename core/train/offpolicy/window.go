@@ -11,11 +11,31 @@ func (r *Run) Flush() {
 // WindowIsOver reports whether the window in progress has no further step.
 func (r *Run) WindowIsOver() bool { return r.Clock.T >= r.Clock.Due && r.turn == 0 }
 
+// Elapsed is what epsilon and the target network follow: t of all learners, or with Periods.ByUpdates
+// the updates of Theta since t = 0 that the samplers know.
+func (r *Run) Elapsed() int64 { return r.Clock.elapsed(r.cfg.Periods.ByUpdates) }
+
+// Exploration is the epsilon of a step of the round in progress, by its t.
+func (r *Run) Exploration(t int64) float64 {
+	if r.cfg.Periods.ByUpdates {
+		return r.Schedule.Epsilon.At(r.Clock.Applied)
+	}
+	return r.Schedule.Epsilon.At(t + r.Clock.OthersT)
+}
+
+// countApplied lets the samplers know the updates of Theta. No update is in progress.
+func (r *Run) countApplied() {
+	if r.cfg.Periods.ByUpdates {
+		r.Clock.Applied = max(0, int64(r.Theta.Updates)-r.Clock.AppliedBefore)
+	}
+}
+
 // EndWindow waits for the updates of the window.
 func (r *Run) EndWindow(interrupt *train.Interrupt) error {
 	if err := r.await(r.due(r.Clock.T), interrupt); err != nil {
 		return err
 	}
+	r.countApplied()
 	r.tell(WindowEnds)
 	return nil
 }
@@ -81,12 +101,14 @@ func (r *Run) release(t int64, whole bool) error {
 // CatchUp does the updates that are due, where training is not concurrent. All experience enters
 // the replay memory first.
 func (r *Run) CatchUp(interrupt *train.Interrupt) error {
-	u := r.due(r.Clock.T)
-	if r.Updates.Done() >= u {
-		return nil
+	if u := r.due(r.Clock.T); r.Updates.Done() < u {
+		r.Flush()
+		if err := r.await(u, interrupt); err != nil {
+			return err
+		}
 	}
-	r.Flush()
-	return r.await(u, interrupt)
+	r.countApplied()
+	return nil
 }
 
 // await returns when u updates are done and none is in progress, or train.ErrInterrupted. In the

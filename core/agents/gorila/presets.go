@@ -1,0 +1,53 @@
+package gorila
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/settings"
+)
+
+// paper is Nair et al. 2015. "Ours" are values that the paper does not give; none of them has been chosen
+// on games yet.
+var paper = []settings.Row{
+	{"num_envs", "100"}, // N_act = N_learn = 100, section 5.1
+	{bundles, "100"},
+	{"shards", "31"}, // N_param = 31
+	{"policy", "CnnPolicy"},
+	{"cnn", "nature"},                   // "the same preprocessing and network architecture" as Mnih et al. 2015
+	{"buffer_size", "1000000"},          // "Replay memory size D = 1 million frames"; ours: of all bundles together
+	{"train_freq", "1"},                 // Algorithm 1: a minibatch after every step
+	{"gradient_steps", "1"},             // Algorithm 1
+	{"target_update_interval", "60000"}, // "after every 60K parameter updates performed in the parameter server"
+	{"tau", "1"},                        // Algorithm 1: a copy
+	{"exploration_initial_eps", "1"},    // "annealed from 1 to 0.1 over the first one million global updates"
+	{"exploration_final_eps", "0.1"},    // the same
+	{"exploration_steps", "1000000"},    // the same
+	{"optimizer", "adagrad"},            // section 4.2
+	{"learning_rate", "0.01"},           // ours: PyTorch's of AdaGrad
+	{"learning_rate_final", ""},         // ours: constant
+	{"optimizer_eps", ""},               // ours: that of the library
+	{"max_staleness", "1000"},           // ours: ten updates of every bundle. Section 4.2 has a threshold without a number
+	{"outliers", "6"},                   // ours. Section 4.2: "several standard deviations"
+	{"batch_size", "32"},                // Mnih et al. 2015, whose "experimental setup" section 5.1 follows closely
+	{"gamma", "0.99"},                   // Mnih et al. 2015
+	{"learning_starts", "50000"},        // Mnih et al. 2015; of all bundles together
+	{"loss", "huber"},                   // Mnih et al. 2015 clip the error to 1; Algorithm 1 has the square, as theirs does
+	{"loss_reduction", "mean"},          // ours: AdaGrad's steps do not depend on it, except by eps
+	{"max_grad_norm", "0"},              // ours: no clipping, as in Mnih et al. 2015
+	{"double_q", "false"},
+}
+
+// ofPaper are the rows of nair2015. Games have the frames of Mnih et al. 2015, as in section 5.1.
+func ofPaper(envID string) ([]settings.Row, error) {
+	if strings.HasPrefix(env.Canonical(envID), "atari/") {
+		return append(slices.Clone(paper), settings.Row{"env_options", `{"recipe": "mnih2015"}`}), nil
+	}
+	return paper, nil
+}
+
+// presets are documented tables of settings.
+var presets = []settings.Preset{
+	{Name: "nair2015", Doc: "the settings of Nair et al. 2015: 100 bundles, 31 shards", Rows: ofPaper},
+}

@@ -1,0 +1,137 @@
+"""Gorila: DQN in bundles around a sharded store of parameters, with stable-baselines3's keywords of DQN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ._files import File
+from ._trainer import constructor
+from .dqn import DQN
+from .schedules import Schedule
+
+
+class Gorila(DQN):
+    """Gorila DQN (Nair et al. 2015) in one process, with the keywords of DQN.
+
+    A bundle is an actor, a replay memory and a DQN learner with a target network. All bundles share one
+    store of parameters. After every train_freq of its own steps a bundle computes a gradient, pushes it
+    to the store and pulls the parameters; the store's optimizer, AdaGrad by default, steps along it. One
+    bundle with shards=1 gives the bits of DQN with optimizer="adagrad", clock="updates",
+    concurrent=False and train_freq=1.
+
+    bundles: 1 to 100; must divide num_envs.
+    num_envs: the number of environments; each bundle has num_envs / bundles. None: one for each bundle, or
+        as many as the vector environment has.
+    shards: parts of the store, 1 to 64, each with a lock, a version and sums of AdaGrad of its own.
+    schedule, order, latency_step, latency_forward, latency_gradient, latency_pull, latency_push,
+        latency_file: when the bundles visit the store, as in A3C.
+    max_staleness: a shard refuses a gradient if it has applied more than this number of gradients since
+        the bundle read it; 0 refuses none. stats["refused"] counts them.
+    outliers: a bundle drops a gradient if the absolute loss of its minibatch is above the running mean
+        by more than this number of running standard deviations; 0 drops none. stats["outliers"]
+        counts them.
+    target_update_interval, exploration_steps, exploration_fraction, learning_rate: these count the updates
+        that the store has applied, as the bundle knows them from its latest pull. exploration_fraction
+        and a schedule of the learning rate are shares of the updates that the run asks for.
+    buffer_size, learning_starts: of all bundles together.
+    All other keywords: as in DQN. It computes on the CPU.
+
+    num_timesteps counts the steps of all bundles, and stats["updates"] the gradients that were applied.
+    stats["lag"] is the mean number of updates of other bundles between a bundle's pull and its push,
+    stats["lag_most"] the largest. replay_buffer shows the replay memories of all bundles as one. One
+    thread may use a model at a time; any thread may call stop(). Close the model, or use it in a with
+    statement.
+    """
+
+    METHOD: ClassVar[str] = "gorila"
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Every setting of the method is an attribute."""
+
+    @classmethod
+    def _defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        if isinstance(given["env"], str) and given.get("num_envs") is None:
+            return {"num_envs": given.get("bundles", 1)}
+        return {}
+
+    def _by_updates(self) -> bool:
+        return True
+
+    @constructor
+    def __init__(
+        self,
+        policy: str,
+        env: Any,
+        learning_rate: Schedule = 1e-2,
+        buffer_size: int = 1_000_000,
+        learning_starts: int = 100,
+        batch_size: int = 32,
+        tau: float = 1.0,
+        gamma: float = 0.99,
+        train_freq: int | tuple[int, str] = 1,
+        gradient_steps: int = 1,
+        replay_buffer_class: None = None,
+        replay_buffer_kwargs: None = None,
+        optimize_memory_usage: bool = False,
+        n_steps: int = 1,
+        target_update_interval: int = 10_000,
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        max_grad_norm: float | None = 10,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: str = "auto",
+        _init_setup_model: bool = True,
+        *,
+        bundles: int = 1,
+        num_envs: int | None = None,
+        shards: int = 4,
+        schedule: str = "virtual",
+        order: File | None = None,
+        max_staleness: int = 100,
+        outliers: float = 6.0,
+        latency_step: float | str = "0.0001:0.5",
+        latency_forward: float | str = "0.0001:0.5",
+        latency_gradient: float | str = "0.001:0.5",
+        latency_pull: float | str = "0.0001:0.5",
+        latency_push: float | str = "0.0001:0.5",
+        latency_file: File | None = None,
+        num_threads: int | None = None,
+        groups: int = 1,
+        exploration_steps: int | None = None,
+        cnn: str = "nature",
+        n_step_tails: str = "keep",
+        double_q: bool = False,
+        distribution: str = "none",
+        n_atoms: int = 51,
+        v_min: float = -10.0,
+        v_max: float = 10.0,
+        n_quantiles: int = 200,
+        n_tau: int = 64,
+        n_tau_target: int = 64,
+        n_tau_act: int = 32,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        dueling: bool = False,
+        dueling_rescaled: bool = False,
+        munchausen: bool = False,
+        munchausen_alpha: float = 0.9,
+        munchausen_tau: float = 0.03,
+        munchausen_clip: float = -1.0,
+        optimizer: str = "adagrad",
+        optimizer_eps: float | None = None,
+        loss: str = "huber",
+        loss_reduction: str = "mean",
+        precision: str = "fp32",
+        isa: str = "auto",
+        frame_stack: int | None = None,
+        env_kwargs: dict[str, Any] | None = None,
+        action_masks: bool = False,
+    ) -> None: ...
