@@ -481,8 +481,7 @@ def test_vtrace_updates_once_per_window():
     with small(**keywords) as model:
         ends = []
         model.learn(4 * 40, lambda locals, globals: ends.append(model.stats["rollouts"]) is None)
-        # The first window ends with round 8; a later window ends every second round.
-        assert ends == [0] * 7 + [1 + (n - 8) // 2 for n in range(8, 41)]
+        assert ends == [0] * 7 + [1 + (n - 8) // 2 for n in range(8, 41)]  # the first window has 8 rounds, later ones two
         assert model.stats["updates"] == ends[-1]
     results = {small_hashes(**keywords), small_hashes(n_steps=8)}
     results |= {small_hashes(**{**keywords, "vtrace_rho": 0.5}), small_hashes(**{**keywords, "vtrace_c": 0.5})}
