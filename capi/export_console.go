@@ -318,7 +318,7 @@ func pacelineGoConsoleSave(out unsafe.Pointer, size *C.size_t, id C.uint64_t, wi
 //export pacelineGoConsoleRestore
 func pacelineGoConsoleRestore(id C.uint64_t, state unsafe.Pointer, size C.size_t, why *C.pl_error) C.int {
 	return callConsole(id, why, func(c *console) error {
-		if size > 1<<20 {
+		if size > maxState {
 			return fmt.Errorf("size: %d, must be that of a console's state", size)
 		}
 		return c.console.Restore(unsafe.Slice((*byte)(state), int(size)))

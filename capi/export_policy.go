@@ -21,6 +21,7 @@ var policies = newTable[*policy.Policy](kindPolicy)
 const (
 	maxRows  = 1 << 20 // of paceline_policy_act
 	maxBytes = 1 << 40 // of a policy or a state
+	maxState = 1 << 20 // of a console's state
 )
 
 //export pacelineGoPolicyLoad
@@ -121,6 +122,30 @@ func pacelineGoPolicyAct(id C.uint64_t, n C.size_t, obs unsafe.Pointer, o *C.pac
 	}), why)
 }
 
+// startStates returns the host's start states, in the host's memory.
+func startStates(o *C.paceline_eval_options) ([][]byte, error) {
+	switch {
+	case o.num_starts == 0:
+		return nil, nil
+	case o.num_starts > maxRows:
+		return nil, fmt.Errorf("o.num_starts: %d, must be at most %d", o.num_starts, maxRows)
+	case o.starts == nil || o.start_sizes == nil:
+		return nil, fmt.Errorf("o.starts, o.start_sizes: NULL, must point to %d states and their sizes", o.num_starts)
+	}
+	n := int(o.num_starts)
+	states, sizes := make([][]byte, n), unsafe.Slice(o.start_sizes, n)
+	for i, at := range unsafe.Slice(o.starts, n) {
+		if at == nil {
+			return nil, fmt.Errorf("o.starts[%d]: NULL, must be a state of paceline_console_save", i)
+		}
+		if sizes[i] > maxState {
+			return nil, fmt.Errorf("o.start_sizes[%d]: %d, must be that of a console's state", i, sizes[i])
+		}
+		states[i] = unsafe.Slice((*byte)(at), int(sizes[i]))
+	}
+	return states, nil
+}
+
 //export pacelineGoPolicyEvaluate
 func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName, options *C.char, o *C.paceline_eval_options, why *C.pl_error) C.int {
 	return report(policies.use(uint64(id), func(p *policy.Policy) error {
@@ -130,8 +155,11 @@ func pacelineGoPolicyEvaluate(out *C.paceline_evaluation, id C.uint64_t, envName
 		}
 		how := policy.EvalOptions{Episodes: 10}
 		if o != nil {
-			how = policy.EvalOptions{Episodes: int(o.episodes), Epsilon: float64(o.epsilon), Seed: uint64(o.seed)}
+			how = policy.EvalOptions{Episodes: int(o.episodes), Epsilon: float64(o.epsilon), Seed: uint64(o.seed), MaxFrames: int(o.max_frames)}
 			if how.Sample, err = flag("o.sample", o.sample); err != nil {
+				return err
+			}
+			if how.Starts, err = startStates(o); err != nil {
 				return err
 			}
 		}

@@ -752,6 +752,15 @@ typedef struct paceline_eval_options {
   uint64_t seed;    /* of the environments and of the policy's random numbers */
   double *returns;  /* [episodes], written; or NULL */
   int64_t *lengths; /* [episodes], in steps, written; or NULL */
+  /* Atari games only. num_starts, 0 to 1048576, states of paceline_console_save in which episodes
+   * start: episode i starts in state i % num_starts, with the points after it alone. 0: episodes
+   * start with a reset. */
+  const void *const *starts; /* [num_starts], the states; may be NULL if num_starts is 0 */
+  const size_t *start_sizes; /* [num_starts], bytes of each state; may be NULL if num_starts is 0 */
+  size_t num_starts;
+  /* Atari games only: the frame of a game at which it is truncated, the frames before a start state
+   * included, at most 1073741824; 0: as env_options say. */
+  int64_t max_frames;
 } paceline_eval_options;
 
 typedef struct paceline_evaluation {

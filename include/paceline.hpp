@@ -547,6 +547,9 @@ struct EvalOptions {
   uint64_t seed = 0;
   bool sample = false;
   std::string env_options = {}; /* a JSON object, or "" */
+  /* Atari games only: states of paceline_console_save in which episodes start, one after the other */
+  std::vector<std::vector<uint8_t> > starts = {};
+  int64_t max_frames = 0; /* Atari games only: the frame at which a game is truncated; 0: as env_options say */
 };
 
 /* A frozen network that acts. Any number of threads may use it concurrently. */
@@ -616,6 +619,11 @@ class Policy {
   paceline_evaluation evaluate(const std::string &env, const EvalOptions &options = {}) const {
     auto o = detail::sized<paceline_eval_options>();
     o.sample = options.sample, o.episodes = options.episodes, o.epsilon = options.epsilon, o.seed = options.seed;
+    std::vector<const void *> starts;
+    std::vector<std::size_t> sizes;
+    for (const auto &state : options.starts) starts.push_back(state.data()), sizes.push_back(state.size());
+    o.starts = starts.data(), o.start_sizes = sizes.data(), o.num_starts = starts.size();
+    o.max_frames = options.max_frames;
     auto e = detail::sized<paceline_evaluation>();
     check(paceline_policy_evaluate(&e, get(), env.c_str(), detail::or_null(options.env_options), &o));
     return e;

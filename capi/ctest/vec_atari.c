@@ -198,6 +198,60 @@ static void begins_a_game(void) {
   }
 }
 
+/* Episodes that start in states of a console: the points and the frames after them, and refused
+ * states. */
+static void starts(void) {
+  paceline_trainer *t = quick("Pong");
+  paceline_policy *p;
+  OK(paceline_policy_from_trainer(&p, t));
+  paceline_console *c = NULL;
+  const paceline_console_state *view = NULL;
+  uint8_t *states[2];
+  size_t sizes[2] = {0, 0};
+  OK(paceline_console_new(&c, NULL, "pong", 0, 1, 0, 1));
+  OK(paceline_console_reset(c));
+  OK(paceline_console_view(&view, c));
+  for (int k = 0; k < 2; k++) {
+    int32_t reward;
+    for (int i = 0; i < 100; i++) OK(paceline_console_act(&reward, c, 0, 1));
+    OK(paceline_console_save(NULL, &sizes[k], c, 0));
+    states[k] = zeroed(sizes[k]);
+    OK(paceline_console_save(states[k], &sizes[k], c, 0));
+  }
+  CHECK(view->episode_frame_number == 200);
+  const void *each[] = {states[0], states[1]};
+  int64_t lengths[3] = {0};
+  paceline_eval_options o = {
+      .struct_size = sizeof o, .episodes = 3, .lengths = lengths, .starts = each, .max_frames = 302};
+  o.start_sizes = sizes, o.num_starts = 2;
+  paceline_evaluation e = {.struct_size = sizeof e};
+  OK(paceline_policy_evaluate(&e, p, "Pong", NULL, &o));
+  CHECK(e.episodes == 3 && lengths[0] == 51 && lengths[1] == 26 && lengths[2] == 51); /* 202 and 102 frames, by 4 */
+  FAILS(paceline_policy_evaluate(&e, p, "Breakout", NULL, &o), PACELINE_EINVAL, "actions");
+  each[1] = NULL;
+  FAILS(paceline_policy_evaluate(&e, p, "Pong", NULL, &o), PACELINE_EINVAL, "o.starts[1]: NULL");
+  each[1] = states[1], sizes[1]--;
+  FAILS(paceline_policy_evaluate(&e, p, "Pong", NULL, &o), PACELINE_EINVAL, "starts[1]: state: ");
+  sizes[1] = (size_t)1 << 40;
+  FAILS(paceline_policy_evaluate(&e, p, "Pong", NULL, &o), PACELINE_EINVAL, "o.start_sizes[1]: 1099511627776");
+  o.max_frames = 150, sizes[1] = sizes[0];
+  FAILS(paceline_policy_evaluate(&e, p, "Pong", NULL, &o), PACELINE_EINVAL, "200 frames of its game are played");
+  o.start_sizes = NULL;
+  FAILS(paceline_policy_evaluate(&e, p, "Pong", NULL, &o), PACELINE_EINVAL, "o.starts, o.start_sizes: NULL");
+  o.num_starts = (size_t)1 << 60;
+  FAILS(paceline_policy_evaluate(&e, p, "Pong", NULL, &o), PACELINE_EINVAL, "o.num_starts: 1152921504606846976");
+  o.num_starts = 0, o.max_frames = 400, o.episodes = 1;
+  OK(paceline_policy_evaluate(&e, p, "Pong", NULL, &o));
+  CHECK(lengths[0] == 100);
+  o.struct_size = 48; /* a program with an older header: the limit is not read */
+  OK(paceline_policy_evaluate(&e, p, "Pong", "{\"max_num_frames_per_episode\": 80}", &o));
+  CHECK(lengths[0] == 20);
+  free(states[0]), free(states[1]);
+  paceline_console_free(c);
+  paceline_policy_free(p);
+  paceline_trainer_free(t);
+}
+
 int main(void) {
   paceline_vec *v;
   paceline_vec_options o = vec_options(1, 0, 1, 0, NULL);
@@ -212,6 +266,7 @@ int main(void) {
   states();
   continuous();
   begins_a_game();
+  starts();
   for (uint32_t mode = 0; mode < 3; mode++) {
     int games = against_singles("Breakout", "{\"episodic_life\": true}", 3, mode, 4, 300);
     CHECK(games > 3);

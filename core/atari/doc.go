@@ -5,7 +5,8 @@
 //	machine/    the hardware, C99 headers without dependencies
 //	games/      facts about the 108 cartridges, and the rules for rewards
 //	screen/     colours and observations
-//	env.go      Env, the environment of a recipe (recipe.go); wrapped.go: the recipe sb3
+//	env.go      Env, the environment of a recipe (recipe.go); wrapped.go: the recipe sb3;
+//	            evaluate.go: what evaluations change
 //	console.go  Console: frames, sticky actions, counters; reset.go: starts of episodes;
 //	            controls.go: sticks, paddles and switches; view.go: images;
 //	            state.go: saving; rom.go: finding cartridges

@@ -64,6 +64,7 @@ var (
 
 	_ env.RecipeEnv = (*Env)(nil)
 	_ env.Evaluable = (*Env)(nil)
+	_ env.Game      = (*Env)(nil)
 	_ env.Sized     = (*Env)(nil)
 )
 
@@ -199,12 +200,6 @@ func (e *Env) Recipe() (name, hash string) { return e.name, e.recipe.Hash() }
 // Seed sets the seed of all random streams at the next reset.
 func (e *Env) Seed(seed uint64) { e.seed = &seed }
 
-// Evaluate makes episodes whole games and rewards unclipped, as papers report them.
-func (e *Env) Evaluate() {
-	e.Restart()
-	e.recipe.EpisodicLife, e.recipe.LifeLossInfo, e.recipe.ClipRewards = false, false, false
-}
-
 // Restart makes the next reset start a new game, also after the loss of a life.
 func (e *Env) Restart() { e.lifeOver = false }
 
@@ -217,12 +212,7 @@ func (e *Env) Reset(obs []byte) error {
 	continueGame := e.lifeOver && !e.gameOver() && e.seed == nil
 	frames := e.gameFrames
 	e.episode = episode{}
-	if e.seed != nil {
-		e.stream = *rng.New(*e.seed, "env", 0)
-		e.console.Restart(uint32(e.stream.Uint64()))
-		e.seed = nil
-		clear(e.savedImages)
-	}
+	e.takeSeed()
 	if continueGame {
 		e.gameFrames = frames
 	}
@@ -245,6 +235,17 @@ func (e *Env) Reset(obs []byte) error {
 	e.stacked = false
 	e.Observe(obs)
 	return nil
+}
+
+// takeSeed restarts the console and the streams with the seed that is set for this start.
+func (e *Env) takeSeed() {
+	if e.seed == nil {
+		return
+	}
+	e.stream = *rng.New(*e.seed, "env", 0)
+	e.console.Restart(uint32(e.stream.Uint64()))
+	e.seed = nil
+	clear(e.savedImages)
 }
 
 // start plays the frames before the first observation. continueGame says that only a life is over.

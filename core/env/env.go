@@ -230,6 +230,18 @@ type Evaluable interface{ Evaluate() }
 // a new game.
 type Restarter interface{ Restart() }
 
+// Game is an Env whose episodes are games of an emulator, which counts frames.
+type Game interface {
+	Env
+	// StartAt starts an episode in a saved state of the emulator, instead of a Reset. The frames
+	// played before the state count as frames of the game. After an error the next call must be
+	// Reset or StartAt.
+	StartAt(state, obs []byte) error
+	// LimitFrames truncates games after so many frames, 1 or more. It replaces the limit of the
+	// environment's options.
+	LimitFrames(frames int)
+}
+
 // RecipeEnv is an Env whose observations follow a recipe. Recipe returns the name of the recipe
 // and a hash of all its settings, by which two runs can be compared.
 type RecipeEnv interface {

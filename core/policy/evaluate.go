@@ -17,6 +17,12 @@ type EvalOptions struct {
 	Epsilon  float64 // probability of a random action
 	Sample   bool    // draw actions as the policy's Kind says
 	Seed     uint64
+	// Starts has the states of an env.Game in which episodes start: episode i starts in state
+	// i mod len(Starts). If it is empty, episodes start with a Reset.
+	Starts [][]byte
+	// MaxFrames is the number of frames at which the games of an env.Game are truncated, those
+	// before a start included; 0: as the environment's options say.
+	MaxFrames int
 }
 
 // Evaluation is the result of Evaluate.
@@ -38,6 +44,9 @@ func (p *Policy) Evaluate(id string, options env.Options, o EvalOptions) (Evalua
 	}
 	if !(o.Epsilon >= 0 && o.Epsilon <= 1) {
 		return Evaluation{}, fmt.Errorf("epsilon: %v, must be 0 to 1", o.Epsilon)
+	}
+	if o.MaxFrames < 0 || o.MaxFrames > 1<<30 {
+		return Evaluation{}, fmt.Errorf("max_frames: %d, must be 0 to %d", o.MaxFrames, 1<<30)
 	}
 	stops := p.stops.Load()
 	stopped := func() error {
@@ -93,6 +102,7 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 		if e, ok := e.(env.Evaluable); ok {
 			e.Evaluate()
 		}
+		game, isGame := e.(env.Game)
 		stream := rng.New(o.Seed, "eval", first+i)
 		played = append(played, episode{number: first + i, env: e, spec: &p.spec.Env.Action, action: vec.NewAction(&spec.Action), stream: stream})
 		switch s := e.Spec(); {
@@ -105,11 +115,19 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 				return nil, fmt.Errorf("env: %q has actions whose %s is %v, must be %v as the policy's", id, name, own, policys)
 			}
 		}
+		switch {
+		case isGame && o.MaxFrames > 0:
+			game.LimitFrames(o.MaxFrames)
+		case !isGame && o.MaxFrames > 0:
+			return nil, fmt.Errorf("max_frames: %d, must be 0 for %q, which has no frames", o.MaxFrames, id)
+		case !isGame && len(o.Starts) > 0:
+			return nil, fmt.Errorf("starts: %d, must be none for %q, which has no start states", len(o.Starts), id)
+		}
 		e.Seed(stream.Uint64())
 		if e.Spec().Masks {
 			played[i].mask = make([]byte, spec.Action.Logits())
 		}
-		if err := played[i].reset(obs[i*size : (i+1)*size]); err != nil {
+		if err := played[i].begin(o.Starts, obs[i*size:(i+1)*size]); err != nil {
 			return nil, err
 		}
 	}
@@ -127,8 +145,10 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			return nil, err
 		}
 		m := len(playing)
-		if net.row.Outputs, err = p.forward(net, obs[:m*size], m); err != nil {
-			return nil, err
+		if o.Epsilon < 1 { // otherwise no action depends on the outputs
+			if net.row.Outputs, err = p.forward(net, obs[:m*size], m); err != nil {
+				return nil, err
+			}
 		}
 		still := playing[:0]
 		for row, g := range playing {
@@ -150,9 +170,15 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 	return played, nil
 }
 
-func (g *episode) reset(obs []byte) (err error) {
+// begin starts the episode with a reset, or in its state of starts.
+func (g *episode) begin(starts [][]byte, obs []byte) (err error) {
 	defer g.caught(&err)
-	if err := g.env.Reset(obs); err != nil {
+	if n := len(starts); n > 0 {
+		k := g.number % n
+		if err := g.env.(env.Game).StartAt(starts[k], obs); err != nil {
+			return fmt.Errorf("starts[%d]: %w", k, err)
+		}
+	} else if err := g.env.Reset(obs); err != nil {
 		return err
 	}
 	return g.readMask()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         plots as plots,
         sb3 as sb3,
         schedules as schedules,
+        scores as scores,
+        starts as starts,
         videos as videos,
     )  # fmt: skip
     from .a2c import A2C
@@ -73,7 +75,7 @@ _WHERE = {
     "PacelineWarning": "errors",
 }
 _MODULES = {
-    **{name: name for name in ("bench", "callbacks", "envpool", "errors", "plots", "sb3", "schedules", "videos")},
+    **{name: name for name in ("bench", "callbacks", "envpool", "errors", "plots", "sb3", "schedules", "scores", "starts", "videos")},
     "single": "envs.single",
     "workers": "envs.workers",
 }

@@ -91,7 +91,15 @@ class ActOptions(Growable):
 
 
 class EvalOptions(Growable):
-    _fields_ = [("sample", c_uint32), ("episodes", c_int64), ("epsilon", c_double), ("seed", c_uint64), *_each("returns lengths", c_void_p)]
+    _fields_ = [
+        ("sample", c_uint32),
+        ("episodes", c_int64),
+        ("epsilon", c_double),
+        ("seed", c_uint64),
+        *_each("returns lengths starts start_sizes", c_void_p),
+        ("num_starts", c_size_t),
+        ("max_frames", c_int64),
+    ]
 
 
 class Evaluation(Growable):

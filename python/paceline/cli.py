@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _lib, _reproduce, bench
+from ._commands import evaluate, keywords_of, record
 from ._files import check_writing, reading
 from ._version import __version__
 from .config import Config, Preset, describe, methods
@@ -89,14 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--no-plot", action="store_true", help="draw no learning curve")
     sub.add_argument("--no-video", action="store_true", help="record no video")
 
-    sub = command("evaluate", _evaluate, "play episodes with a checkpoint's network")
-    sub.add_argument("path")
-    sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1, or a Gymnasium id")
-    sub.add_argument("--json", action="store_true", help="print a JSON object with the return of every episode")
-    sub.add_argument("--episodes", type=int, default=100)
-    sub.add_argument("--epsilon", type=float, default=0.0)
-    sub.add_argument("--seed", type=int, default=0)
-    sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the environment (recipe=mnih2015)")
+    sub = command("evaluate", evaluate.run, "play episodes with a checkpoint's network")
+    evaluate.add_arguments(sub, environment)
+    record.add_arguments(command("record-starts", record.run, "record start states of an Atari game from the play of a human"), environment)
 
     _reproduce.add_commands(command("reproduce", None, "run a published experiment again and compare"), whole_number, environment)
     bench.add_commands(command("bench", lambda args: args.bench(args), "measure; prints a table"))
@@ -221,20 +217,6 @@ def _method_of(preset: str, argument: str) -> str:
     return "dqn" if "dqn" in having else having[0]
 
 
-def _keywords(items: list[str]) -> dict[str, Any]:
-    """The keywords of --set. A value is parsed as JSON if possible: env_kwargs={"recipe": "mnih2015"}."""
-    keywords: dict[str, Any] = {}
-    for item in items:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise PacelineError(f"--set {item}: must be NAME=VALUE")
-        try:
-            keywords[name] = json.loads(value)
-        except ValueError:
-            keywords[name] = value
-    return keywords
-
-
 def _known(keywords: Mapping[str, Any], known: list[str], what: str) -> None:
     """Raises PacelineError for a keyword that is not in known."""
     for name in keywords:
@@ -250,7 +232,7 @@ def _train(args: argparse.Namespace) -> int:
     model_class = _classes().get(method)
     if model_class is None:
         raise PacelineError(f"--method {method}: must be {' or '.join(', '.join(_classes()).rsplit(', ', 1))}")
-    keywords = _keywords(args.set)
+    keywords = keywords_of(args.set)
     if args.seed is not None:
         keywords["seed"] = args.seed
     _known(keywords, model_class.keywords(), f"paceline.{model_class.__name__}")
@@ -357,15 +339,3 @@ def _record(model: Trainer, path: str) -> str:
     recording = videos.record(model)
     videos.save_gif(path, recording)
     return f"an episode of {recording.steps:,} steps, return {recording.total_return:g}"
-
-
-def _evaluate(args: argparse.Namespace) -> None:
-    from .policy import Policy
-
-    with Policy.load(args.path) as policy:
-        result = policy.evaluate(args.env, args.episodes, args.epsilon, args.seed, **_keywords(args.set))
-    if args.json:
-        print(json.dumps(result._asdict()))
-        return
-    for name, value in list(result._asdict().items())[:6]:
-        print(f"{name:<12} {value:g}")

@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Mapping
-from ctypes import POINTER, c_float
+from ctypes import POINTER, c_char_p, c_float, c_size_t
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,10 @@ from .compat import _sb3_file
 from .config import encode_options
 from .envs import _ids
 from .envs._episodes import Tally
-from .envs.vector import Source, adapt
+from .envs.vector import Source, adapt, label
 from .errors import ConfigError, SpaceError, notice
 from .spaces import ActionLayout, Array, ObsLayout, check_spaces, layouts_from_text, masks_from_text
+from .starts import StartStates, checked
 
 
 class Evaluation(NamedTuple):
@@ -171,7 +172,16 @@ class Policy:
         return actions
 
     def evaluate(
-        self, env: Any, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, deterministic: bool = True, **env_kwargs: Any
+        self,
+        env: Any,
+        episodes: int | None = None,
+        epsilon: float = 0.0,
+        seed: int = 0,
+        deterministic: bool = True,
+        *,
+        starts: StartStates | None = None,
+        max_frames: int = 0,
+        **env_kwargs: Any,
     ) -> Evaluation:
         """Plays whole episodes.
 
@@ -181,14 +191,24 @@ class Policy:
             rewards. If env contains a Monitor or a RecordEpisodeStatistics, its reports give
             returns and lengths, as in stable-baselines3: wrappers around it that change rewards or
             end episodes do not count.
-        episodes: the number of episodes.
+        episodes: the number of episodes; None: 20, or one for each of starts.
         epsilon: the probability of a random action.
         deterministic: True for greedy actions; False draws from the network's distribution.
+        starts: the start states of paceline.starts in which episodes of an Atari game start: episode
+            i starts in state i % len(starts.starts). Returns have the points after the state alone.
+            None: episodes start with a reset. The recipe must be that of the states, unless epsilon
+            is 1: an agent at random does not observe.
+        max_frames: the frame of an Atari game at which it is truncated, the frames before a start
+            state included; 0: max_num_frames_per_episode of env_kwargs or of the recipe.
 
         Equal arguments give equal results if the environment is deterministic for a seed.
         """
+        if episodes is None:
+            episodes = len(starts.starts) if starts is not None else 20
         env, made, env_kwargs = _ids.resolved(env, None, env_kwargs)
         if not isinstance(env, str):
+            if starts is not None or max_frames:
+                raise ConfigError(f"starts and max_frames: must be left out for {label(env)}, are for the library's Atari games")
             try:
                 return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic)
             finally:
@@ -197,13 +217,16 @@ class Policy:
         out = _ffi.Evaluation()
         size = episodes if 0 < episodes <= 1_000_000 else 0  # the library refuses other numbers
         returns, lengths = np.zeros(size), np.zeros(size, np.int64)
+        states = [] if starts is None else checked(starts, env, env_kwargs, observed=epsilon != 1)
+        pointers, sizes = (c_char_p * len(states))(*states), (c_size_t * len(states))(*map(len, states))
         options = _ffi.EvalOptions(
             sample=not deterministic, episodes=episodes, epsilon=epsilon, seed=seed % 2**64,
             returns=returns.ctypes.data, lengths=lengths.ctypes.data,
+            starts=ctypes.addressof(pointers), start_sizes=ctypes.addressof(sizes), num_starts=len(states), max_frames=max_frames,
         )  # fmt: skip
         name, encoded = _lib.encode(env), encode_options(env_kwargs)
 
-        def evaluation(keeps: Any = (returns, lengths)) -> None:
+        def evaluation(keeps: Any = (returns, lengths, states, pointers, sizes)) -> None:
             _lib.lib().paceline_policy_evaluate(ctypes.byref(out), self._handle.value, name, encoded, ctypes.byref(options))
 
         self._stoppable(evaluation)

@@ -47,8 +47,10 @@ PUBLIC = {
     "progress": "ProgressLine",
     "sb3": "VecEnv",
     "schedules": "Linear Schedule linear points",
+    "scores": "Published normalised published",
     "spaces": "ActionLayout ObsLayout",
     "store": "Answer Key Ledger Store shard_ranges",
+    "starts": "Player Recording Start StartStates read read_actions record write write_actions",
     "videos": "Recording record save_gif",
 }
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+from .._commands import keywords_of
 from ..callbacks import BaseCallback
 from ..config import Config
 from ..dqn import DQN
@@ -85,10 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser, number: Callable[[str], int],
 
 
 def _run(args: argparse.Namespace) -> int:
-    from ..cli import _keywords
-
     _check(args)
-    keywords = _keywords(args.set)
+    keywords = keywords_of(args.set)
     if args.num_threads is not None:
         keywords["num_threads"] = args.num_threads
     folder = args.folder or Path(f"dopamine_{args.game}_{args.agent}")
