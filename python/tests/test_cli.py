@@ -4,12 +4,35 @@ import json
 import math
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import paceline
 from paceline.cli import main
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path, capfd):
+    """Runs the command line in this process, in an empty folder. Returns a CompletedProcess.
+
+    Its status must be 0 unless check is False.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, check=True):
+        capfd.readouterr()
+        try:
+            status = main(list(map(str, arguments)))
+        except SystemExit as exit:
+            status = exit.code
+        done = subprocess.CompletedProcess(arguments, status or 0, *capfd.readouterr())
+        if check:
+            assert done.returncode == 0, f"status {status}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
 
 
 def test_info_shows_version_and_gpu(process):
@@ -31,14 +54,13 @@ def test_a_trained_model_is_evaluated(process, tmp_path):
     assert "mean_return" in done.stdout
 
 
-def test_methods_options_and_presets_are_listed(process):
-    call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
-    assert "dqn        paceline.DQN\n" in process(call, "methods").stdout
-    assert "batch_size (int, default 32)" in process(call, "options").stdout
-    presets = process(call, "presets", "--method", "dqn").stdout
+def test_methods_options_and_presets_are_listed(command):
+    assert "dqn        paceline.DQN\n" in command("methods").stdout
+    assert "batch_size (int, default 32)" in command("options").stdout
+    presets = command("presets", "--method", "dqn").stdout
     assert re.search(r"^tuned .*CartPole-v1", presets, re.M) and "mnih2015" in presets
-    assert re.search(r"^net_arch +128,128 +\(set\)$", process(call, "preset", "tuned", "CartPole-v1").stdout, re.M)
-    refused = process(call, "train", "CartPole-v1", "--method", "sarsa", check=False)
+    assert re.search(r"^net_arch +128,128 +\(set\)$", command("preset", "tuned", "CartPole-v1").stdout, re.M)
+    refused = command("train", "CartPole-v1", "--method", "sarsa", check=False)
     assert refused.returncode == 1 and "--method sarsa: must be a2c, a3c, appo, dqn, ga3c, ppo or pqn" in refused.stderr
 
 
@@ -52,9 +74,8 @@ def test_methods_options_and_presets_are_listed(process):
     ],
 )
 @pytest.mark.parametrize("preset", [(), ("--preset", "tuned")])
-def test_a_wrong_keyword_gives_one_line(process, keyword, says, preset):
-    call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = process(call, "train", "CartPole-v1", *preset, "--set", keyword, "--save", "model", check=False)
+def test_a_wrong_keyword_gives_one_line(command, keyword, says, preset):
+    done = command("train", "CartPole-v1", *preset, "--set", keyword, "--save", "model", check=False)
     assert done.returncode == 1 and done.stderr.startswith(f"paceline: {says}") and len(done.stderr.splitlines()) == 1
 
 
@@ -109,42 +130,41 @@ def test_bench_update_leaves_out_variants_that_do_not_compile(monkeypatch, error
     assert left_out == [f"torch.compile ({kind}): {why}" for kind in ("compiled", "compiled_bf16")]
 
 
-def test_training_continues_from_a_file(process, tmp_path):
-    call = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
-    process(call, "train", "CartPole-v1", "--steps", "6e2", "--num-envs", 3, "--set", "learning_starts=50", "--save", "new/model")
-    done = process(call, "train", "CartPole-v1", "--load", "new/model", "--steps", 300, "--eval-freq", 450)
+def test_training_continues_from_a_file(command, tmp_path):
+    command("train", "CartPole-v1", "--steps", "6e2", "--num-envs", 3, "--set", "learning_starts=50", "--save", "new/model")
+    done = command("train", "CartPole-v1", "--load", "new/model", "--steps", 300, "--eval-freq", 450)
     assert "900 steps: mean return" in done.stdout
-    done = json.loads(process(call, "evaluate", "new/model", "CartPole-v1", "--episodes", 2, "--json").stdout)
+    done = json.loads(command("evaluate", "new/model", "CartPole-v1", "--episodes", 2, "--json").stdout)
     assert done["episodes"] == len(done["returns"]) == 2 and sum(done["returns"]) / 2 == done["mean_return"]
-    names = process(call, "envs").stdout.split("\n")
+    names = command("envs").stdout.split("\n")
     assert {"Catch-v0", "Mini-Asterix-v0", "Mini-Breakout-v0", "Mini-Freeway-v0", "Mini-Seaquest-v0", "Mini-SpaceInvaders-v0"} < set(names)
     for arguments, says in {
         ("--steps", "2.5"): "--steps: invalid whole_number value: '2.5'",
         ("--load", "new/model", "--preset", "tuned"): "--preset tuned: must be left out with --load",
         ("--load", "nowhere"): "nowhere: no such file",
     }.items():
-        assert says in process(call, "train", "CartPole-v1", *arguments, check=False).stderr
+        assert says in command("train", "CartPole-v1", *arguments, check=False).stderr
 
 
 CALL = "import sys; from paceline.cli import main; sys.exit(main(sys.argv[1:]))"
 TINY = ("--steps", 600, "--seed", 1, "--set", "learning_starts=100")
 
 
-def test_training_writes_a_curve_and_a_video(process, tmp_path):
+def test_training_writes_a_curve_and_a_video(command, tmp_path):
     image = pytest.importorskip("PIL.Image")
     pytest.importorskip("matplotlib")
-    done = process(CALL, "train", "cartpole-v1", *TINY, "--save", "new/model.zip", "--eval-freq", 300)
+    done = command("train", "cartpole-v1", *TINY, "--save", "new/model.zip", "--eval-freq", 300)
     assert re.search(r"^curve: new/model_curve.png \(mean return of the latest 100 episodes \d+\.\d+, 600 steps in ", done.stdout, re.M)
     assert re.search(r"^video: new/model_agent.gif \(an episode of (\d+) steps, return \1\)", done.stdout, re.M)
     assert {path.name for path in (tmp_path / "new").iterdir()} == {"model.zip", "model_curve.png", "model_agent.gif"}
     with image.open(tmp_path / "new/model_curve.png") as curve, image.open(tmp_path / "new/model_agent.gif") as video:
         assert curve.format == "PNG" and video.format == "GIF" and video.n_frames > 2 and video.size == (600, 400)
-    process(CALL, "train", "Catch-v0", "--method", "ppo", "--preset", "tuned", "--steps", 64)
+    command("train", "Catch-v0", "--method", "ppo", "--preset", "tuned", "--steps", 64)
     assert {path.name for path in tmp_path.iterdir()} == {"new", "Catch-v0_ppo_curve.png", "Catch-v0_ppo_agent.gif"}
 
 
-def test_training_can_omit_curve_and_video(process, tmp_path):
-    done = process(CALL, "train", "CartPole-v1", *TINY, "--no-plot", "--no-video")
+def test_training_can_omit_curve_and_video(command, tmp_path):
+    done = command("train", "CartPole-v1", *TINY, "--no-plot", "--no-video")
     assert not list(tmp_path.iterdir()) and "curve" not in done.stdout + done.stderr
 
 
@@ -168,7 +188,7 @@ def test_training_without_images_writes_no_video(process, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["Bare-v0_dqn_curve.png"]
 
 
-def test_bad_paths_are_refused_before_training(process, tmp_path):
+def test_bad_paths_are_refused_before_training(command, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "CartPole-v1_dqn_curve.png").mkdir()
     for arguments, says in {
@@ -176,7 +196,7 @@ def test_bad_paths_are_refused_before_training(process, tmp_path):
         ("--save", "file/model"): f"--save file/model: {tmp_path}/file must be a folder, and is a file",
         (): "curve CartPole-v1_dqn_curve.png: a folder, must be a file",
     }.items():
-        done = process(CALL, "train", "CartPole-v1", *TINY, *arguments, check=False)
+        done = command("train", "CartPole-v1", *TINY, *arguments, check=False)
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
 
 
@@ -223,16 +243,16 @@ paceline.DQN.learn = learn
         ),
     ],
 )
-def test_a_preset_selects_its_method(process, preset, method, says):
-    done = process(CALL, "preset", preset, "catch-v0", check=False)
+def test_a_preset_selects_its_method(command, preset, method, says):
+    done = command("preset", preset, "catch-v0", check=False)
     if method is None:
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
     else:
-        assert done.stdout == process(CALL, "preset", preset, "Catch-v0", "--method", method).stdout
+        assert done.stdout == command("preset", preset, "Catch-v0", "--method", method).stdout
 
 
-def test_presets_are_listed_for_all_methods(process):
-    listed = process(CALL, "presets").stdout
+def test_presets_are_listed_for_all_methods(command):
+    listed = command("presets").stdout
     assert re.search(r"^dqn +mnih2015 +the settings of the Nature paper$", listed, re.M)
     assert re.search(r"^ppo +fast +.*\(2,000,000 steps\)$", listed, re.M)
 
@@ -273,19 +293,19 @@ sys.exit(main(sys.argv[1:]))
         assert done.returncode == 1 and done.stderr == says
 
 
-def test_a_file_selects_its_method(process):
-    process(CALL, "train", "CartPole-v1", "--method", "a2c", "--steps", 80, "--save", "model", "--no-plot", "--no-video")
-    done = process(CALL, "train", "CartPole-v1", "--load", "model", "--steps", 80, "--no-plot", "--no-video")
+def test_a_file_selects_its_method(command):
+    command("train", "CartPole-v1", "--method", "a2c", "--steps", 80, "--save", "model", "--no-plot", "--no-video")
+    done = command("train", "CartPole-v1", "--load", "model", "--steps", 80, "--no-plot", "--no-video")
     assert "160 / 160 steps" in done.stderr
 
 
 @pytest.mark.parametrize("method, more", [("a3c", ("--set", "learners=4")), pytest.param("ga3c", (), marks=pytest.mark.slow)])
-def test_a_race_is_recorded_and_repeated(process, tmp_path, method, more):
+def test_a_race_is_recorded_and_repeated(command, process, tmp_path, method, more):
     race = ("train", "CartPole-v1", "--steps", 3000, "--seed", 1, "--num-envs", 4, *more, "--no-plot", "--no-video")
     cls = method.upper()
     weights = f'from paceline import {cls}\nwith {cls}.load("{{}}") as model: print(model.hashes().weights, model.num_timesteps)'
-    process(CALL, *race, "--method", method, "--schedule", "race", "--save-order", "new/race.order", "--save", "race")
-    process(CALL, *race, "--method", method, "--order", "new/race.order", "--save-order", "again.order", "--save", "again")
+    command(*race, "--method", method, "--schedule", "race", "--save-order", "new/race.order", "--save", "race")
+    command(*race, "--method", method, "--order", "new/race.order", "--save-order", "again.order", "--save", "again")
     assert (tmp_path / "again.order").read_bytes() == (tmp_path / "new/race.order").read_bytes()
     assert process(weights.format("again.zip")).stdout == process(weights.format("race.zip")).stdout
     for arguments, says in {
@@ -294,10 +314,10 @@ def test_a_race_is_recorded_and_repeated(process, tmp_path, method, more):
         ("--method", method, "--schedule", "hogwild"): 'schedule: "hogwild", must be virtual, race, recorded',
         ("--method", method, "--order", "x", "--schedule", "race"): 'order: "x", must be empty with schedule race',
     }.items():
-        done = process(CALL, *race, *arguments, check=False)
+        done = command(*race, *arguments, check=False)
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
     for option, value in (("--schedule", "race"), ("--order", "x"), ("--save-order", "x")):
-        done = process(CALL, "train", "CartPole-v1", "--method", "ppo", option, value, check=False)
+        done = command("train", "CartPole-v1", "--method", "ppo", option, value, check=False)
         says = f"paceline: {option} {value}: ppo is synchronous, --method must be a3c, appo, dqn or ga3c\n"
         assert done.returncode == 1 and done.stderr == says
     for arguments, says in {
@@ -305,18 +325,18 @@ def test_a_race_is_recorded_and_repeated(process, tmp_path, method, more):
         ("--order", "x"): 'order: "x", must be empty where learners is 0',
         ("--save-order", "x"): "--save-order x: schedule virtual records no order, --schedule must be race",
     }.items():
-        done = process(CALL, "train", "CartPole-v1", *arguments, check=False)
+        done = command("train", "CartPole-v1", *arguments, check=False)
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
 
 
 @pytest.mark.parametrize("method", [pytest.param("a3c", marks=pytest.mark.slow), pytest.param("appo", marks=pytest.mark.slow), "ga3c"])
-def test_asynchronous_methods_train_with_presets_and_continue(process, tmp_path, method):
+def test_asynchronous_methods_train_with_presets_and_continue(command, tmp_path, method):
     name = f"paceline.{method.upper()}"
-    assert re.search(rf"^{method} +{name}$", process(CALL, "methods").stdout, re.M)
+    assert re.search(rf"^{method} +{name}$", command("methods").stdout, re.M)
     own = r"^trainers \(int, default 2\)$" if method == "ga3c" else r"^learners \(int, default 1\)$"
-    assert re.search(own, process(CALL, "options", "--method", method).stdout, re.M)
+    assert re.search(own, command("options", "--method", method).stdout, re.M)
     quiet = ("--no-plot", "--no-video", "--save", "model")
-    process(CALL, "train", "CartPole-v1", "--method", method, "--preset", "tuned", "--steps", 2048, "--seed", 1, *quiet)
-    done = process(CALL, "train", "CartPole-v1", "--load", "model", "--steps", 2048, *quiet)
+    command("train", "CartPole-v1", "--method", method, "--preset", "tuned", "--steps", 2048, "--seed", 1, *quiet)
+    done = command("train", "CartPole-v1", "--load", "model", "--steps", 2048, *quiet)
     assert re.search(r"4,(09[6-9]|1\d\d) / 4,(09[6-9]|1\d\d) steps", done.stderr)  # GA3C ends with a batch of a predictor
-    assert json.loads(process(CALL, "evaluate", "model", "CartPole-v1", "--episodes", 2, "--json").stdout)["episodes"] == 2
+    assert json.loads(command("evaluate", "model", "CartPole-v1", "--episodes", 2, "--json").stdout)["episodes"] == 2
