@@ -14,6 +14,42 @@ import (
 	"github.com/paceline-rl/paceline/core/param"
 )
 
+//export pacelineGoTrainerGradient
+func pacelineGoTrainerGradient(out *C.float, n C.size_t, info *C.paceline_gradient, id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		to, err := hostSet(&t.sets[0], out, n)
+		if err != nil {
+			return err
+		}
+		limit, err := limitOf(maxMS)
+		if err != nil {
+			return err
+		}
+		g, ok, err := t.Gradient(to, limit)
+		if !ok {
+			return err // the state of an empty struct is PACELINE_GRADIENT_NONE
+		}
+		info.state = C.PACELINE_GRADIENT_READY
+		if g.Dropped {
+			info.state = C.PACELINE_GRADIENT_DROPPED
+		}
+		info.number, info.updates, info.num_timesteps, info.rows = C.int64_t(g.Number), C.int64_t(g.Updates), C.int64_t(g.Steps), C.int64_t(g.Rows)
+		info.loss, info.learning_rate = C.double(g.Loss), C.double(g.Rate)
+		return nil
+	}), why)
+}
+
+//export pacelineGoTrainerAdopt
+func pacelineGoTrainerAdopt(id C.uint64_t, in *C.float, n C.size_t, updates, steps C.int64_t, why *C.pl_error) C.int {
+	return report(trainers.use(uint64(id), func(t *trainer) error {
+		from, err := hostSet(&t.sets[0], in, n)
+		if err != nil {
+			return err
+		}
+		return t.Adopt(from, int64(updates), int64(steps))
+	}), why)
+}
+
 var stores = newTable[*param.Range](kindStore)
 
 // rangeOptions converts the host's options.

@@ -271,10 +271,16 @@ func (t *trainer) hostParameters(set *C.char, p *C.float, n C.size_t) (string, [
 	if err != nil {
 		return "", nil, err
 	}
+	array, err := hostSet(s, p, n)
+	return s.Name, array, err
+}
+
+// hostSet returns the host's array for the n parameters of a set.
+func hostSet(s *train.SetInfo, p *C.float, n C.size_t) ([]float32, error) {
 	if uint64(n) != uint64(s.Size) {
-		return "", nil, fmt.Errorf("n: %d, must be %d, the number of parameters of %s", n, s.Size, s.Name)
+		return nil, fmt.Errorf("n: %d, must be %d, the number of parameters of %s", n, s.Size, s.Name)
 	}
-	return s.Name, unsafe.Slice((*float32)(p), int(n)), nil
+	return unsafe.Slice((*float32)(p), int(n)), nil
 }
 
 //export pacelineGoTrainerGetParameters

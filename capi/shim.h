@@ -107,7 +107,8 @@ enum { /* sizes in the first version with PACELINE_ABI_VERSION 2 */
        FIRST_paceline_transitions = 56,
        FIRST_paceline_store_options = 72,
        FIRST_paceline_push = 48,
-       FIRST_paceline_answer = 24
+       FIRST_paceline_answer = 24,
+       FIRST_paceline_gradient = 56
 };
 
 /* PACELINE_OK, or an error if Go may not be called. frame: the caller's. */

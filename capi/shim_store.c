@@ -1,5 +1,17 @@
-/* Section 12 of paceline.h: stores of parameters. */
+/* Section 12 of paceline.h: updates from outside, and stores of parameters. */
 #include "shim.h"
+
+int paceline_trainer_gradient(float *out, size_t n, paceline_gradient *info, paceline_trainer *t, int64_t max_ms) {
+  ENTER;
+  NEED(out, info, t);
+  FILL(paceline_gradient, info, pacelineGoTrainerGradient(out, n, &full, id(t), max_ms, &why));
+}
+
+int paceline_trainer_adopt(paceline_trainer *t, const float *in, size_t n, int64_t updates, int64_t steps) {
+  ENTER;
+  NEED(t, in);
+  return GO(pacelineGoTrainerAdopt(id(t), (float *)in, n, updates, steps, &why));
+}
 
 int paceline_store_new(paceline_store **out, const float *parameters, size_t n, const paceline_store_options *options) {
   ENTER;

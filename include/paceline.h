@@ -19,7 +19,7 @@
  * Contents: 1 results and errors, 2 versions, 3 configuration, 4 specs and rows,
  * 5 your own environments (and environments in files of their own), 6 the trainer,
  * 7 environments that you step, 8 the policy, 9 the vector environment, 10 benchmarks,
- * 11 the Atari console, 12 stores of parameters.
+ * 11 the Atari console, 12 updates from outside.
  *
  * RULES THAT HOLD EVERYWHERE
  *
@@ -1031,7 +1031,62 @@ PACELINE_API int paceline_console_save(void *out, size_t *size, paceline_console
 PACELINE_API int paceline_console_restore(paceline_console *c, const void *state, size_t size);
 PACELINE_API void paceline_console_free(paceline_console *c);
 
-/* ---------------------------------------------- 12 stores of parameters */
+/* ---------------------------------------------- 12 updates from outside */
+
+/*
+ * Learners in several processes train one set of parameters, and your program carries what they say to
+ * each other. With the setting "updates" outside ("dqn", "a2c" and "ppo"; on the CPU; environments that
+ * the library steps) a trainer computes gradients and takes no step itself. The loop of a learner, with
+ * one store for all parameters:
+ *
+ *     paceline_trainer_begin(t, total, 0);
+ *     for (;;) {
+ *         paceline_trainer_gradient(grad, n, &g, t, 0);           // takes steps until an update is due
+ *         if (g.state == PACELINE_GRADIENT_NONE) break;           // the run has ended
+ *         if (g.state == PACELINE_GRADIENT_READY)
+ *             paceline_store_push(&answer, store, grad, n, &push); // seen, and g.learning_rate
+ *         paceline_store_pull(theta, n, &version, store);
+ *         paceline_trainer_adopt(t, theta, n, version, -1);
+ *     }
+ *
+ * Such a loop has the bits of the same trainer with "updates" own. The first parameters of a store come
+ * from paceline_trainer_get_parameters: learners with one seed begin with the same ones. Settings
+ * "outside_learners" K and "outside_learner" k make learner k of K act in environments of its own.
+ * paceline_trainer_run is refused.
+ */
+
+enum paceline_gradient_state {
+  PACELINE_GRADIENT_NONE = 0,   /* the run has ended, and no update is left */
+  PACELINE_GRADIENT_READY = 1,  /* there is a gradient */
+  PACELINE_GRADIENT_DROPPED = 2 /* an update was due, and the setting "outliers" has dropped its gradient */
+};
+
+/* Describes the gradient of an update. */
+typedef struct paceline_gradient {
+  uint32_t struct_size;
+  uint32_t state;        /* enum paceline_gradient_state */
+  int64_t number;        /* counts the trainer's gradients that are ready, from 1 on, also after a load */
+  int64_t updates;       /* the most that paceline_trainer_adopt was given; 0 before its first call */
+  int64_t num_timesteps; /* steps of this trainer */
+  int64_t rows;          /* of the minibatch */
+  double loss;           /* of the minibatch */
+  double learning_rate;
+} paceline_gradient;
+
+/* Takes rounds until an update is due, computes its gradient, scaled down where the trainer clips its
+ * norm, and writes it to out: n floats, in the order of the trainer's first set of parameters. out is
+ * written only if info->state is PACELINE_GRADIENT_READY. A second call before an adopt gives the gradient of the next
+ * update at the same parameters: a delay of one update. If max_ms passes first, the call gives
+ * PACELINE_ETIMEDOUT, after paceline_trainer_stop PACELINE_ESTOPPED; call it again. A loss that is not finite
+ * gives PACELINE_ENAN, as do later calls until the next adopt. */
+PACELINE_API int paceline_trainer_gradient(float *out, size_t n, paceline_gradient *info, paceline_trainer *t,
+                                           int64_t max_ms);
+
+/* Overwrites the parameters with n finite floats. updates: the updates of all learners that they have
+ * seen, such as a store's version, which target networks and epsilon of "dqn" follow with the setting
+ * "clock" updates. A number below an earlier one counts as that one. steps: num_timesteps of all learners,
+ * which schedules and the end of the run follow; -1: no news. */
+PACELINE_API int paceline_trainer_adopt(paceline_trainer *t, const float *in, size_t n, int64_t updates, int64_t steps);
 
 /*
  * A store has a range of a network's parameters and the state of their optimiser: a shard of the

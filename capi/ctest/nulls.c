@@ -190,6 +190,12 @@ int main(void) {
   NIL(paceline_bench(NULL, "update", NULL), "out");
   NIL(paceline_bench(&text, NULL, NULL), "name");
 
+  paceline_gradient gradient = {.struct_size = sizeof gradient};
+  NIL(paceline_trainer_gradient(NULL, 4, &gradient, t, 0), "out");
+  NIL(paceline_trainer_gradient(obs, 4, NULL, t, 0), "info");
+  NIL(paceline_trainer_gradient(obs, 4, &gradient, NULL, 0), "t");
+  NIL(paceline_trainer_adopt(NULL, obs, 4, 0, 0), "t");
+  NIL(paceline_trainer_adopt(t, NULL, 4, 0, 0), "in");
   paceline_store_options range = {.struct_size = sizeof range, .optimizer = "adam"};
   paceline_store *store;
   paceline_push push = {.struct_size = sizeof push, .step = 1};

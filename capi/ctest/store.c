@@ -1,4 +1,5 @@
-/* A store of a range of parameters: steps of its optimiser, keys, ages, files. */
+/* A store of a range of parameters: steps of its optimiser, keys, ages, files; and a trainer whose gradients
+ * are pushed to it. */
 #include <pthread.h>
 
 #include "t.h"
@@ -176,10 +177,73 @@ static void threads(void) {
   paceline_store_free(shared);
 }
 
+static paceline_trainer *trainer(const char *updates) {
+  const char *const settings[] = {QUICK,       "env",   "CartPole-v1", "optimizer", "adagrad", "optimizer_eps",
+                                  "0.01",      "seed",  "4",           "updates",   updates,   NULL};
+  paceline_config *cfg = config(settings);
+  paceline_trainer *t;
+  OK(paceline_trainer_new(&t, cfg));
+  paceline_config_free(cfg);
+  OK(paceline_trainer_begin(t, 600, 0));
+  return t;
+}
+
+static size_t size_of(paceline_trainer *t) {
+  paceline_parameter p = {.struct_size = sizeof p};
+  for (size_t i = 0; paceline_trainer_parameter(&p, t, "q_net", i) == PACELINE_OK; i++)
+    ;
+  return p.offset + p.size;
+}
+
+/* The loop of the header has the bits of a trainer that takes its own steps. */
+static void updates_from_outside(void) {
+  paceline_trainer *own = trainer("own"), *t = trainer("outside");
+  OK(paceline_trainer_run(NULL, own, 0, 0));
+  FAILS(paceline_trainer_run(NULL, t, 0, 0), PACELINE_EINVAL, "run: the updates of this trainer come from outside");
+  const size_t n = size_of(t);
+  float *theta = malloc(n * sizeof *theta), *grad = malloc(n * sizeof *grad);
+  OK(paceline_trainer_get_parameters(theta, n, NULL, t, "q_net"));
+  paceline_store_options o = {.struct_size = sizeof o, .optimizer = "adagrad", .eps = 0.01};
+  paceline_store *store;
+  OK(paceline_store_new(&store, theta, n, &o));
+  paceline_gradient g = {.struct_size = sizeof g};
+  FAILS(paceline_trainer_gradient(grad, n, &g, own, 0), PACELINE_EINVAL, "gradient: updates is own, must be outside");
+  FAILS(paceline_trainer_adopt(own, theta, n, 0, -1), PACELINE_EINVAL, "adopt: updates is own, must be outside");
+  FAILS(paceline_trainer_gradient(grad, n - 1, &g, t, 0), PACELINE_EINVAL, "must be ");
+  FAILS(paceline_trainer_gradient(grad, n, &g, t, -1), PACELINE_EINVAL, "max_ms: -1");
+  FAILS(paceline_trainer_adopt(t, theta, n + 1, 0, -1), PACELINE_EINVAL, "must be ");
+  FAILS(paceline_trainer_adopt(t, theta, n, -1, -1), PACELINE_EINVAL, "updates: -1");
+  int64_t version = 0, number = 0;
+  for (;;) {
+    OK(paceline_trainer_gradient(grad, n, &g, t, 0));
+    if (g.state == PACELINE_GRADIENT_NONE) break;
+    CHECK(g.state == PACELINE_GRADIENT_READY && g.number == ++number && g.updates == version && g.rows == 16);
+    paceline_push p = {.struct_size = sizeof p, .learning_rate = g.learning_rate, .seen = version, .step = g.number};
+    paceline_answer a = {.struct_size = sizeof a};
+    OK(paceline_store_push(&a, store, grad, n, &p));
+    OK(paceline_store_pull(theta, n, &version, store));
+    OK(paceline_trainer_adopt(t, theta, n, version, -1));
+  }
+  CHECK(number > 50 && stats_of(t).updates == number && stats_of(own).updates == number);
+  const char *const parts[] = {"q_net", "q_net_target", "replay"};
+  for (int i = 0; i < 3; i++) {
+    char want[72], got[72];
+    hash_of(want, own, parts[i]);
+    hash_of(got, t, parts[i]);
+    CHECK(strcmp(got, want) == 0);
+  }
+  paceline_store_free(store);
+  paceline_trainer_free(own);
+  paceline_trainer_free(t);
+  free(theta);
+  free(grad);
+}
+
 int main(void) {
   steps();
   refused();
   files();
   threads();
+  updates_from_outside();
   return 0;
 }

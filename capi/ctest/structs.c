@@ -38,6 +38,15 @@ int main(void) {
       .num_rows = 1, .obs = seen, .next_obs = after, .actions = &taken, .rewards = &gain, .terminated = &over};
   SIZES(x, paceline_trainer_add_transitions(t, &x));
   SIZES(x, paceline_trainer_read_transitions(&x, t, &(int64_t){0}));
+  OK(paceline_config_set(cfg, "env", "CartPole-v1"));
+  OK(paceline_config_set(cfg, "updates", "outside"));
+  OK(paceline_trainer_new(&u, cfg));
+  OK(paceline_trainer_begin(u, 1000, 0));
+  float grad[114]; /* of a network of 4 inputs, 16 units and 2 outputs */
+  paceline_gradient g = {0};
+  SIZES(g, paceline_trainer_gradient(grad, 114, &g, u, 0));
+  paceline_trainer_free(u);
+  OK(paceline_config_set(cfg, "updates", "own"));
   paceline_metric m = {0};
   SIZES(m, paceline_trainer_metric(&m, t, 0));
   paceline_parameter par = {0};

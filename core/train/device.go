@@ -36,6 +36,9 @@ func (t *Trainer) openDevice() (err error) {
 	if name != "cpu" && t.def.OnlyCPU {
 		return fmt.Errorf("device: %s, must be auto or cpu for %s", name, t.def.Name)
 	}
+	if name != "cpu" && t.outsider != nil {
+		return fmt.Errorf("device: %s, must be auto or cpu where updates is outside", name)
+	}
 	n := t.cores.Cores()
 	if name != "cpu" {
 		if t.device, err = devices.Open(name, n, t.cores); err != nil && c.Device != deviceAuto {
@@ -69,7 +72,7 @@ func GPUs() ([]gpu.Info, error) { return devices.GPUs() }
 // choose returns the device that "auto" stands for.
 func (t *Trainer) choose() string {
 	c := t.common
-	if c.ISA == "portable" || t.def.OnlyCPU {
+	if c.ISA == "portable" || t.def.OnlyCPU || t.outsider != nil {
 		return "cpu"
 	}
 	first := devices.FirstGPU()

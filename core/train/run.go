@@ -47,18 +47,30 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	if flags&ResetEnvs == 0 && t.needsReset {
 		return errors.New("begin: after a load the environments must be reset; pass ResetEnvs")
 	}
-	if steps := t.host.Steps.Load(); flags&ResetTimesteps == 0 && total > maxEnd-steps {
+	others := t.others(flags&ResetTimesteps == 0)
+	if steps := t.host.Steps.Load() + others; flags&ResetTimesteps == 0 && total > maxEnd-steps {
 		return fmt.Errorf("total_timesteps: %d, must be at most %d after %d steps", total, max(0, maxEnd-steps), steps)
 	}
 	if err := t.method.Begin(total, flags); err != nil {
 		return err
 	}
+	if t.outsider != nil {
+		t.outsider.others = others
+	}
 	t.host.use.begin()
 	t.host.speed.begin(t.host)
 	t.needsReset, t.acted = false, false
-	t.end = t.host.Steps.Load() + total
+	t.end = t.host.Steps.Load() + others + total
 	t.begun = true
 	return nil
+}
+
+// others returns the steps of other learners, where Adopt has said them and the count goes on.
+func (t *Trainer) others(goesOn bool) int64 {
+	if t.outsider == nil || !goesOn {
+		return 0
+	}
+	return t.outsider.others
 }
 
 // interrupt returns the Interrupt of the call in progress; limit 0 is no time limit.
@@ -84,6 +96,9 @@ func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 	defer t.leave(&err)
 	if t.source == nil {
 		return errors.New("run: the environments of this trainer are stepped by the caller; use act and observe")
+	}
+	if t.outsider != nil {
+		return errors.New("run: the updates of this trainer come from outside; use gradient and adopt")
 	}
 	if steps < 0 {
 		return fmt.Errorf("max_steps: %d, must be at least 0", steps)

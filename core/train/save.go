@@ -35,6 +35,8 @@ type savedRun struct {
 	Episodes int64     `json:"episodes"`
 	Recent   []Episode `json:"recent"` // n episodes; episode e of the run is in slot e mod n
 	Window   int64     `json:"window"` // the most episodes that Recent lists
+	// Others are the steps of other learners, with updates from outside.
+	Others int64 `json:"others,omitempty"`
 }
 
 // Save writes a checkpoint: parameters, optimiser, counts, random streams and schedules. With
@@ -116,7 +118,7 @@ func (t *Trainer) runPart() checkpoint.Part {
 	save := func() (savedRun, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		s := savedRun{Begun: t.begun, End: t.end, Halted: t.halted, Episodes: h.episodes}
+		s := savedRun{Begun: t.begun, End: t.end, Halted: t.halted, Episodes: h.episodes, Others: t.others(true)}
 		n, window := len(h.recent), int64(h.window)
 		if n > 0 {
 			s.Recent = rotated(h.recent, n-int(h.episodes%int64(n)))
@@ -130,13 +132,16 @@ func (t *Trainer) runPart() checkpoint.Part {
 	return checkpoint.JSON("run.json", 1<<20, save, func(s savedRun) (func(), error) {
 		n := len(s.Recent)
 		if s.End < 0 || s.End > maxEnd || s.Episodes > maxSteps || int64(n) != min(s.Episodes, s.Window) || s.Window < 0 || s.Window > maxStatsWindow ||
-			s.Begun != (s.End > 0) ||
+			s.Begun != (s.End > 0) || s.Others < 0 || s.Others > maxEnd || s.Others > 0 && t.outsider == nil ||
 			slices.ContainsFunc(s.Recent, func(e Episode) bool { return e.Length < 1 || e.Length > maxSteps }) {
 			return nil, fmt.Errorf("counts that no run has: begun %v, end %d, %d episodes, %d of them listed", s.Begun, s.End, s.Episodes, n)
 		}
 		return func() {
 			t.begun, t.implied, t.end, t.halted = s.Begun, true, s.End, s.Halted
 			t.needsReset, t.acted = t.source == nil, false
+			if t.outsider != nil {
+				t.outsider.others = s.Others
+			}
 			h.mu.Lock()
 			h.episodes = s.Episodes
 			h.recent = h.recent[:0]

@@ -30,12 +30,13 @@ type Trainer struct {
 
 	method Method
 	optional
-	source *vec.Vec        // nil where the host steps
-	cores  *threads.Budget // num_threads: the caller holds one inside a call
-	pool   *threads.Pool
-	device nn.Device
-	lost   string // why the GPU is lost; "": it is not
-	host   *Host
+	outsider *outsider       // nil: the updates are the trainer's own
+	source   *vec.Vec        // nil where the host steps
+	cores    *threads.Budget // num_threads: the caller holds one inside a call
+	pool     *threads.Pool
+	device   nn.Device
+	lost     string // why the GPU is lost; "": it is not
+	host     *Host
 
 	begun    bool // a run was begun
 	implied  bool // Run has begun the run, or a load
@@ -58,7 +59,8 @@ func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 		setup.Trusted = true
 		t.source, err = t.known(setup)
 	} else {
-		t.source, err = vec.New(mk, t.common.NumEnvs, t.pool, t.autoreset())
+		of := func(i int) (env.Env, error) { return mk(setup.FirstEnv + i) }
+		t.source, err = vec.New(of, t.common.NumEnvs, t.pool, t.autoreset())
 		if err == nil {
 			err = t.fit(setup, *t.source.Spec())
 		}
@@ -87,6 +89,9 @@ func NewPushed(cfg *Config, spec env.Spec) (*Trainer, error) {
 	t, setup, err := prepare(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if t.outsider != nil {
+		return nil, errors.Join(errors.New("updates: outside, must be own where the caller steps the environments"), t.closeParts())
 	}
 	spec.Masks = t.common.ActionMasks
 	if err = t.fit(setup, spec); err == nil && t.autoreset() == vec.Disabled {
@@ -131,7 +136,12 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 		return nil, nil, err
 	}
 	t.host.use.cores = n
-	return t, &Setup{Config: t.cfg.settings(), Common: t.common, Cores: t.cores, Pool: t.pool, Host: t.host, cfg: t.cfg}, nil
+	setup := &Setup{Config: t.cfg.settings(), Common: t.common, Cores: t.cores, Pool: t.pool, Host: t.host, cfg: t.cfg}
+	if o := outsideOf(setup.Config); o != nil {
+		t.outsider = &outsider{}
+		setup.Learners, setup.FirstEnv = o.OutsideLearners, o.OutsideLearner*t.common.NumEnvs
+	}
+	return t, setup, nil
 }
 
 // known makes the environments of the setting env, after memory for them and for everything else
@@ -145,9 +155,17 @@ func (t *Trainer) known(setup *Setup) (*vec.Vec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return vec.Make(c.Env, options, c.NumEnvs, uint64(c.Seed), t.pool, t.autoreset(), func(first env.Env) error {
+	v, err := vec.Make(c.Env, options, c.NumEnvs, uint64(c.Seed), t.pool, t.autoreset(), func(first env.Env) error {
 		return t.fit(setup, first.Spec(), vec.Bytes(first, c.NumEnvs))
 	})
+	if err != nil || setup.FirstEnv == 0 {
+		return v, err
+	}
+	seeds := make([]uint64, c.NumEnvs)
+	for i := range seeds {
+		seeds[i] = vec.SeedFor(uint64(c.Seed), setup.FirstEnv+i)
+	}
+	return v, v.Seed(seeds, nil)
 }
 
 // fit checks that the method can learn in environments of this spec, and admits the memory that the
@@ -176,6 +194,9 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 		return err
 	}
 	setup.Device = t.device
+	if t.outsider != nil {
+		setup.Device = &outsideDevice{t.device, t.outsider}
+	}
 	own, err := t.def.Memory(setup)
 	if err != nil {
 		return err
@@ -195,6 +216,13 @@ func (t *Trainer) make(setup *Setup) (err error) {
 		return err
 	}
 	t.optional = optionalOf(t.method)
+	if o := t.outsider; o != nil {
+		var ok bool
+		if o.learner, ok = t.method.(Learner); !ok {
+			return fmt.Errorf("updates: outside, must be own for %s", t.def.Name)
+		}
+		o.learner.BeforeUpdates(o.begin)
+	}
 	if t.measured != nil {
 		knobs := t.measured.Knobs()
 		t.host.speed.knobs = &knobs

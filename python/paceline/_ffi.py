@@ -31,6 +31,7 @@ UINT8, FLOAT32, INT32 = 1, 2, 3
 TERMINATED, TRUNCATED = 1, 2
 RESET_TIMESTEPS, RESET_ENVS = 1, 2
 SAVE_EXPERIENCE = 1
+GRADIENT_NONE, GRADIENT_READY, GRADIENT_DROPPED = 0, 1, 2
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 
 
@@ -145,6 +146,10 @@ class Answer(Growable):
     _fields_ = [("duplicate", c_uint32), *_each("version lag", c_int64)]
 
 
+class Gradient(Growable):
+    _fields_ = [("state", c_uint32), *_each("number updates num_timesteps rows", c_int64), *_each("loss learning_rate", c_double)]
+
+
 class ConsoleState(Growable):
     _fields_ = [
         ("ended", c_uint32),
@@ -250,6 +255,8 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_console_screen": (STATUS, [POINTER(c_uint8), c_size_t, _handle, c_uint32]),
     "paceline_console_save": (STATUS, [c_void_p, POINTER(c_size_t), _handle, c_int]),
     "paceline_console_restore": (STATUS, [_handle, c_void_p, c_size_t]),
+    "paceline_trainer_gradient": (STATUS, [POINTER(c_float), c_size_t, POINTER(Gradient), _handle, c_int64]),
+    "paceline_trainer_adopt": (STATUS, [_handle, POINTER(c_float), c_size_t, c_int64, c_int64]),
     "paceline_store_new": (STATUS, [_out_handle, POINTER(c_float), c_size_t, POINTER(StoreOptions)]),
     "paceline_store_push": (STATUS, [POINTER(Answer), _handle, POINTER(c_float), c_size_t, POINTER(Push)]),
     "paceline_store_pull": (STATUS, [POINTER(c_float), c_size_t, POINTER(c_int64), _handle]),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable, Iterator
-from ctypes import POINTER, c_double, c_int64
+from ctypes import POINTER, c_double, c_float, c_int64
 from typing import Any
 
 import numpy as np
@@ -158,6 +158,24 @@ class Native:
         """Ends the run in progress after its current round and update."""
         self.stopped = True
         _lib.lib().paceline_trainer_stop(self.value)
+
+    # ---------------------------------------------- updates from outside
+
+    def gradient(self, out: Array, info: _ffi.Gradient) -> None:
+        """Takes rounds until an update is due and writes its gradient. out: float32, of the size of the first set."""
+        to = out.ctypes.data_as(POINTER(c_float))
+        while True:
+            try:
+                _lib.lib().paceline_trainer_gradient(to, out.size, ctypes.byref(info), self.value, POLL_MS)
+                return
+            except TimeOutError:
+                pass  # lets Python handle Ctrl-C
+
+    def adopt(self, parameters: Array, updates: int, steps: int) -> None:
+        """Overwrites the first set."""
+        _lib.lib().paceline_trainer_adopt(
+            self.value, parameters.ctypes.data_as(POINTER(c_float)), parameters.size, updates, steps
+        )
 
     # ------------------------------- reading and writing state, after the updates that are due
 

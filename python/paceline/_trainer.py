@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
 
 from . import _ffi
-from ._arguments import steps
+from ._arguments import MOST_STEPS, steps, whole
 from ._environments import Environments
 from ._evaluation import borrow
 from ._model import Model, constructor as constructor
@@ -20,9 +22,30 @@ from .errors import BusyError, ConfigError, StoppedError
 from .learning import Loop, Periods, learn
 from .logger import Logger
 from .policy import Evaluation, Policy
+from .spaces import Array
 
 Self = TypeVar("Self", bound="Trainer")
 DEFAULT = -1  # log_interval: the method's LOG_INTERVAL
+
+
+class Gradient(NamedTuple):
+    """The gradient of an update, for a model with updates="outside".
+
+    grad: float32, one number for each parameter in the order of flat_parameters, scaled down where the
+    model clips its norm. dropped: the model has dropped the gradient because of its loss (outliers), and
+    grad has no meaning. number: counts the model's gradients that were not dropped, from 1 on, also after
+    a load: the step of a push's key. updates: the updates that adopt has told the model. num_timesteps:
+    the model's steps. loss, rows: of the minibatch.
+    """
+
+    grad: Array
+    number: int
+    updates: int
+    num_timesteps: int
+    loss: float
+    learning_rate: float
+    rows: int
+    dropped: bool
 
 
 class Trainer(Model):
@@ -138,9 +161,12 @@ class Trainer(Model):
         return self._native.proposal()
 
     def begin(
-        self, total_timesteps: int, obs: object, reset_num_timesteps: bool = True, *, action_masks: object = None
+        self, total_timesteps: int, obs: object = None, reset_num_timesteps: bool = True, *, action_masks: object = None
     ) -> None:  # fmt: skip
         """Begins a run of total_timesteps further steps in a loop that the caller writes.
+
+        A model with updates="outside" takes no obs; see gradient. A model whose environments the
+        caller steps has this loop:
 
             obs, _ = envs.reset()
             model.begin(total_timesteps, obs)
@@ -159,6 +185,8 @@ class Trainer(Model):
             several branches follow one another. A model made with action_masks=True needs them here
             and in every observe; other models refuse them.
         """
+        if self._from_outside():
+            return self._begin_outside(steps("total_timesteps", total_timesteps, 1), obs, reset_num_timesteps)
         source = self._stepped("begin")
         total_timesteps = steps("total_timesteps", total_timesteps, 1)
         _own_loop.write_first(source, obs, action_masks)
@@ -210,6 +238,87 @@ class Trainer(Model):
                 "the library steps built-in environments itself"
             )
         return self._source
+
+    # ---------------------------------------------------- updates from outside
+
+    def _from_outside(self) -> bool:
+        try:
+            return self.setting("updates") == "outside"
+        except ConfigError:  # a method without the setting
+            return False
+
+    def _begin_outside(self, total_timesteps: int, obs: object, reset_num_timesteps: bool) -> None:
+        self._check_open()
+        if obs is not None:
+            raise ConfigError("obs: must be None where updates is outside: the library steps the environments")
+        flags = _ffi.RESET_ENVS if self._cut_episodes else 0
+        if reset_num_timesteps or not self._begun:
+            flags = _ffi.RESET_ENVS | _ffi.RESET_TIMESTEPS
+        self._native.begin(total_timesteps, flags)
+        self._begun, self._cut_episodes = True, False
+        self._native.warn_of_notices()
+
+    def gradient(self, out: Array | None = None) -> Gradient | None:
+        """Takes steps until an update is due and returns its gradient; None when the run has ended.
+
+        For models with updates="outside": the caller applies the gradients, in a paceline.Store or
+        anywhere else, and brings the parameters back.
+
+            store = paceline.Store(model.flat_parameters(), optimizer="adagrad")
+            model.begin(total_timesteps)
+            seen = 0
+            while (g := model.gradient()) is not None:
+                if not g.dropped:
+                    store.push(g.grad, g.learning_rate, seen, key=(0, 0, g.number))
+                parameters, seen = store.pull()
+                model.adopt(parameters, updates=seen)
+
+        Such a loop has the bits of learn with updates="own". A second call before adopt gives the gradient
+        of the next update at the same parameters. After a load of a file of save(replay=True) the loop goes
+        on without begin.
+
+        out: a contiguous float32 array for the gradient; None: a new one. A loss that is not finite raises
+            NotFiniteError, as do later calls until adopt. stop raises StoppedError in a call in progress or,
+            if there is none, in the next one. Ctrl-C interrupts the call; nothing is lost.
+        """
+        self._check_open()
+        size = self._native.parameters.sizes[self.sets[0]]
+        if out is None:
+            out = np.empty(size, np.float32)
+        elif not (isinstance(out, np.ndarray) and out.dtype == np.float32 and out.flags.c_contiguous and out.flags.writeable):
+            raise ConfigError("out: must be a contiguous NumPy array of float32 that can be written")
+        info = _ffi.Gradient()
+        self._native.gradient(out, info)
+        self._native.warn_of_notices()
+        if info.state == _ffi.GRADIENT_NONE:
+            return None
+        return Gradient(
+            out, info.number, info.updates, info.num_timesteps, info.loss, info.learning_rate, info.rows,
+            dropped=info.state == _ffi.GRADIENT_DROPPED,
+        )  # fmt: skip
+
+    def adopt(self, parameters: Any, updates: int, steps: int | None = None) -> None:
+        """Overwrites the parameters of a model with updates="outside", in the order of flat_parameters.
+
+        parameters: finite numbers; an array of float32 is not copied before.
+        updates: the updates of all learners that the parameters have seen, such as a store's version.
+            DQN's clock="updates" follows it. A number below an earlier one counts as that one.
+        steps: num_timesteps of all learners, which schedules and the end of the run follow; None: no news.
+        """
+        self._check_open()
+        try:
+            flat = np.ascontiguousarray(parameters, np.float32).reshape(-1)
+        except (TypeError, ValueError) as err:
+            raise ConfigError(f"parameters: {type(parameters).__name__}, must be an array of numbers") from err
+        known = -1 if steps is None else whole("steps", steps, 0, 2 * MOST_STEPS)
+        self._native.adopt(flat, whole("updates", updates, 0, MOST_STEPS), known)
+        self._acting_key = ()
+
+    def flat_parameters(self) -> Array:
+        """A copy of the parameters that learn, as one array: what gradient and adopt are about."""
+        self._check_open()
+        self._native.finish()
+        return self._native.parameters.flat(self.sets[0])
 
     # ------------------------------------------- evaluation and environments
 

@@ -168,6 +168,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("shards", "max_staleness"), "only A3C, APPO, DQN and Gorila have a store of parameters"),
     "bundles": "only Gorila has bundles",
     **dict.fromkeys(("clock", "outliers"), "only DQN and Gorila count updates and drop outliers"),
+    **dict.fromkeys(("updates", "outside_learners", "outside_learner"), "only A2C, DQN and PPO have updates from outside"),
     **dict.fromkeys(("schedule", "order"), "only A3C, APPO, DQN, GA3C and Gorila are asynchronous"),
     **dict.fromkeys(("predictors", "trainers", "min_training_batch", "tuner"), "only GA3C has predictors and trainers"),
     **dict.fromkeys(("normalize_obs", "normalize_reward"), "only A2C, A3C, APPO and PPO normalise"),

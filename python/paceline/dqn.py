@@ -198,6 +198,10 @@ class DQN(Trainer):
     schedule, order, shards, rule, sync_period, adam_time, max_staleness, latency_step, latency_forward,
         latency_gradient, latency_pull, latency_push, latency_file: of learners, as in A3C; rule
         "multi_step_adam" needs optimizer="adam".
+    updates: "outside": the model computes gradients and takes no step along them; see gradient. The CPU
+        computes, and the environments are built in. outside_learners, outside_learner: K learners that
+        share such a run, in any processes, and the number of this one, 0 to K-1, which selects its
+        environments and random numbers.
     action_masks: True reads infos["action_mask"] (uint8 [actions], 1 for an allowed action) of a
         Gymnasium environment after every reset and step. Actions, and the next state's maximum, are
         then chosen among the allowed actions. predict needs action_masks as well. Vector
@@ -322,6 +326,9 @@ class DQN(Trainer):
         latency_pull: float | str = "0.0001:0.5",
         latency_push: float | str = "0.0001:0.5",
         latency_file: File | None = None,
+        updates: str = "own",
+        outside_learners: int = 1,
+        outside_learner: int = 0,
     ) -> None: ...
 
     def save_order(self, path: File) -> None:

@@ -31,20 +31,21 @@ class Parameters:
     def __init__(self, trainer: _lib.Handle, sets: list[dict[str, Any]]) -> None:
         """sets: the name and the size of each, from paceline_trainer_describe."""
         self._trainer = trainer
-        self._sizes: dict[str, int] = {s["name"]: int(s["size"]) for s in sets}
+        self.sizes: dict[str, int] = {s["name"]: int(s["size"]) for s in sets}
         self.layout: dict[str, _Place] = {}
-        for set in self._sizes:
+        for set in self.sizes:
             for p in _lib.each(_ffi.Parameter, _lib.lib().paceline_trainer_parameter, trainer.value, set.encode()):
                 name = p.name.decode() if set == "policy" else f"{set}.{p.name.decode()}"
                 self.layout[name] = _Place(set, slice(p.offset, p.offset + p.size), tuple(p.shape[: p.ndim]))
 
     def read(self) -> dict[str, Array]:
         """Copies of all arrays, after the updates due at this step."""
-        flat = {name: self._read(name) for name in self._sizes}
+        flat = {name: self.flat(name) for name in self.sizes}
         return {name: flat[at.set][at.part].reshape(at.shape).copy() for name, at in self.layout.items()}
 
-    def _read(self, set: str) -> Array:
-        flat = np.empty(self._sizes[set], np.float32)
+    def flat(self, set: str) -> Array:
+        """A copy of a whole set, as one array."""
+        flat = np.empty(self.sizes[set], np.float32)
         _lib.lib().paceline_trainer_get_parameters(_pointer(flat), flat.size, None, self._trainer.value, set.encode())
         return flat
 
@@ -63,7 +64,7 @@ class Parameters:
             if not np.isfinite(value).all():
                 raise ConfigError(f"parameters['policy'][{name!r}]: has {value[~np.isfinite(value)][0]}, must be finite")
             if at.set not in flat:
-                flat[at.set] = self._read(at.set)
+                flat[at.set] = self.flat(at.set)
             flat[at.set][at.part] = value.reshape(-1)
         for set, values in flat.items():
             _lib.lib().paceline_trainer_set_parameters(self._trainer.value, set.encode(), _pointer(values), values.size)

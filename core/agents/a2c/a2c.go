@@ -3,6 +3,7 @@ package a2c
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -33,7 +34,7 @@ func init() {
 		Name:      "a2c",
 		Doc:       "synchronous advantage actor-critic, with n-step returns or GAE(lambda)",
 		Settings:  Settings,
-		Shape:     onpolicy.Shape,
+		Shape:     slices.Concat(onpolicy.Shape, train.OutsideShape),
 		Masks:     true,
 		AnyAction: true,
 		Memory:    memoryOf,

@@ -14,6 +14,7 @@ type Config struct {
 	train.Common
 	onpolicy.ActorCritic
 	onpolicy.Groups
+	train.Outside
 }
 
 // defaults are Stable-Baselines3's.
@@ -24,11 +25,15 @@ var Settings = settings.New[Config]("a2c", slices.Concat(
 	train.CommonSettings(func(c *Config) *train.Common { return &c.Common }),
 	onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
 	onpolicy.GroupSettings(func(c *Config) *onpolicy.Groups { return &c.Groups }),
+	train.OutsideSettings(func(c *Config) *train.Outside { return &c.Outside }),
 ), presets)
 
 // Resolve checks every setting and how they go together.
 func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil {
+		return nil, err
+	}
+	if err := c.ActorCritic.CheckSharing(&c.Outside); err != nil {
 		return nil, err
 	}
 	if err := onpolicy.CheckRows(c.NSteps, c.NumEnvs); err != nil {

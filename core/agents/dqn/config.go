@@ -52,6 +52,7 @@ type Config struct {
 	Munchausen
 	Noisy
 	async.Settings
+	train.Outside
 }
 
 // Actors: the parameters that the samplers act with.
@@ -100,7 +101,7 @@ var Settings = settings.New[Config]("dqn", slices.Concat(train.CommonSettings(fu
 	settings.OptionalFloat("optimizer_eps", 1e-20, 1e3, "the optimiser's small constant; empty: its own default", func(c *Config) *float64 { return &c.OptimizerEps }),
 	settings.Text("loss", "huber", "loss of a temporal-difference error: huber (quadratic up to 1) or squared", []string{"huber", "squared"}, func(c *Config) *string { return &c.Loss }),
 	settings.Text("loss_reduction", "mean", "over the minibatch: mean or sum", []string{"mean", "sum"}, func(c *Config) *string { return &c.LossReduction }),
-}, ofDrawing(), ofHead(), ofMunchausen(), ofNoisy(), ofLearners()), presets)
+}, ofDrawing(), ofHead(), ofMunchausen(), ofNoisy(), ofLearners(), train.OutsideSettings(func(c *Config) *train.Outside { return &c.Outside })), presets)
 
 // Resolve checks every setting and how they go together, and replaces "auto" and 0 by what they
 // stand for. It returns sentences that the user is told once.

@@ -28,7 +28,7 @@ func init() {
 		Name:      "dqn",
 		Doc:       "Deep Q-learning with Concurrent Training and Synchronized Execution",
 		Settings:  Settings,
-		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "clock", "action_masks"}, slices.Concat(shapeOfHead, shapeOfMunchausen, shapeOfNoisy, async.Shape)...),
+		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "clock", "action_masks"}, slices.Concat(shapeOfHead, shapeOfMunchausen, shapeOfNoisy, async.Shape, train.OutsideShape)...),
 		Placement: []string{"replay_device"},
 		Masks:     true,
 		Memory:    memoryOf,

@@ -1,6 +1,7 @@
 package dqn
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -95,7 +96,14 @@ func ofLearners() []settings.Setting {
 // checkLearners refuses settings with which learners cannot work.
 func (c *Config) checkLearners() error {
 	k := c.Learners
+	if err := c.CheckOutside(); err != nil {
+		return err
+	}
 	switch {
+	case c.FromOutside() && k > 0:
+		return fmt.Errorf("updates: outside, must be own where learners is %d", k)
+	case c.FromOutside() && !c.Synchronized:
+		return errors.New("synchronized: false, must be true where updates is outside: a learner takes whole rounds")
 	case k == 0 && c.Order != "":
 		return fmt.Errorf("order: %q, must be empty where learners is 0", c.Order)
 	case k == 0 && c.Schedule != string(order.Virtual):

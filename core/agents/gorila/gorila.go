@@ -56,6 +56,9 @@ var fixed = []settings.Row{
 	{"priority_beta", ""},
 	{"priority_beta_final", ""},
 	{"priority_beta_steps", "0"},
+	{"updates", "own"},
+	{"outside_learners", "1"},
+	{"outside_learner", "0"},
 }
 
 // defaults are the paper's, where it has one value for all of its runs and every number of bundles.

@@ -16,6 +16,7 @@ type Config struct {
 	onpolicy.ActorCritic
 	onpolicy.Clipping
 	onpolicy.VTraceSettings
+	train.Outside
 }
 
 // defaults are Stable-Baselines3's.
@@ -27,11 +28,15 @@ var Settings = settings.New[Config]("ppo", slices.Concat(
 	onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
 	onpolicy.ClippingSettings(0.2, func(c *Config) *onpolicy.Clipping { return &c.Clipping }),
 	onpolicy.VTraceSettingsOf(onpolicy.VTraceOfRollouts, func(c *Config) *onpolicy.VTraceSettings { return &c.VTraceSettings }),
+	train.OutsideSettings(func(c *Config) *train.Outside { return &c.Outside }),
 ), presets)
 
 // Resolve checks every setting and how they go together.
 func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil {
+		return nil, err
+	}
+	if err := c.ActorCritic.CheckSharing(&c.Outside); err != nil {
 		return nil, err
 	}
 	return c.Clipping.Resolve(c.NSteps, c.NumEnvs, c.NormalizeAdvantage)

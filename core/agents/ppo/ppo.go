@@ -3,6 +3,7 @@ package ppo
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/train"
@@ -39,7 +40,7 @@ func init() {
 		Name:      "ppo",
 		Doc:       "proximal policy optimization, with the clipped objective",
 		Settings:  Settings,
-		Shape:     onpolicy.Shape,
+		Shape:     slices.Concat(onpolicy.Shape, train.OutsideShape),
 		Masks:     true,
 		AnyAction: true,
 		Memory:    memoryOf,

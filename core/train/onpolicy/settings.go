@@ -207,6 +207,14 @@ func (c *ActorCritic) checkNormalize(common *train.Common, obs env.ObsSpec) erro
 	return nil
 }
 
+// CheckSharing refuses settings that do not go together with updates from outside.
+func (c *ActorCritic) CheckSharing(o *train.Outside) error {
+	if o.FromOutside() && o.OutsideLearners > 1 && (c.NormalizeObs || c.NormalizeReward) {
+		return fmt.Errorf("outside_learners: %d, must be 1 with normalize_obs or normalize_reward: each learner would have statistics of its own", o.OutsideLearners)
+	}
+	return o.CheckOutside()
+}
+
 // ValueHead returns the outputs of head "v".
 func ValueHead(out nn.Outputs) []float32 { return out.Values[HeadV] }
 

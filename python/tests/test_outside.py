@@ -1,0 +1,182 @@
+"""Models whose gradients are applied outside: gradient, adopt and paceline.Store."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from envs import SMALL
+from paceline import A2C, DQN, PPO, PQN, Store, shard_ranges
+from paceline.errors import ConfigError, NotFiniteError, StoppedError
+
+DQN_SMALL = {**SMALL, "num_envs": 3, "learning_rate": 0.01, "optimizer": "adagrad"}
+ON_POLICY = {"num_envs": 3, "seed": 3, "policy_kwargs": {"net_arch": [16]}, "device": "cpu"}
+RUNS = {
+    "dqn": (DQN, DQN_SMALL, {"optimizer": "adagrad"}, 500),
+    "a2c": (A2C, ON_POLICY, {"optimizer": "rmsprop", "decay": 0.99, "eps": 1e-5}, 300),
+    "ppo": (PPO, {**ON_POLICY, "n_steps": 16, "batch_size": 24, "n_epochs": 3}, {"optimizer": "adam", "eps": 1e-5}, 288),  # whole rollouts, to which learn rounds up
+}
+
+
+def made(method, keywords, **more):
+    return method("MlpPolicy", "CartPole-v1", **{**keywords, **more})
+
+
+class Server:
+    """Stores that cover a model's parameters."""
+
+    def __init__(self, model, **options):
+        theta = model.flat_parameters()
+        self.stores = [Store(theta, first, size, **options) for first, size in shard_ranges(theta.size, 3)]
+        self.seen, self.theta = [0] * 3, theta
+
+    def push(self, g, learner=0):
+        for k, store in enumerate(self.stores):
+            part = g.grad[store.first : store.first + store.size]
+            answer = store.push(part, g.learning_rate, self.seen[k], (learner, 0, g.number))
+            assert not answer.duplicate
+
+    def pull(self):
+        for k, store in enumerate(self.stores):
+            self.seen[k] = store.pull(self.theta[store.first : store.first + store.size])[1]
+        return self.theta, self.seen[-1]
+
+    def apply(self, model, most=10**9):
+        for _ in range(most):
+            if (g := model.gradient()) is None:
+                return
+            assert g.updates == self.seen[-1] and g.num_timesteps == model.num_timesteps and not g.dropped and g.rows > 0
+            self.push(g)
+            model.adopt(*self.pull())
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_applied_outside_without_delay_has_the_bits_of_learn(name, tmp_path):
+    method, keywords, options, total = RUNS[name]
+    with made(method, keywords) as own:
+        own.learn(total, log_interval=None)
+        want, updates, steps = own.hashes(), own.stats["updates"], own.num_timesteps
+    model = made(method, keywords, updates="outside")
+    server = Server(model, **options)
+    model.begin(total)
+    server.apply(model, 5)
+    model.save(tmp_path / "mid", replay=True)
+    model.close()
+    with method.load(tmp_path / "mid") as model:
+        server.apply(model)
+        assert (model.hashes(), model.stats["updates"], model.num_timesteps) == (want, updates, steps)
+        assert model.gradient() is None
+        model.predict(np.zeros(4, np.float32))
+        model.begin(100, reset_num_timesteps=False)
+        server.apply(model)
+        assert model.num_timesteps >= steps + 100
+
+
+def test_a_delay_of_one_update():
+    method, keywords, options, total = RUNS["dqn"]
+    with made(method, keywords, updates="outside") as model:
+        server = Server(model, **options)
+        model.begin(total)
+        waiting, count = model.gradient(), 1
+        while (g := model.gradient()) is not None:
+            count += 1
+            assert g.number == count and g.updates == max(0, count - 2)
+            server.push(waiting)
+            model.adopt(*server.pull())
+            waiting = g
+        assert count > 20 and np.isfinite(model.flat_parameters()).all()
+
+
+def test_learners_in_threads_share_a_server():
+    """Two learners push concurrently. Their environments differ, and what they were told is what the stores' ledgers say."""
+    method, keywords, options, _ = RUNS["dqn"]
+    models = [made(method, keywords, updates="outside", outside_learners=2, outside_learner=k) for k in range(2)]
+    assert (models[0].flat_parameters() == models[1].flat_parameters()).all()
+    server = Server(models[0], max_staleness=3, **options)
+    answers = [[], []]
+
+    def learner(k):
+        model, theta, seen = models[k], server.theta.copy(), [0] * 3
+        model.begin(400)
+        while (g := model.gradient()) is not None:
+            for i, store in enumerate(server.stores):
+                answer = store.push(g.grad[store.first : store.first + store.size], g.learning_rate, seen[i], (k, 0, g.number))
+                if i == 0:
+                    answers[k].append((g.number, answer.version, answer.lag, answer.stale))
+                _, seen[i] = store.pull(theta[store.first : store.first + store.size])
+            model.adopt(theta, seen[-1])
+
+    threads = [threading.Thread(target=learner, args=(k,)) for k in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ledgers = server.stores[0].ledgers()
+    assert [ledger.learner for ledger in ledgers] == [0, 1] and ledgers[0].step == len(answers[0]) > 50
+    for ledger, told in zip(ledgers, answers):
+        assert list(ledger.answers) == told[-len(ledger.answers) :]
+        assert ledger.applied == sum(not stale for *_, stale in told) and ledger.duplicates == 0
+    assert server.stores[0].version == sum(ledger.applied for ledger in ledgers)
+    for model in models:
+        model.close()
+
+
+def test_refused_calls_change_nothing():
+    method, keywords, _, total = RUNS["dqn"]
+    with made(method, keywords) as own, made(method, keywords, updates="outside") as model:
+        with pytest.raises(ConfigError, match="gradient: updates is own, must be outside"):
+            own.gradient()
+        with pytest.raises(ConfigError, match="adopt: updates is own, must be outside"):
+            own.adopt(own.flat_parameters(), 0)
+        with pytest.raises(ConfigError, match="begin: env 'CartPole-v1'"):
+            own.begin(100)
+        with pytest.raises(ConfigError, match="gradient: no run was begun"):
+            model.gradient()
+        with pytest.raises(ConfigError, match="run: the updates of this trainer come from outside; use gradient and adopt"):
+            model.learn(100)
+        with pytest.raises(ConfigError, match="obs: must be None where updates is outside"):
+            model.begin(total, np.zeros((3, 4), np.float32))
+        model.begin(total)
+        theta = model.flat_parameters()
+        before = model.hashes()
+        wrong = theta.copy()
+        wrong[3] = np.nan
+        for error, match, arguments in [
+            (ConfigError, f"n: {theta.size - 1}, must be {theta.size}, the number of parameters of q_net", (theta[1:], 0)),
+            (NotFiniteError, "parameters: number 3 is NaN, must be finite", (wrong, 0)),
+            (ConfigError, "updates: -1, must be 0 to", (theta, -1)),
+            (ConfigError, "steps: -1, must be 0 to", (theta, 0, -1)),
+            (ConfigError, "parameters: str, must be an array of numbers", ("x", 0)),
+        ]:
+            with pytest.raises(error, match=match):
+                model.adopt(*arguments)
+        with pytest.raises(ConfigError, match="out: must be a contiguous NumPy array of float32"):
+            model.gradient(np.empty(theta.size))
+        with pytest.raises(ConfigError, match=f"n: 3, must be {theta.size}"):
+            model.gradient(np.empty(3, np.float32))
+        model.stop()
+        with pytest.raises(StoppedError):
+            model.gradient()
+        assert model.hashes() == before
+        out = np.full(theta.size, np.nan, np.float32)
+        g = model.gradient(out)
+        assert g.grad is out and np.isfinite(out).all() and g.number == 1 and g.rows == model.batch_size
+        model.adopt(theta * np.float32(1e30), 1)
+        with pytest.raises(NotFiniteError):
+            while True:
+                model.gradient()
+        model.adopt(theta, 1)
+        assert model.gradient().number == 2
+    for match, more in [
+        ("updates: outside, must be own where learners is 3", {"learners": 3}),
+        ("synchronized: false, must be true where updates is outside", {"synchronized": False}),
+        (r"outside_learner: 1, must be below outside_learners \(1\)", {"outside_learner": 1}),
+    ]:
+        with pytest.raises(ConfigError, match=match):
+            made(method, keywords, updates="outside", **more)
+    with pytest.raises(ConfigError, match="updates: outside, must be own where the caller steps the environments"):
+        import gymnasium
+
+        DQN("MlpPolicy", gymnasium.make("CartPole-v1"), updates="outside")
+    with pytest.raises(TypeError, match="only A2C, DQN and PPO have updates from outside"):
+        PQN("MlpPolicy", "CartPole-v1", updates="outside")
