@@ -295,6 +295,10 @@ static void call(source *s, arrays *a) {
     case 34: {
       paceline_eval_options o = {.struct_size = sizeof o, .episodes = draw(s, 3), .seed = draw(s, 0), .epsilon = 1};
       paceline_evaluation e = {.struct_size = sizeof e};
+      const void *state = a->bytes;
+      size_t bytes = draw(s, sizeof a->bytes);
+      if (draw(s, 8) == 0) o.max_frames = draw(s, 3) * 100 - 100;
+      if (draw(s, 8) == 0) o.starts = draw(s, 2) ? &state : NULL, o.start_sizes = &bytes, o.num_starts = draw(s, 2);
       if (draw(s, 8) == 0) say(paceline_policy_stop(any(s, POLICY)));
       say(paceline_policy_evaluate(&e, any(s, POLICY), word(s), draw(s, 2) ? NULL : word(s), &o));
       break;

@@ -18,6 +18,10 @@ const (
 	flagWithRNG = 1
 )
 
+// mostDraws limits hardwareDraws of a restored state: the next reset computes all draws up to it. A
+// reset takes at most 129 draws.
+const mostDraws = 1 << 27
+
 func (s *state) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s))
 }
@@ -58,6 +62,9 @@ func (c *Console) Restore(saved []byte) error {
 	}
 	s := new(state)
 	copy(s.bytes(), body[stateHead:])
+	if s.hardwareDraws < 0 || s.hardwareDraws > mostDraws {
+		return fmt.Errorf("state: %d draws of the hardware's generator, must be 0 to %d", s.hardwareDraws, mostDraws)
+	}
 	if !s.machine.accepts(c.rom.cartridge, &c.machine) || s.generator.next < 0 || s.generator.next > len(s.generator.state) {
 		return fmt.Errorf("state: not a possible state of this game's console")
 	}

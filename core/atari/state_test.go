@@ -3,10 +3,12 @@ package atari
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/atari/games"
 )
@@ -129,6 +131,19 @@ func TestRestoreRefusesDamagedStates(t *testing.T) {
 	}
 	if err := c.Restore(saved); err != nil {
 		t.Errorf("the valid state: %v", err)
+	}
+}
+
+// The next reset of a forged state does not compute draws without end.
+func TestRestoreLimitsTheDrawsOfAState(t *testing.T) {
+	c := newTetris(t, Settings{})
+	at := stateHead + int(unsafe.Offsetof(c.state.hardwareDraws))
+	for _, draws := range []int64{-1, mostDraws + 1, 1 << 40, -1 << 63} {
+		forged := c.Save(true)
+		binary.NativeEndian.PutUint64(forged[at:], uint64(draws))
+		if err := c.Restore(resum(forged)); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("state: %d draws", draws)) {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

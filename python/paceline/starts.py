@@ -190,12 +190,16 @@ def _parsed(data: bytes) -> StartStates:
 
 
 def described(env: str, env_kwargs: dict[str, Any]) -> tuple[str, str, str]:
-    """The game of an environment ("" if it is no Atari game), its recipe's name and its recipe's hash."""
+    """The game of an environment, "" if it is not one of the library's Atari games; its recipe's name and its recipe's hash."""
+    from .envs import _ids
     from .envs.vec import make_vec
 
-    with contextlib.closing(make_vec(env, 1, num_threads=1, **env_kwargs)) as envs:
-        name: str = _lib.take_json(_lib.lib().paceline_vec_describe, envs._handle.value)["env"]
-        return name.removeprefix("atari/") if name.startswith("atari/") else "", envs.recipe, envs.recipe_hash
+    name, with_id = _ids.meaning(env)
+    if name is None:
+        return "", "", ""
+    with contextlib.closing(make_vec(name, 1, num_threads=1, **with_id | env_kwargs)) as envs:
+        id: str = _lib.take_json(_lib.lib().paceline_vec_describe, envs._handle.value)["env"]
+        return id.removeprefix("atari/") if id.startswith("atari/") else "", envs.recipe, envs.recipe_hash
 
 
 def checked(states: StartStates, env: str, env_kwargs: dict[str, Any], observed: bool) -> list[bytes]:
