@@ -139,18 +139,18 @@ extern "C" {
 
 enum paceline_status {
   PACELINE_OK = 0,
-  PACELINE_EFAIL = -1,     /* none of the others: see the text */
-  PACELINE_EINVAL = -2,    /* an argument or a setting is not allowed */
-  PACELINE_EHANDLE = -3,   /* the handle was freed, or is of another kind */
-  PACELINE_EBUSY = -4,     /* another call on this handle is in progress */
-  PACELINE_ECALLBACK = -5, /* a function of your environment table failed */
-  PACELINE_ESTOPPED = -6,  /* an act or observe that waited, or an evaluation, was stopped: call it again */
-  PACELINE_ENOMEM = -7,    /* not enough memory is available */
-  PACELINE_EFORKED = -8,   /* called in a child of fork() */
-  PACELINE_EPANIC = -9,    /* a bug in the library, caught: free this handle; other handles still work */
-  PACELINE_EIO = -10,      /* a file cannot be read or written, or is not a complete checkpoint */
-  PACELINE_EVERSION = -11, /* a struct of a newer version, or a checkpoint of another version */
-  PACELINE_ENAN = -12,     /* the loss, an observation, a reward or a network's action is not finite */
+  PACELINE_EFAIL = -1,      /* none of the others: see the text */
+  PACELINE_EINVAL = -2,     /* an argument or a setting is not allowed */
+  PACELINE_EHANDLE = -3,    /* the handle was freed, or is of another kind */
+  PACELINE_EBUSY = -4,      /* another call on this handle is in progress */
+  PACELINE_ECALLBACK = -5,  /* a function of your environment table failed */
+  PACELINE_ESTOPPED = -6,   /* an act or observe that waited, or an evaluation, was stopped: call it again */
+  PACELINE_ENOMEM = -7,     /* not enough memory is available */
+  PACELINE_EFORKED = -8,    /* called in a child of fork() */
+  PACELINE_EPANIC = -9,     /* a bug in the library, caught: free this handle; other handles still work */
+  PACELINE_EIO = -10,       /* a file cannot be read or written, or is not a complete checkpoint */
+  PACELINE_EVERSION = -11,  /* a struct of a newer version, or a checkpoint of another version */
+  PACELINE_ENAN = -12,      /* the loss, an observation, a reward or a network's action is not finite */
   PACELINE_ETIMEDOUT = -13, /* max_ms passed before there was a result: call again */
   PACELINE_ESTALE = -14     /* a store has refused a gradient, because it is too old */
 };

@@ -87,6 +87,7 @@ struct Free {
   void operator()(paceline_trainer *it) const noexcept { paceline_trainer_free(it); }
   void operator()(paceline_policy *it) const noexcept { paceline_policy_free(it); }
   void operator()(paceline_vec *it) const noexcept { paceline_vec_free(it); }
+  void operator()(paceline_store *it) const noexcept { paceline_store_free(it); }
 };
 
 template <class Handle>
@@ -784,6 +785,21 @@ class Trainer {
   }
   void observe(const paceline_rows &rows, int64_t max_ms = 0) { check(paceline_trainer_observe(get(), &rows, max_ms)); }
 
+  /* With the setting "updates" outside: takes steps until an update is due and writes its gradient to
+   * grad, which gets the size of the trainer's first set of parameters. state of the result says
+   * whether there is one: see paceline_trainer_gradient. */
+  paceline_gradient gradient(std::vector<float> &grad, int64_t max_ms = 0) {
+    grad.resize(first_size());
+    auto info = detail::sized<paceline_gradient>();
+    check(paceline_trainer_gradient(grad.data(), grad.size(), &info, get(), max_ms));
+    return info;
+  }
+  /* Overwrites that set. updates: those of all learners that the parameters have seen; steps:
+   * num_timesteps of all learners, -1: no news. */
+  void adopt(const std::vector<float> &parameters, int64_t updates, int64_t steps = -1) {
+    check(paceline_trainer_adopt(get(), parameters.data(), parameters.size(), updates, steps));
+  }
+
   /* A copy of the network as it is at this step. */
   Policy policy() {
     paceline_policy *it = nullptr;
@@ -801,7 +817,125 @@ class Trainer {
     if (i == 0) check(status);
     return p.offset + p.size; /* of the last array */
   }
+  std::size_t first_size() {
+    if (first_size_ == 0) first_size_ = size_of(detail::field(detail::objects(describe(), "sets").at(0), "name"));
+    return first_size_;
+  }
   detail::Owner<paceline_trainer> it_;
+  std::size_t first_size_ = 0; /* of the first set; 0: not known yet */
+};
+
+/* --------------------------------------------------- stores of parameters */
+
+/* The optimiser of a Store: see paceline_store_options. Numbers that are 0 stand for its own
+ * defaults. */
+struct StoreOptions {
+  std::string optimizer = "adagrad";
+  double eps = 0, decay = 0, beta1 = 0, beta2 = 0;
+  bool centered = false, eps_inside = false;
+  uint32_t first_average = 0;
+  int64_t first = 0;         /* number of the range's first parameter among those of the network */
+  int64_t max_staleness = 0; /* the largest lag of a gradient that is accepted; 0: any */
+};
+
+/* The name of a push: see paceline_push. A learner that is started again takes a larger life. */
+struct Key {
+  int64_t learner = 0, life = 0, step = 1;
+};
+
+/* The answer to a push: see paceline_answer. stale: the gradient was too old and is refused. */
+struct Answer {
+  int64_t version, lag;
+  bool stale, duplicate;
+};
+
+/* A range of a network's parameters and the state of their optimiser. Any number of threads may use
+ * it concurrently. */
+class Store {
+ public:
+  /* Copies n parameters. */
+  Store(const float *parameters, std::size_t n, const StoreOptions &options = {}) {
+    auto o = detail::sized<paceline_store_options>();
+    o.optimizer = options.optimizer.c_str();
+    o.eps = options.eps, o.decay = options.decay, o.beta1 = options.beta1, o.beta2 = options.beta2;
+    o.centered = options.centered, o.eps_inside = options.eps_inside, o.first_average = options.first_average;
+    o.first = options.first, o.max_staleness = options.max_staleness;
+    paceline_store *it = nullptr;
+    check(paceline_store_new(&it, parameters, n, &o));
+    adopt(it);
+  }
+  explicit Store(const std::vector<float> &parameters, const StoreOptions &options = {})
+      : Store(parameters.data(), parameters.size(), options) {}
+  /* Takes ownership of a handle. */
+  explicit Store(paceline_store *it) { adopt(it); }
+  static Store load(const std::string &path) {
+    paceline_store *it = nullptr;
+    check(paceline_store_load(&it, path.c_str()));
+    return Store(it);
+  }
+  /* From the bytes of to_bytes(). */
+  static Store from_bytes(const std::string &bytes) {
+    paceline_store *it = nullptr;
+    check(paceline_store_from_bytes(&it, bytes.data(), bytes.size()));
+    return Store(it);
+  }
+
+  /* The number of parameters. */
+  std::size_t size() const noexcept { return size_; }
+
+  /* Takes a step along a gradient of n = size() numbers. seen: the version of the pull after which it
+   * was computed. A gradient that is too old is an answer, not an error. */
+  Answer push(const float *grad, std::size_t n, double learning_rate, int64_t seen, const Key &key) {
+    auto p = detail::sized<paceline_push>();
+    p.learning_rate = learning_rate, p.seen = seen, p.learner = key.learner, p.life = key.life, p.step = key.step;
+    auto a = detail::sized<paceline_answer>();
+    const int status = paceline_store_push(&a, get(), grad, n, &p);
+    if (status != PACELINE_ESTALE) check(status);
+    return {a.version, a.lag, status == PACELINE_ESTALE, a.duplicate != 0};
+  }
+  Answer push(const std::vector<float> &grad, double learning_rate, int64_t seen, const Key &key) {
+    return push(grad.data(), grad.size(), learning_rate, seen, key);
+  }
+  /* Copies the n = size() parameters to out; returns the version. */
+  int64_t pull(float *out, std::size_t n) const {
+    int64_t version = 0;
+    check(paceline_store_pull(out, n, &version, get()));
+    return version;
+  }
+  /* The same; out gets the right size. */
+  int64_t pull(std::vector<float> &out) const {
+    out.resize(size_);
+    return pull(out.data(), out.size());
+  }
+
+  /* A JSON object: see paceline_store_describe. */
+  std::string describe() const {
+    char *text = nullptr;
+    check(paceline_store_describe(&text, get()));
+    return detail::take(text);
+  }
+  void save(const std::string &path) const { check(paceline_store_save(get(), path.c_str())); }
+  std::string to_bytes() const {
+    for (;;) { /* pushes of other threads may lengthen the ledgers */
+      std::size_t size = 0;
+      check(paceline_store_to_bytes(nullptr, &size, get()));
+      std::string bytes(size, 0);
+      const int status = paceline_store_to_bytes(bytes.data(), &size, get());
+      if (status == PACELINE_EINVAL) continue;
+      check(status);
+      bytes.resize(size);
+      return bytes;
+    }
+  }
+  paceline_store *get() const noexcept { return it_.get(); }
+
+ private:
+  void adopt(paceline_store *it) {
+    it_.reset(it);
+    size_ = static_cast<std::size_t>(std::stoull(detail::field(describe(), "size")));
+  }
+  detail::Owner<paceline_store> it_;
+  std::size_t size_ = 0;
 };
 
 /* ------------------------------------------- the vector environment */

@@ -90,6 +90,7 @@ hpp() {
   for std in c++17 $(slow echo c++20); do
     $CXX -std=$std $CPP "$here/hpp.cpp" "$here/hpp_second.cpp" $(linked lib) -o "$build/hpp" && timeout 1200 "$build/hpp" || return 1
   done
+  $CXX -std=c++17 $CPP "$here/hpp_store.cpp" $(linked lib) -o "$build/hpp_store" && timeout 1200 "$build/hpp_store" || return 1
   acting "$TMPDIR" &&
     $CXX -std=c++17 $CPP "$here/hpp_actions.cpp" $(linked lib) -o "$build/hpp_actions" && timeout 1200 "$build/hpp_actions" "$TMPDIR"
 }
@@ -173,10 +174,11 @@ examples() {
     echo "left out, as there are no ROM files: the Atari example"
   fi
   cplusplus || return 0
-  for e in custom_env $(slow echo lander); do
+  for e in custom_env parameter_server $(slow echo lander); do
     $CXX -std=c++17 $CPP "$root/examples/cpp/$e.cpp" $(linked lib) -o "${e}_cpp" || return 1
   done
   timeout 1200 ./custom_env_cpp || return 1
+  timeout 1200 ./parameter_server_cpp 2 8000 >served && cat served && grep -q '"version":[1-9]' served || return 1
   for form in $(slow echo discrete continuous hybrid); do timeout 1200 ./lander_cpp $form || return 1; done
 }
 

@@ -26,12 +26,8 @@ static int push(paceline_answer *a, paceline_store *s, int seed, int64_t seen, i
                 int64_t step) {
   float grad[N];
   fill(grad, seed);
-  paceline_push p = {.struct_size = sizeof p,
-                     .learning_rate = 0.1,
-                     .seen = seen,
-                     .learner = learner,
-                     .life = life,
-                     .step = step};
+  paceline_push p = {
+      .struct_size = sizeof p, .learning_rate = 0.1, .seen = seen, .learner = learner, .life = life, .step = step};
   *a = (paceline_answer){.struct_size = sizeof *a};
   return paceline_store_push(a, s, grad, N, &p);
 }
@@ -178,8 +174,8 @@ static void threads(void) {
 }
 
 static paceline_trainer *trainer(const char *updates) {
-  const char *const settings[] = {QUICK,       "env",   "CartPole-v1", "optimizer", "adagrad", "optimizer_eps",
-                                  "0.01",      "seed",  "4",           "updates",   updates,   NULL};
+  const char *const settings[] = {QUICK,  "env",  "CartPole-v1", "optimizer", "adagrad", "optimizer_eps",
+                                  "0.01", "seed", "4",           "updates",   updates,   NULL};
   paceline_config *cfg = config(settings);
   paceline_trainer *t;
   OK(paceline_trainer_new(&t, cfg));
@@ -190,8 +186,7 @@ static paceline_trainer *trainer(const char *updates) {
 
 static size_t size_of(paceline_trainer *t) {
   paceline_parameter p = {.struct_size = sizeof p};
-  for (size_t i = 0; paceline_trainer_parameter(&p, t, "q_net", i) == PACELINE_OK; i++)
-    ;
+  for (size_t i = 0; paceline_trainer_parameter(&p, t, "q_net", i) == PACELINE_OK; i++);
   return p.offset + p.size;
 }
 

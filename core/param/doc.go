@@ -50,6 +50,12 @@
 // One learner with gradient, overwrite or mean has the bits of an nn.Optimizer. One learner with
 // multi_step_adam has the numbers of Adam, up to the rounding of the sum of steps.
 //
+// # Learners in other processes
+//
+// A Range is a Store of a range of the parameters, for a program that carries gradients and
+// parameters between processes. It knows pushes by keys, so that one that arrives twice is applied
+// once, and it has a file of its own. Several ranges are the shards of Gorila's parameter server.
+//
 // # What a learner does
 //
 // The factor that clips the norm of a gradient comes from the learner, which has the whole gradient;
@@ -60,7 +66,7 @@
 //
 // # Goroutines
 //
-// Push and Pull may be called by any goroutines at any time. A Local and a Mean belong to one
-// goroutine at a time. Params and the checkpoint parts may be used only while no
+// Push and Pull, and all methods of a Range, may be called by any goroutines at any time. A Local and
+// a Mean belong to one goroutine at a time. Params and the checkpoint parts may be used only while no
 // visit is in progress.
 package param

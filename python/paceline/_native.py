@@ -173,9 +173,7 @@ class Native:
 
     def adopt(self, parameters: Array, updates: int, steps: int) -> None:
         """Overwrites the first set."""
-        _lib.lib().paceline_trainer_adopt(
-            self.value, parameters.ctypes.data_as(POINTER(c_float)), parameters.size, updates, steps
-        )
+        _lib.lib().paceline_trainer_adopt(self.value, parameters.ctypes.data_as(POINTER(c_float)), parameters.size, updates, steps)
 
     # ------------------------------- reading and writing state, after the updates that are due
 

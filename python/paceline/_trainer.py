@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -23,29 +23,10 @@ from .learning import Loop, Periods, learn
 from .logger import Logger
 from .policy import Evaluation, Policy
 from .spaces import Array
+from .store import Gradient
 
 Self = TypeVar("Self", bound="Trainer")
 DEFAULT = -1  # log_interval: the method's LOG_INTERVAL
-
-
-class Gradient(NamedTuple):
-    """The gradient of an update, for a model with updates="outside".
-
-    grad: float32, one number for each parameter in the order of flat_parameters, scaled down where the
-    model clips its norm. dropped: the model has dropped the gradient because of its loss (outliers), and
-    grad has no meaning. number: counts the model's gradients that were not dropped, from 1 on, also after
-    a load: the step of a push's key. updates: the updates that adopt has told the model. num_timesteps:
-    the model's steps. loss, rows: of the minibatch.
-    """
-
-    grad: Array
-    number: int
-    updates: int
-    num_timesteps: int
-    loss: float
-    learning_rate: float
-    rows: int
-    dropped: bool
 
 
 class Trainer(Model):

@@ -1,9 +1,10 @@
-"""Stores of parameters: the shards of a parameter server, for any transport."""
+"""Stores of parameters, the shards of a parameter server, and the gradients that are pushed to them."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 from ctypes import POINTER, c_float, c_int64
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ def shard_ranges(size: int, shards: int) -> list[tuple[int, int]]:
     unit = 1 if size < _ALIGNMENT * shards else _ALIGNMENT
     units = -(-size // unit)
     ends = [0, *(min(size, units * (i + 1) // shards * unit) for i in range(shards))]
-    return [(first, end - first) for first, end in zip(ends, ends[1:])]
+    return [(first, end - first) for first, end in itertools.pairwise(ends)]
 
 
 class Key(NamedTuple):
@@ -56,6 +57,26 @@ class Answer(NamedTuple):
     lag: int
     stale: bool
     duplicate: bool
+
+
+class Gradient(NamedTuple):
+    """The gradient of an update, for a model with updates="outside".
+
+    grad: float32, one number for each parameter in the order of flat_parameters, scaled down where the
+    model clips its norm. dropped: the model has dropped the gradient because of its loss (outliers), and
+    grad has no meaning. number: counts the model's gradients that were not dropped, from 1 on, also after
+    a load: the step of a push's key. updates: the updates that adopt has told the model. num_timesteps:
+    the model's steps. loss, rows: of the minibatch.
+    """
+
+    grad: Array
+    number: int
+    updates: int
+    num_timesteps: int
+    loss: float
+    learning_rate: float
+    rows: int
+    dropped: bool
 
 
 class Ledger(NamedTuple):
@@ -143,9 +164,7 @@ class Store:
         push = _ffi.Push(learning_rate=learning_rate, seen=whole("seen", seen, 0, 2**51), learner=learner, life=life, step=step)
         answer, stale = _ffi.Answer(), False
         try:
-            _lib.lib().paceline_store_push(
-                ctypes.byref(answer), self._handle.value, _pointer(numbers), numbers.size, ctypes.byref(push)
-            )
+            _lib.lib().paceline_store_push(ctypes.byref(answer), self._handle.value, _pointer(numbers), numbers.size, ctypes.byref(push))
         except StaleError:
             stale = True
         return Answer(answer.version, answer.lag, stale, bool(answer.duplicate))

@@ -49,7 +49,7 @@ PUBLIC = {
     "schedules": "Linear Schedule linear points",
     "scores": "Published normalised published",
     "spaces": "ActionLayout ObsLayout",
-    "store": "Answer Key Ledger Store shard_ranges",
+    "store": "Answer Gradient Key Ledger Store shard_ranges",
     "starts": "Player Recording Start StartStates read read_actions record write write_actions",
     "videos": "Recording record save_gif",
 }
@@ -119,8 +119,8 @@ def test_imports_have_no_cycle():
 def test_public_names_are_listed():
     import paceline
 
-    names = """A2C A3C APPO DQN Evaluation GA3C Gorila PPO PQN QRDQN PacelineError PacelineWarning Policy Store __version__ linear load_env make
-        make_vec shard_ranges"""
+    names = """A2C A3C APPO DQN Evaluation GA3C Gorila PPO PQN QRDQN PacelineError PacelineWarning
+        Policy Store __version__ linear load_env make make_vec shard_ranges"""
     assert set(names.split()) == set(paceline.__all__)
     for name in paceline.__all__:
         assert getattr(paceline, name)

@@ -14,7 +14,8 @@ ON_POLICY = {"num_envs": 3, "seed": 3, "policy_kwargs": {"net_arch": [16]}, "dev
 RUNS = {
     "dqn": (DQN, DQN_SMALL, {"optimizer": "adagrad"}, 500),
     "a2c": (A2C, ON_POLICY, {"optimizer": "rmsprop", "decay": 0.99, "eps": 1e-5}, 300),
-    "ppo": (PPO, {**ON_POLICY, "n_steps": 16, "batch_size": 24, "n_epochs": 3}, {"optimizer": "adam", "eps": 1e-5}, 288),  # whole rollouts, to which learn rounds up
+    # whole rollouts, to which learn rounds up
+    "ppo": (PPO, {**ON_POLICY, "n_steps": 16, "batch_size": 24, "n_epochs": 3}, {"optimizer": "adam", "eps": 1e-5}, 288),
 }
 
 

@@ -112,7 +112,7 @@ def test_wrong_input_changes_nothing():
             store.pull(out)
     assert store.to_bytes() == data
     for match, keywords in [
-        ("optimizer.name: \"sgd\", must be one of", {"optimizer": "sgd"}),
+        ('optimizer.name: "sgd", must be one of', {"optimizer": "sgd"}),
         ("optimizer.decay: 0.5, adagrad has no such setting", {"decay": 0.5}),
         ("first: 101, must be 0 to 100", {"first": 101}),
         ("size: 101, must be 0 to 100", {"size": 101}),
