@@ -173,7 +173,7 @@ func overhead(t *train.Trainer) (float64, error) {
 
 // writeLatencies measures durations into a latency file.
 func writeLatencies(path string, o *LatencyOptions) error {
-	durations, err := measureA3C(o)
+	durations, err := measureLearner(o, nil)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ func Bench(name, options string) (report string, err error) {
 		"async":     benchAsync,
 		"forward":   benchForward,
 		"ga3c":      benchGA3C,
+		"gorila":    benchGorila,
 		"latency":   benchLatency,
 		"modes":     benchModes,
 		"tuner":     benchTuner,
@@ -24,7 +25,7 @@ func Bench(name, options string) (report string, err error) {
 	}
 	run, ok := benches[name]
 	if !ok {
-		return "", fmt.Errorf("bench: %q, must be alternate, async, forward, ga3c, latency, modes, tuner or update", name)
+		return "", fmt.Errorf("bench: %q, must be alternate, async, forward, ga3c, gorila, latency, modes, tuner or update", name)
 	}
 	decode := func(to any) error {
 		if options == "" {

@@ -60,21 +60,24 @@ func benchLatency(decode func(any) error) (any, error) {
 	}
 	var err error
 	if o.Method == "a3c" {
-		r.Durations, err = measureA3C(&o)
+		r.Durations, err = measureLearner(&o, nil)
 	} else {
 		r.Durations, err = measureGA3C(&o)
 	}
 	return r, err
 }
 
-// measureA3C measures a race of one learner, which nothing disturbs.
-func measureA3C(o *LatencyOptions) (map[string][]float64, error) {
+// measureLearner measures a race of one learner, which nothing disturbs. see may look at the trainer.
+func measureLearner(o *LatencyOptions, see func(*train.Trainer)) (map[string][]float64, error) {
 	var mu sync.Mutex
 	list := map[string][]float64{}
 	err := measured(o, map[string]string{"learners": "1"}, func(t *train.Trainer) error {
 		m, ok := t.Method().(interface{ Measure(async.Measured) })
 		if !ok {
 			return fmt.Errorf("method: %s, cannot be measured", o.Method)
+		}
+		if see != nil {
+			see(t)
 		}
 		m.Measure(func(what string, took time.Duration) {
 			mu.Lock()

@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"fmt"
+	"math"
+)
+
+// Cluster is what is simulated.
+type Cluster struct {
+	Bundles int
+	Shards  int
+	Steps   int // of a bundle between two updates
+	// Delay is the number of updates of a bundle that may be under way while it goes on: 0, a bundle
+	// waits for all answers after each push.
+	Delay   int
+	Keep    int     // visits of a shard between two copies for the keepers; 0: no copies
+	Cores   int     // that all parts share; 0: each part has a machine of its own
+	Speed   float64 // of a link in each direction, bytes a second
+	Latency float64 // of a link, seconds
+}
+
+// The largest values.
+const (
+	MaxBundles = 10_000
+	MaxShards  = 1024
+	maxDelay   = 8
+)
+
+// Keepers is the number of keepers.
+const Keepers = 2
+
+// Check refuses what cannot be simulated.
+func (c *Cluster) Check() error {
+	for _, n := range []struct {
+		name              string
+		value, low, large int
+	}{
+		{"bundles", c.Bundles, 1, MaxBundles}, {"shards", c.Shards, 1, MaxShards}, {"steps", c.Steps, 1, 1 << 20},
+		{"delay", c.Delay, 0, maxDelay}, {"keep", c.Keep, 0, math.MaxInt32}, {"cores", c.Cores, 0, 1 << 20},
+	} {
+		if n.value < n.low || n.value > n.large {
+			return fmt.Errorf("%s: %d, must be %d to %d", n.name, n.value, n.low, n.large)
+		}
+	}
+	if !(c.Speed > 0) {
+		return fmt.Errorf("speed: %v, must be above 0", c.Speed)
+	}
+	if !(c.Latency >= 0 && c.Latency <= mostSeconds) {
+		return fmt.Errorf("latency: %v, must be 0 to %d", c.Latency, mostSeconds)
+	}
+	return nil
+}
+
+// Resource is a kind of resource of a cluster: all of it that are equally used.
+type Resource struct {
+	Name string  `json:"name"`
+	Most float64 `json:"most"` // server updates a second that it allows; 0: any number
+	Used float64 `json:"used"` // share of its time, 0 to 1
+	// Bytes are bytes a second of one link; 0: not a link.
+	Bytes float64 `json:"bytes_per_second"`
+}
+
+// Names of resources.
+const (
+	Bundles      = "bundles"
+	Shards       = "shards"
+	Keeping      = "keepers"
+	Cores        = "cores"
+	keepersLinks = "links into keepers"
+)
+
+// limits reports whether a resource limits the rate. Keepers do not: shards leave copies out that
+// keepers do not keep up with.
+func (r *Resource) limits() bool { return r.Name != Keeping && r.Name != keepersLinks && r.Most > 0 }
+
+// resources returns all resources at a rate of server updates a second, with a number of copies per
+// visit.
+func (c *Cluster) resources(k *Costs, rate, copies float64) (list []Resource) {
+	n, s := float64(c.Bundles), c.Shards
+	last := s - 1
+	copying, keeping := k.copied(last, s)
+	bundle, shard := k.compute(c.Steps)+k.calls(s), k.visit(last, s)+float64(copies*copying)
+	keeper := float64(s) * copies * keeping
+	add := func(name string, demand, bytes float64) {
+		r := Resource{Name: name, Used: rate * demand, Bytes: rate * bytes}
+		if demand > 0 {
+			r.Most = 1 / demand
+		}
+		list = append(list, r)
+	}
+	add(Bundles, bundle/n, 0)
+	add(Shards, shard, 0)
+	add(Keeping, keeper, 0)
+	if c.Cores > 0 {
+		all := bundle + float64(float64(s)*(shard+k.of(k.Ray, k.array(last, s)))) + float64(Keepers*keeper)
+		add(Cores, all/float64(c.Cores), 0)
+		return list
+	}
+	link := func(name string, bytes float64) { add(name, bytes/c.Speed, bytes) }
+	array, state := k.array(last, s)+k.Message, k.state(last, s)+k.Message
+	link("links out of bundles", float64(s)*array/n)
+	link("links into bundles", float64(s)*array/n)
+	link("links out of shards", array+float64(Keepers*copies*state))
+	link("links into shards", array)
+	link(keepersLinks, float64(s)*copies*state)
+	return list
+}
+
+// bound returns a rate that the cluster cannot have, or only just, whatever waits for what. It has no
+// copies, because the shards may leave all of them out.
+func (c *Cluster) bound(k *Costs) float64 {
+	most := math.Inf(1)
+	for _, r := range c.resources(k, 0, 0) {
+		if r.limits() {
+			most = min(most, r.Most)
+		}
+	}
+	return most
+}
+
+// Saturation returns what limits the rate if there are enough bundles: the resource, bundles apart,
+// that allows the fewest updates a second.
+func (r *Result) Saturation() Resource {
+	var tightest Resource
+	for _, at := range r.Resources {
+		if at.limits() && at.Name != Bundles && (tightest.Most == 0 || at.Most < tightest.Most) {
+			tightest = at
+		}
+	}
+	return tightest
+}

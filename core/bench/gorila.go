@@ -1,0 +1,192 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/paceline-rl/paceline/core/bench/cluster"
+	"github.com/paceline-rl/paceline/core/cpu"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// GorilaOptions are the options of the simulation of Gorila on a cluster.
+type GorilaOptions struct {
+	Bundles   int     `json:"bundles"`
+	Shards    int     `json:"shards"`
+	Steps     int     `json:"steps"` // of a bundle between two updates
+	Delay     int     `json:"delay"` // updates of a bundle that may be under way while it goes on
+	Keep      int     `json:"keep"`  // visits of a shard between two copies for the keepers; 0: no copies
+	Cores     int     `json:"cores"` // that all parts share; 0: each part has a machine of its own
+	Gbits     float64 `json:"gbits"` // a second, of a link in each direction: an assumption
+	LatencyMS float64 `json:"latency_ms"`
+	Rounds    int     `json:"rounds"` // updates of each bundle that are simulated
+	Seed      uint64  `json:"seed"`
+	// Scale are the numbers of bundles for which the smallest number of shards is searched. It is empty
+	// where the parts share cores.
+	Scale []int  `json:"scale"`
+	Env   string `json:"env"` // whose steps are measured
+	// Costs are cluster.Costs that replace those of this machine.
+	Costs json.RawMessage `json:"costs"`
+}
+
+// GorilaSaturation says where a number of shards saturates.
+type GorilaSaturation struct {
+	Resource string  `json:"resource"`
+	Updates  float64 `json:"updates_per_second"`
+	// Bundles is the number of bundles that have this rate together if none waits for another.
+	Bundles float64 `json:"bundles"`
+}
+
+// GorilaReport is the simulation of Gorila on a cluster: a prediction.
+type GorilaReport struct {
+	Options    GorilaOptions     `json:"options"`
+	ISA        string            `json:"isa"`
+	Costs      cluster.Costs     `json:"costs"`
+	Sources    map[string]string `json:"sources"` // of the costs: "here", "file" or "recorded"
+	Recorded   string            `json:"recorded"`
+	One        float64           `json:"one"` // updates a second of one bundle alone with as many shards
+	Result     cluster.Result    `json:"result"`
+	Saturation GorilaSaturation  `json:"saturation"`
+	Points     []cluster.Point   `json:"points"` // of Scale
+}
+
+// recorded are costs of Ray 2.60 that the library cannot measure itself, with the machine that they
+// were measured on. python/benchmarks/gorila_scale.py measures them.
+var recorded = cluster.Costs{}
+
+const recordedOn = ""
+
+// mostVisits bounds the time and the memory of a simulation.
+const (
+	mostVisits = 20_000_000
+	mostRounds = 1_000_000
+)
+
+// benchGorila simulates.
+func benchGorila(decode func(any) error) (any, error) {
+	o := GorilaOptions{Bundles: 100, Shards: 31, Steps: 4, Delay: 1, Keep: 100, Gbits: 10, LatencyMS: 0.1, Rounds: 10, Seed: 1, Env: "Pong"}
+	if err := decode(&o); err != nil {
+		return nil, err
+	}
+	c, err := o.cluster()
+	if err != nil {
+		return nil, err
+	}
+	r := &GorilaReport{Options: o, ISA: cpu.Chosen(), Recorded: recordedOn, Points: []cluster.Point{}}
+	if r.Costs, r.Sources, err = o.costs(); err != nil {
+		return nil, err
+	}
+	if c.Shards > r.Costs.Parameters {
+		return nil, fmt.Errorf("options: shards %d, must be at most %d, the number of parameters", c.Shards, r.Costs.Parameters)
+	}
+	one, calm := c, r.Costs
+	one.Bundles, calm.Sigma = 1, 0
+	r.One = cluster.Simulate(one, calm, o.Rounds, o.Seed).Updates
+	r.Result = cluster.Simulate(c, r.Costs, o.Rounds, o.Seed)
+	at := r.Result.Saturation()
+	r.Saturation = GorilaSaturation{at.Name, at.Most, at.Most / r.One}
+	if len(o.Scale) > 0 {
+		r.Points = cluster.Scale(c, r.Costs, o.Scale, o.Rounds, o.Seed)
+	}
+	return r, nil
+}
+
+// cluster returns what the options describe.
+func (o *GorilaOptions) cluster() (cluster.Cluster, error) {
+	if o.Scale == nil {
+		if o.Scale = []int{10, 32, 100, 316, 1000}; o.Cores > 0 {
+			o.Scale = []int{}
+		}
+	}
+	c := cluster.Cluster{
+		Bundles: o.Bundles, Shards: o.Shards, Steps: o.Steps, Delay: o.Delay, Keep: o.Keep, Cores: o.Cores,
+		Speed: o.Gbits * 1e9 / 8, Latency: o.LatencyMS / 1e3,
+	}
+	switch {
+	case !(o.Gbits > 0 && o.Gbits <= 1e6):
+		return c, fmt.Errorf("options: gbits %v, must be above 0 and at most 1000000", o.Gbits)
+	case !(o.LatencyMS >= 0 && o.LatencyMS <= 1e6):
+		return c, fmt.Errorf("options: latency_ms %v, must be 0 to 1000000", o.LatencyMS)
+	case o.Rounds < 1 || o.Rounds > mostRounds:
+		return c, fmt.Errorf("options: rounds %d, must be at least 1 and at most %d", o.Rounds, mostRounds)
+	case o.Cores > 0 && len(o.Scale) > 0:
+		return c, fmt.Errorf("options: scale %v, must be empty with cores %d", o.Scale, o.Cores)
+	}
+	for _, n := range append([]int{o.Bundles}, o.Scale...) {
+		at := c
+		at.Bundles = n
+		if err := at.Check(); err != nil {
+			return c, fmt.Errorf("options: %w", err)
+		}
+		if visits := at.Visits(o.Rounds); visits > mostVisits {
+			return c, fmt.Errorf("options: %d bundles, %d shards and %d rounds are %d visits, must be at most %d", n, o.Shards, o.Rounds, visits, mostVisits)
+		}
+	}
+	return c, nil
+}
+
+// costs returns the costs, and where each is from.
+func (o *GorilaOptions) costs() (k cluster.Costs, sources map[string]string, err error) {
+	given := map[string]json.RawMessage{}
+	if len(o.Costs) > 0 {
+		if err := json.Unmarshal(o.Costs, &given); err != nil {
+			return k, nil, fmt.Errorf("options: costs: %w", err)
+		}
+	}
+	measurable := []string{"parameters", "step", "gradient", "apply"}
+	k, sources = recorded, map[string]string{}
+	if slices.ContainsFunc(measurable, func(name string) bool { return given[name] == nil }) {
+		if err := measureGorila(o.Env, &k); err != nil {
+			return k, nil, err
+		}
+	}
+	for _, name := range costNames() {
+		switch {
+		case given[name] != nil:
+			sources[name] = "file"
+		case slices.Contains(measurable, name):
+			sources[name] = "here"
+		default:
+			sources[name] = "recorded"
+		}
+	}
+	if len(o.Costs) > 0 {
+		d := json.NewDecoder(strings.NewReader(string(o.Costs)))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&k); err != nil {
+			return k, nil, fmt.Errorf("options: costs: %w", err)
+		}
+	}
+	if err := k.Check(); err != nil {
+		return k, nil, fmt.Errorf("options: %w", err)
+	}
+	return k, sources, nil
+}
+
+// costNames are the names of all costs.
+func costNames() (names []string) {
+	t := reflect.TypeFor[cluster.Costs]()
+	for i := range t.NumField() {
+		names = append(names, t.Field(i).Tag.Get("json"))
+	}
+	return names
+}
+
+// measureGorila measures the costs of the library: of DQN by one learner, on one thread.
+func measureGorila(env string, k *cluster.Costs) error {
+	o := LatencyOptions{Method: "dqn", Env: env, NumEnvs: 1, Steps: 240, Settings: map[string]string{
+		"shards": "1", "optimizer": "adagrad", "buffer_size": "1000", "learning_starts": "32", "train_freq": "4",
+		"exploration_initial_eps": "0.1", "window": "1000", "concurrent": "false",
+	}}
+	durations, err := measureLearner(&o, func(t *train.Trainer) { k.Parameters = t.ParameterSets()[0].Size })
+	if err != nil {
+		return err
+	}
+	k.Step = median(durations["step"]) + median(durations["forward"])
+	k.Gradient = median(durations["gradient"])
+	k.Apply = median(durations["push"]) / float64(k.Parameters)
+	return nil
+}
