@@ -22,7 +22,7 @@ type GorilaOptions struct {
 	Cores     int     `json:"cores"` // that all parts share; 0: each part has a machine of its own
 	Gbits     float64 `json:"gbits"` // a second, of a link in each direction: an assumption
 	LatencyMS float64 `json:"latency_ms"`
-	Rounds    int     `json:"rounds"` // updates of each bundle that are simulated
+	Updates   int     `json:"updates"` // of the server that are simulated, at least 4 of each bundle
 	Seed      uint64  `json:"seed"`
 	// Scale are the numbers of bundles for which the smallest number of shards is searched. It is empty
 	// where the parts share cores.
@@ -61,13 +61,13 @@ const recordedOn = ""
 
 // mostVisits bounds the time and the memory of a simulation.
 const (
-	mostVisits = 20_000_000
-	mostRounds = 1_000_000
+	mostVisits  = 20_000_000
+	mostUpdates = 1_000_000
 )
 
 // benchGorila simulates.
 func benchGorila(decode func(any) error) (any, error) {
-	o := GorilaOptions{Bundles: 100, Shards: 31, Steps: 4, Delay: 1, Keep: 100, Gbits: 10, LatencyMS: 0.1, Rounds: 10, Seed: 1, Env: "Pong"}
+	o := GorilaOptions{Bundles: 100, Shards: 31, Steps: 4, Delay: 1, Keep: 100, Gbits: 10, LatencyMS: 0.1, Updates: 1000, Seed: 1, Env: "Pong"}
 	if err := decode(&o); err != nil {
 		return nil, err
 	}
@@ -84,12 +84,12 @@ func benchGorila(decode func(any) error) (any, error) {
 	}
 	one, calm := c, r.Costs
 	one.Bundles, calm.Sigma = 1, 0
-	r.One = cluster.Simulate(one, calm, o.Rounds, o.Seed).Updates
-	r.Result = cluster.Simulate(c, r.Costs, o.Rounds, o.Seed)
+	r.One = cluster.Simulate(one, calm, o.Updates, o.Seed).Updates
+	r.Result = cluster.Simulate(c, r.Costs, o.Updates, o.Seed)
 	at := r.Result.Saturation()
 	r.Saturation = GorilaSaturation{at.Name, at.Most, at.Most / r.One}
 	if len(o.Scale) > 0 {
-		r.Points = cluster.Scale(c, r.Costs, o.Scale, o.Rounds, o.Seed)
+		r.Points = cluster.Scale(c, r.Costs, o.Scale, o.Updates, o.Seed)
 	}
 	return r, nil
 }
@@ -110,8 +110,8 @@ func (o *GorilaOptions) cluster() (cluster.Cluster, error) {
 		return c, fmt.Errorf("options: gbits %v, must be above 0 and at most 1000000", o.Gbits)
 	case !(o.LatencyMS >= 0 && o.LatencyMS <= 1e6):
 		return c, fmt.Errorf("options: latency_ms %v, must be 0 to 1000000", o.LatencyMS)
-	case o.Rounds < 1 || o.Rounds > mostRounds:
-		return c, fmt.Errorf("options: rounds %d, must be at least 1 and at most %d", o.Rounds, mostRounds)
+	case o.Updates < 1 || o.Updates > mostUpdates:
+		return c, fmt.Errorf("options: updates %d, must be 1 to %d", o.Updates, mostUpdates)
 	case o.Cores > 0 && len(o.Scale) > 0:
 		return c, fmt.Errorf("options: scale %v, must be empty with cores %d", o.Scale, o.Cores)
 	}
@@ -121,8 +121,8 @@ func (o *GorilaOptions) cluster() (cluster.Cluster, error) {
 		if err := at.Check(); err != nil {
 			return c, fmt.Errorf("options: %w", err)
 		}
-		if visits := at.Visits(o.Rounds); visits > mostVisits {
-			return c, fmt.Errorf("options: %d bundles, %d shards and %d rounds are %d visits, must be at most %d", n, o.Shards, o.Rounds, visits, mostVisits)
+		if visits := at.Visits(o.Updates); visits > mostVisits {
+			return c, fmt.Errorf("options: %d bundles, %d shards and %d updates are %d visits, must be at most %d", n, o.Shards, o.Updates, visits, mostVisits)
 		}
 	}
 	return c, nil

@@ -55,7 +55,7 @@ func (c *Cluster) Check() error {
 type Resource struct {
 	Name string  `json:"name"`
 	Most float64 `json:"most"` // server updates a second that it allows; 0: any number
-	Used float64 `json:"used"` // share of its time, 0 to 1
+	Used float64 `json:"used"` // share of its time; above 1, keepers do not keep up
 	// Bytes are bytes a second of one link; 0: not a link.
 	Bytes float64 `json:"bytes_per_second"`
 }
@@ -69,13 +69,15 @@ const (
 	keepersLinks = "links into keepers"
 )
 
-// limits reports whether a resource limits the rate. Keepers do not: shards leave copies out that
-// keepers do not keep up with.
+// limits reports whether a resource limits the rate. Keepers do not, because no shard waits for them.
 func (r *Resource) limits() bool { return r.Name != Keeping && r.Name != keepersLinks && r.Most > 0 }
 
-// resources returns all resources at a rate of server updates a second, with a number of copies per
-// visit.
-func (c *Cluster) resources(k *Costs, rate, copies float64) (list []Resource) {
+// resources returns all resources at a rate of server updates a second.
+func (c *Cluster) resources(k *Costs, rate float64) (list []Resource) {
+	copies := 0.0 // of a shard per visit
+	if c.Keep > 0 {
+		copies = 1 / float64(c.Keep)
+	}
 	n, s := float64(c.Bundles), c.Shards
 	last := s - 1
 	copying, keeping := k.copied(last, s)
@@ -92,25 +94,24 @@ func (c *Cluster) resources(k *Costs, rate, copies float64) (list []Resource) {
 	add(Shards, shard, 0)
 	add(Keeping, keeper, 0)
 	if c.Cores > 0 {
-		all := bundle + float64(float64(s)*(shard+k.of(k.Ray, k.array(last, s)))) + float64(Keepers*keeper)
-		add(Cores, all/float64(c.Cores), 0)
+		visits := float64(float64(s) * (shard + k.of(k.Ray, k.array(last, s))))
+		add(Cores, (bundle+visits+keeper+keeper)/float64(c.Cores), 0) // two keepers
 		return list
 	}
 	link := func(name string, bytes float64) { add(name, bytes/c.Speed, bytes) }
 	array, state := k.array(last, s)+k.Message, k.state(last, s)+k.Message
 	link("links out of bundles", float64(s)*array/n)
 	link("links into bundles", float64(s)*array/n)
-	link("links out of shards", array+float64(Keepers*copies*state))
+	link("links out of shards", array+float64(float64(Keepers*copies)*state))
 	link("links into shards", array)
 	link(keepersLinks, float64(s)*copies*state)
 	return list
 }
 
-// bound returns a rate that the cluster cannot have, or only just, whatever waits for what. It has no
-// copies, because the shards may leave all of them out.
+// bound returns the rate of the cluster if no part waits for a resource that another part uses.
 func (c *Cluster) bound(k *Costs) float64 {
 	most := math.Inf(1)
-	for _, r := range c.resources(k, 0, 0) {
+	for _, r := range c.resources(k, 0) {
 		if r.limits() {
 			most = min(most, r.Most)
 		}

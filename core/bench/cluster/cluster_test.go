@@ -72,7 +72,8 @@ func TestSaturation(t *testing.T) {
 		{"a shard", Shards, func(c *Cluster, k *Costs) { c.Shards, k.Apply = 1, 1e-6 }, 1 / (0.0009 + 4e-9*16000 + 0.004)},
 		{"shards with copies", Shards, func(c *Cluster, k *Costs) { c.Keep, k.Visit.Call = 10, 0.005 },
 			1 / (0.0054 + 4e-9*4000 + 1e-5 + 0.1*(0.0004+2*0.0002+4e-9*8000))},
-		{"shards, whose keepers do not keep up", Shards, func(c *Cluster, k *Costs) { c.Keep, k.Keep.Call = 1, 0.1 }, 1 / (0.0009 + 4e-9*4000 + 1e-5)},
+		{"shards, whose keepers do not keep up", Shards, func(c *Cluster, k *Costs) { c.Keep, k.Keep.Call = 1, 0.1 },
+			1 / (0.0009 + 4e-9*4000 + 1e-5 + 0.0004 + 2*0.0002 + 4e-9*8000)},
 		{"links out of shards", "links out of shards", func(c *Cluster, k *Costs) { c.Speed, k.Message = 1e6, 0 }, 1e6 / 4000},
 		{"links of bundles", "links out of bundles", func(c *Cluster, k *Costs) { c.Bundles, c.Speed, c.Delay = 2, 4e5, 2 }, 2 * 4e5 / (16000 + 4*1000)},
 		{"bundles", Bundles, func(c *Cluster, k *Costs) { c.Bundles, c.Delay, k.Gradient = 3, 1, 1 }, 3 / (1.008 + 4*0.0005 + 3e-9*16000)},
@@ -82,7 +83,7 @@ func TestSaturation(t *testing.T) {
 		c, k := apart(200, 4), plain()
 		c.Delay = 1
 		test.set(&c, &k)
-		r := Simulate(c, k, 30, 1)
+		r := Simulate(c, k, 30*c.Bundles, 1)
 		near(t, test.name, r.Updates, test.rate, 0.01)
 		if r.Limit != test.limit {
 			t.Errorf("%s: %s are used most: %+v", test.name, r.Limit, r.Resources)
@@ -91,7 +92,7 @@ func TestSaturation(t *testing.T) {
 			t.Errorf("%s: saturates %+v, want %v", test.name, at, test.rate)
 		}
 		for _, u := range r.Resources {
-			if u.Used < 0 || u.Used > 1.06 || u.Most > 0 && math.Abs(u.Most*u.Used/r.Updates-1) > 1e-9 || (u.Bytes > 0) != (strings.HasPrefix(u.Name, "links") && u.Used > 0) {
+			if u.Used < 0 || u.Used > 1.01 && u.limits() || u.Most > 0 && math.Abs(u.Most*u.Used/r.Updates-1) > 1e-9 || (u.Bytes > 0) != (strings.HasPrefix(u.Name, "links") && u.Used > 0) {
 				t.Errorf("%s: %+v", test.name, u)
 			}
 		}
@@ -140,7 +141,7 @@ func TestConservation(t *testing.T) {
 		if c.Check() != nil || k.Check() != nil {
 			t.Fatalf("%+v %+v: %v, %v", c, k, c.Check(), k.Check())
 		}
-		s := newSimulation(c, k, 20, 7)
+		s := newSimulation(c, k, 20*c.Bundles, 7)
 		s.run()
 		if s.started != s.stop || len(s.events.items) > 0 || s.pool != nil && len(s.pool.jobs.items) > 0 {
 			t.Errorf("%+v: %d updates of %d, %d events are left", c, s.started, s.stop, len(s.events.items))
@@ -156,10 +157,9 @@ func TestConservation(t *testing.T) {
 					t.Errorf("%+v: shard %d has %d visits of bundle %d, which made %d", c, j, own, i, s.bundles[i].made)
 				}
 			}
-			if c.Keep > 0 && at.copied+at.left != int(at.visits)/c.Keep || at.copies != 0 {
-				t.Errorf("%+v: shard %d has sent %d copies and left %d out, %d are under way", c, j, at.copied, at.left, at.copies)
+			if c.Keep > 0 {
+				copies += int(at.visits) / c.Keep
 			}
-			copies += at.copied
 		}
 		for i := range s.keepers {
 			if at := &s.keepers[i]; at.copies != copies || at.busy {
@@ -168,16 +168,19 @@ func TestConservation(t *testing.T) {
 		}
 		result := s.result()
 		sum, bound := 0.0, c.bound(&k)
+		if c.Cores > 0 && c.Keep > 0 {
+			bound = math.Inf(1) // the keepers' share of the cores may be too small for their work
+		}
 		for _, share := range result.Lags {
 			sum += share
 		}
 		if math.Abs(sum-1) > 1e-9 || !(result.Updates > 0) || result.Updates > 1.08*bound {
 			t.Errorf("%+v: %v updates a second of %v, lags add up to %v", c, result.Updates, bound, sum)
 		}
-		if again := Simulate(c, k, 20, 7); !reflect.DeepEqual(again, result) {
+		if again := Simulate(c, k, 20*c.Bundles, 7); !reflect.DeepEqual(again, result) {
 			t.Errorf("%+v: %+v and %+v with one seed", c, again, result)
 		}
-		if other := Simulate(c, k, 20, 8); !reflect.DeepEqual(other, result) {
+		if other := Simulate(c, k, 20*c.Bundles, 8); !reflect.DeepEqual(other, result) {
 			others++
 		}
 	}
@@ -196,7 +199,7 @@ func TestLagsByHand(t *testing.T) {
 					c, k := apart(bundles, shards), plain()
 					c.Delay, k.Visit.Call = delay, visit
 					lag := (bundles - 1) * (delay + 1)
-					r := Simulate(c, k, 20, 3)
+					r := Simulate(c, k, 20*bundles, 3)
 					bucket := 0
 					for n := lag; n > 0; n /= 2 {
 						bucket++
@@ -212,34 +215,34 @@ func TestLagsByHand(t *testing.T) {
 
 // The search finds what trying every number finds.
 func TestScale(t *testing.T) {
-	k := plain()
-	k.Apply, k.Visit, k.Push, k.Get = 2e-6, Cost{Call: 2e-5}, Cost{Call: 1e-5}, Cost{Call: 1e-5}
-	c := apart(1, 3)
-	c.Delay, c.Speed = 1, 1e9
-	points := Scale(c, k, []int{1, 10, 40}, 6, 1)
-	x := &search{Cluster: c, k: k, rounds: 6, seed: 1}
-	for i, n := range []int{1, 10, 40} {
-		p := points[i]
-		want := 0
-		for shards := 1; shards < 100 && want == 0; shards++ {
-			if x.simulate(n, shards).Updates >= Share*p.Alone {
-				want = shards
+	for _, inline := range []float64{0, 1000} { // no array, and those of 16 shards travel in messages
+		k := plain()
+		k.Inline, k.Apply, k.Visit, k.Push.Call, k.Get.Call = inline, 2e-6, Cost{Call: 2e-5, Object: 1e-3}, 2e-4, 1e-4
+		c := apart(1, 3)
+		c.Delay, c.Speed = 1, 1e9
+		numbers := []int{1, 20}
+		for i, p := range Scale(c, k, numbers, 200, 1) {
+			c.Bundles = numbers[i]
+			rates, best := make([]float64, 40), 0.0
+			for shards := 1; shards < len(rates); shards++ {
+				c.Shards = shards
+				rates[shards] = Simulate(c, k, 200, 1).Updates
+				best = max(best, rates[shards])
+			}
+			c.Shards = 3
+			if p.Bundles != c.Bundles || p.BestShards >= len(rates) || p.Best.Updates < best/margin || p.Best.Updates != rates[p.BestShards] || p.Here.Updates != rates[3] || p.Enough.Updates != rates[p.Shards] {
+				t.Errorf("%d bundles: %+v, best %v", c.Bundles, p, best)
+			}
+			for shards := 1; shards < p.Shards; shards++ {
+				if rates[shards] >= Share*p.Best.Updates {
+					t.Errorf("%d bundles, arrays up to %v inline: %d shards have %v of %v, and %d are said to be the fewest", c.Bundles, inline, shards, rates[shards], p.Best.Updates, p.Shards)
+					break
+				}
+			}
+			if p.Enough.Updates < Share*p.Best.Updates {
+				t.Errorf("%d bundles: %d shards have %v of %v", c.Bundles, p.Shards, p.Enough.Updates, p.Best.Updates)
 			}
 		}
-		if p.Bundles != n || p.Shards != want || want == 0 || p.BestShards != want || !reflect.DeepEqual(p.Best, x.simulate(n, want)) || !reflect.DeepEqual(p.Here, x.simulate(n, 3)) {
-			t.Errorf("%d bundles: %+v, want %d shards", n, p, want)
-		}
-		if p.Alone != float64(n)*points[0].Alone {
-			t.Errorf("%d bundles have %v alone, one %v", n, p.Alone, points[0].Alone)
-		}
-	}
-	if points[0].Shards >= points[1].Shards || points[1].Shards >= points[2].Shards {
-		t.Errorf("%d, %d, %d shards", points[0].Shards, points[1].Shards, points[2].Shards)
-	}
-	k.Visit.Call = 0.01 // 100 updates a second at most, with any number of shards
-	p := Scale(c, k, []int{40}, 6, 1)[0]
-	if p.Shards != 0 || p.BestShards < 1 || p.Best.Limit != Shards || p.Best.Updates > 101 || p.Best.Updates < 90 {
-		t.Errorf("%+v", p)
 	}
 }
 

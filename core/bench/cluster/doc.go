@@ -16,16 +16,16 @@
 // one visit at a time, in the order in which the pushes arrive.
 //
 // After every Keep visits a shard puts a copy of its parameters and of the optimiser's state and
-// sends it to both keepers, which take one copy at a time. It leaves a copy out while one of its earlier
-// copies is under way.
+// sends it to both keepers, which take one copy at a time. No shard waits for a keeper.
 //
 // # Machines
 //
 // With Cores 0 each part has a machine of its own: no part waits for a core. Messages take the
 // outgoing link of the sender and the incoming link of the receiver. A link carries one message at a
 // time in each direction, in the order of their first bytes. A message occupies the receiver's link
-// from its first byte on, so one message takes Latency + bytes/Speed. Switches between the links
-// are not limited.
+// from its first byte on, so one message takes Latency + bytes/Speed. The answers to an update are whole
+// when the last one is, and not before the bundle's link has had the time to carry all of them since
+// the first. Switches between the links are not limited.
 //
 // With Cores above 0 all parts share one machine of that many cores: n runnable threads have
 // min(1, Cores/n) of a core each. There are no links. Ray's own threads compete for the cores.

@@ -10,14 +10,11 @@ type event struct {
 type kind uint8
 
 const (
-	bundleDone kind = iota // a bundle has computed and sent an update
-	bundleGoes             // a bundle has the answers that it waited for
-	pushHead               // the first byte of a push is at the shard's link
-	pushWhole              // a push is in the memory of the shard's machine
-	shardDone              // a shard has answered
-	answerHead             // the first byte of an answer is at the bundle's link
-	copyHead               // the first byte of a copy is at a keeper's link
-	copyWhole              // a copy is in the memory of a keeper's machine
+	bundleGoes kind = iota // a bundle starts an update
+	bundleDone             // a bundle has computed and sent an update
+	pushComes              // the first byte of a push is at the shard's link
+	shardDone              // a visit has ended, where cores are shared
+	copyComes              // the first byte of a copy is at the keeper's link
 	keeperDone
 	poolDone // a job of the shared cores is done
 	rayDone

@@ -1,116 +1,123 @@
 package cluster
 
-// Point is what a number of bundles does.
+// Point is what a number of bundles does with different numbers of shards.
 type Point struct {
-	Bundles int `json:"bundles"`
-	// Alone is the rate of as many bundles that have all shards for themselves, at the number of
-	// shards with the highest such rate: the rate without a limit.
-	Alone float64 `json:"alone"`
-	// Here has Shards of the cluster.
-	Here Result `json:"here"`
-	// Shards is the smallest number of shards whose rate is at least Share of Alone. 0: no number of
-	// shards has it; Best is then with the number of shards whose resources allow the highest rate.
-	Shards     int    `json:"shards"`
-	BestShards int    `json:"best_shards"` // Shards, if it is not 0
-	Best       Result `json:"best"`        // with BestShards
+	Bundles int    `json:"bundles"`
+	Here    Result `json:"here"` // with Shards of the cluster
+	// Best is the highest rate that the search has found, with BestShards. No number of shards has a rate
+	// that is more than 2 % higher.
+	BestShards int    `json:"best_shards"`
+	Best       Result `json:"best"`
+	// Shards is the smallest number of shards with Share of the highest rate, and Enough its result.
+	Shards int    `json:"shards"`
+	Enough Result `json:"enough"`
 }
 
-// Share is the part of the rate without a limit that a large enough number of shards keeps.
-const Share = 0.95
-
-// search simulates clusters that differ in bundles and shards.
-type search struct {
-	Cluster
-	k      Costs
-	rounds int
-	seed   uint64
-	made   int // simulations
-}
-
-func (x *search) simulate(bundles, shards int) Result {
-	x.made++
-	return Simulate(x.with(bundles, shards), x.k, x.rounds, x.seed)
-}
-
-func (x *search) with(bundles, shards int) Cluster {
-	c := x.Cluster
-	c.Bundles, c.Shards = bundles, shards
-	return c
-}
-
-// mostShards returns the largest number of shards.
-func (x *search) mostShards() int { return min(MaxShards, x.k.Parameters) }
+const (
+	// Share is the part of the highest rate that a large enough number of shards has.
+	Share = 0.95
+	// margin is the part by which a bound must exceed the highest rate for a simulation to be worthwhile.
+	margin = 1.02
+)
 
 // Scale returns the points of numbers of bundles. Each part has a machine of its own: c.Cores is 0.
 //
-// A simulated rate is not above bound, so numbers of shards whose bound is below Share are not
-// simulated. The rate grows with the number of shards until calls cost more than smaller arrays save.
-func Scale(c Cluster, k Costs, bundles []int, rounds int, seed uint64) (points []Point) {
-	x := &search{Cluster: c, k: k, rounds: rounds, seed: seed}
-	alone := x.alone()
+// More shards have smaller arrays and less to do each, and a bundle has more calls to make. So the
+// rate rises with the number of shards and falls again, and it jumps where arrays become small enough
+// to travel in messages. Numbers of shards whose bound is too low are not simulated.
+func Scale(c Cluster, k Costs, bundles []int, updates int, seed uint64) (points []Point) {
 	for _, n := range bundles {
-		p := Point{Bundles: n, Alone: float64(n) * alone, Here: x.simulate(n, c.Shards)}
-		p.Shards, p.Best = x.smallest(n, Share*p.Alone)
-		if p.BestShards = p.Shards; p.Shards == 0 {
-			p.BestShards = x.best(n)
-			p.Best = x.simulate(n, p.BestShards)
-		}
+		c.Bundles = n
+		x := newSearch(c, k, updates, seed)
+		p := Point{Bundles: n, Here: x.simulate(c.Shards)}
+		p.BestShards, p.Best = x.best()
+		p.Shards, p.Enough = x.smallest(p.BestShards, Share*p.Best.Updates)
 		points = append(points, p)
 	}
 	return points
 }
 
-// alone returns the highest rate of one bundle.
-func (x *search) alone() (rate float64) {
-	calm := *x
-	calm.k.Sigma = 0 // the rate of one bundle is then exact after few rounds
-	for shards := 1; shards <= x.mostShards(); shards *= 2 {
-		rate = max(rate, calm.simulate(1, shards).Updates)
-	}
-	return rate
+// search simulates clusters that differ in the number of shards.
+type search struct {
+	Cluster
+	k       Costs
+	updates int
+	seed    uint64
+	bounds  []float64 // by the number of shards, from 1 on
+	known   map[int]Result
 }
 
-// best returns the number of shards with the highest bound.
-func (x *search) best(bundles int) (shards int) {
-	most := 0.0
-	for n := 1; n <= x.mostShards(); n++ {
-		c := x.with(bundles, n)
-		if rate := c.bound(&x.k); rate > most {
-			most, shards = rate, n
+func newSearch(c Cluster, k Costs, updates int, seed uint64) *search {
+	x := &search{Cluster: c, k: k, updates: updates, seed: seed, bounds: []float64{0}, known: map[int]Result{}}
+	for n := 1; n <= min(MaxShards, k.Parameters); n++ {
+		c.Shards = n
+		x.bounds = append(x.bounds, c.bound(&k))
+	}
+	return x
+}
+
+func (x *search) simulate(shards int) Result {
+	r, ok := x.known[shards]
+	if !ok {
+		c := x.Cluster
+		c.Shards = shards
+		r = Simulate(c, x.k, x.updates, x.seed)
+		x.known[shards] = r
+	}
+	return r
+}
+
+// best returns a number of shards with the highest rate. Of those that promise about as much it
+// simulates the smallest, and all others only if their bounds exceed its rate.
+func (x *search) best() (shards int, found Result) {
+	for {
+		most, next := 0.0, 0
+		for n, bound := range x.bounds {
+			if _, ok := x.known[n]; !ok && bound > margin*found.Updates {
+				most = max(most, bound)
+			}
+		}
+		for n, bound := range x.bounds {
+			if _, ok := x.known[n]; !ok && bound > 0 && bound*margin >= most && bound > margin*found.Updates {
+				next = n
+				break
+			}
+		}
+		if next == 0 {
+			break
+		}
+		x.simulate(next)
+		for n, r := range x.known {
+			if r.Updates > found.Updates || r.Updates == found.Updates && n < shards {
+				shards, found = n, r
+			}
 		}
 	}
-	return shards
+	return shards, found
 }
 
-// smallest returns the smallest number of shards with a rate, and its result; 0: there is none.
-func (x *search) smallest(bundles int, rate float64) (int, Result) {
-	allowed := func(shards int) bool {
-		c := x.with(bundles, shards)
-		return c.bound(&x.k) >= rate
-	}
-	low, end := 1, x.mostShards()
-	for low <= end && !allowed(low) {
+// smallest returns the smallest number of shards with a rate, which `enough` shards have.
+func (x *search) smallest(enough int, rate float64) (int, Result) {
+	low := 1
+	for low < enough && x.bounds[low] < rate {
 		low++
 	}
-	// Between low-1, which is too few, and high, which is enough.
-	high, found := 0, Result{}
-	for n, step := low, 1; n <= end && allowed(n); n, step = n+step, 2*step {
-		if r := x.simulate(bundles, n); r.Updates >= rate {
-			high, found = n, r
+	high := enough
+	// The numbers below low are too few, and high are enough.
+	for n, step := low, 1; n < high; n, step = n+step, 2*step {
+		if x.bounds[n] >= rate && x.simulate(n).Updates >= rate {
+			high = n
 			break
 		}
 		low = n + 1
 	}
-	if high == 0 {
-		return 0, found
-	}
 	for low < high {
 		middle := (low + high) / 2
-		if r := x.simulate(bundles, middle); r.Updates >= rate {
-			high, found = middle, r
+		if x.bounds[middle] >= rate && x.simulate(middle).Updates >= rate {
+			high = middle
 		} else {
 			low = middle + 1
 		}
 	}
-	return high, found
+	return high, x.simulate(high)
 }

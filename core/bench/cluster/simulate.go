@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/paceline-rl/paceline/core/rng"
@@ -24,27 +25,37 @@ const LagBuckets = 13
 // warmRounds is the number of updates of each bundle before those that count.
 const warmRounds = 4
 
-// Simulate runs a cluster until each bundle has made about `rounds` updates. Its result is a function
-// of its arguments.
-func Simulate(c Cluster, k Costs, rounds int, seed uint64) Result {
-	s := newSimulation(c, k, rounds, seed)
+// leastRounds is the smallest number of updates of each bundle that count.
+const leastRounds = 4
+
+// Simulate runs a cluster for a number of server updates that count, and at least 4 of each bundle. Its
+// result is a function of its arguments.
+func Simulate(c Cluster, k Costs, updates int, seed uint64) Result {
+	s := newSimulation(c, k, updates, seed)
 	s.run()
 	return s.result()
 }
 
 // Visits returns the visits of all shards that Simulate simulates.
-func (c *Cluster) Visits(rounds int) int64 {
-	return int64(c.Bundles) * int64(c.Shards) * int64(c.updates(rounds))
+func (c *Cluster) Visits(updates int) int64 {
+	_, _, stop := c.window(updates)
+	return int64(stop) * int64(c.Shards)
 }
 
-// updates returns the updates of a bundle on average: first ones, those that count, and further ones
-// so that all bundles still work when the last of these is visited.
-func (c *Cluster) updates(rounds int) int { return warmRounds + c.Delay + rounds + c.Delay + 1 }
+// window returns the server updates after which the others count, those up to which they count, and
+// those after which no bundle starts another one: later, so that all bundles work in the window.
+func (c *Cluster) window(updates int) (from, to, stop int) {
+	n := c.Bundles
+	from = n * (warmRounds + c.Delay)
+	to = from + max(updates, leastRounds*n)
+	return from, to, to + n*(c.Delay+1)
+}
 
 type simulation struct {
 	Cluster
 	k        Costs
 	calls    float64 // of a bundle for an update, seconds
+	array    float64 // bytes of all messages with the parameters of all shards
 	now      float64
 	events   queue
 	pool     *pool // nil: each part has a machine of its own
@@ -52,8 +63,8 @@ type simulation struct {
 	shards   []shard
 	keepers  [Keepers]keeper
 	started  int // updates
-	stop     int // updates after which no bundle starts another one
 	from, to int // visits of the last shard that count: after from, until to
+	stop     int // updates after which no bundle starts another one
 	began    float64
 	ended    float64
 	lags     [LagBuckets]int
@@ -61,68 +72,41 @@ type simulation struct {
 	lagMost  int
 }
 
-// slots is the number of updates of a bundle that the simulation remembers: those under way, the one
-// whose answers the bundle has, and the one that it computes.
-func (c *Cluster) slots() int { return c.Delay + 2 }
-
 type bundle struct {
 	draws   *rng.Stream
 	made    int32 // updates
 	waits   bool  // for answers
 	out, in float64
-	seen    []int32 // visits of others, by slot and shard, when the shard answered
-	done    []answers
+	seen    []int32   // visits of others when a shard answered, by slot and shard
+	answers []answers // by slot
 }
 
 // answers are those to one update.
 type answers struct {
-	visits, count int
-	lag           int     // the largest so far
-	at            float64 // when the last one was whole
+	count       int
+	lag         int     // the largest so far
+	first, last float64 // when the first byte of all of them was at the bundle's link, and the last byte
+	at          float64 // when the link has carried them all; known if all have been given
 }
 
-type shard struct {
-	visits  int32
-	own     []int32 // visits by bundle
-	push    float64 // of the bundle
-	work    float64 // of a visit
-	ray     float64
-	wait    float64 // of a call, and of an answer
-	bytes   float64 // of a message
-	busy    bool
-	waiting []event
-	out, in float64 // when the links are free
-	sending bool    // a copy, of the visit in progress
-	copies  int     // under way
-	copied  int
-	left    int // copies left out
-}
+// slots is the number of updates of a bundle that the simulation remembers: those under way, the one
+// whose answers the bundle has, and the one that it computes.
+func (c *Cluster) slots() int { return c.Delay + 2 }
 
-type keeper struct {
-	busy    bool
-	waiting []event
-	in      float64
-	copies  int
-}
-
-func newSimulation(c Cluster, k Costs, rounds int, seed uint64) *simulation {
+func newSimulation(c Cluster, k Costs, updates int, seed uint64) *simulation {
 	n := c.Bundles
 	s := &simulation{Cluster: c, k: k, bundles: make([]bundle, n), shards: make([]shard, c.Shards), calls: k.calls(c.Shards)}
-	s.from, s.to = n*(warmRounds+c.Delay), n*(warmRounds+c.Delay+rounds)
-	s.stop = n * c.updates(rounds)
+	s.from, s.to, s.stop = c.window(updates)
 	if c.Cores > 0 {
 		s.pool = &pool{cores: float64(c.Cores)}
 	}
 	for j := range s.shards {
-		s.shards[j] = shard{
-			own: make([]int32, n), push: k.of(k.Push, k.array(j, c.Shards)), work: k.visit(j, c.Shards),
-			ray: k.of(k.Ray, k.array(j, c.Shards)), wait: k.of(k.Wait, k.array(j, c.Shards)) / 2, bytes: k.array(j, c.Shards) + k.Message,
-		}
+		s.shards[j] = newShard(&c, &k, j)
+		s.array += s.shards[j].bytes
 	}
-	slots := c.slots()
 	for i := range s.bundles {
 		b := &s.bundles[i]
-		*b = bundle{draws: rng.New(seed, "bundle", i), seen: make([]int32, slots*c.Shards), done: make([]answers, slots)}
+		*b = bundle{draws: rng.New(seed, "bundle", i), seen: make([]int32, c.slots()*c.Shards), answers: make([]answers, c.slots())}
 		// The bundles do not begin at the same time.
 		s.events.add(float64(b.draws.Float64()*(k.compute(c.Steps)+s.calls)), event{kind: bundleGoes, bundle: int32(i)})
 	}
@@ -143,30 +127,17 @@ func (s *simulation) happen(e event) {
 		s.start(e.bundle)
 	case bundleDone:
 		s.send(e)
-	case pushHead:
-		at := &s.shards[e.shard]
-		s.whole(&at.in, at.bytes, pushWhole, e)
-	case pushWhole:
-		at := &s.shards[e.shard]
-		at.waiting = append(at.waiting, e)
-		if s.pool != nil {
-			s.work(at.ray, event{kind: rayDone})
-		}
-		s.visit(e.shard)
+	case pushComes:
+		s.comes(e)
 	case shardDone:
-		s.answer(e)
-	case answerHead:
-		s.answered(e)
-	case copyHead:
-		s.whole(&s.keepers[e.update].in, s.k.state(int(e.shard), s.Shards)+s.k.Message, copyWhole, e)
-	case copyWhole:
-		s.keepers[e.update].waiting = append(s.keepers[e.update].waiting, e)
-		s.keep(e.update)
+		at := &s.shards[e.shard]
+		at.busy = false
+		s.answer(e, s.now)
+		s.visit(at)
+	case copyComes:
+		s.copyComes(e)
 	case keeperDone:
-		s.keepers[e.update].busy = false
-		s.keepers[e.update].copies++
-		s.shards[e.shard].copies--
-		s.keep(e.update)
+		s.kept(e)
 	case poolDone:
 		s.finish(e)
 	}
@@ -206,6 +177,8 @@ func (s *simulation) finish(e event) {
 	s.happen(done.event)
 }
 
+func (s *simulation) slot(update int32) int { return int(update) % s.slots() }
+
 // start lets a bundle compute its next update.
 func (s *simulation) start(i int32) {
 	if s.started == s.stop {
@@ -214,12 +187,10 @@ func (s *simulation) start(i int32) {
 	s.started++
 	b := &s.bundles[i]
 	b.made++
-	b.done[s.slot(b.made)] = answers{}
+	b.answers[s.slot(b.made)] = answers{first: math.Inf(1)}
 	computing := s.k.compute(s.Steps)
 	s.work(float64(computing*s.k.vary(b.draws))+s.calls, event{kind: bundleDone, bundle: i, update: b.made})
 }
-
-func (s *simulation) slot(update int32) int { return int(update) % s.slots() }
 
 // send sends an update to all shards. The bundle has been sending since before, one push after the
 // other, so the first pushes left it earlier than the last one.
@@ -232,107 +203,66 @@ func (s *simulation) send(e event) {
 	for j := range s.shards {
 		at := &s.shards[j]
 		left -= at.push
-		push := event{pushHead, e.bundle, int32(j), e.update}
-		if s.pool != nil {
-			push.kind = pushWhole
-			s.events.add(s.now+at.wait, push)
-			continue
+		comes := s.now + at.wait
+		if s.pool == nil {
+			comes = max(s.now, s.transmit(&b.out, s.now-left, at.bytes)+at.wait)
 		}
-		s.transmit(&b.out, s.now-left, at.bytes, at.wait, push)
+		s.events.add(comes, event{pushComes, e.bundle, int32(j), e.update})
 	}
 	needed := e.update - int32(s.Delay)
 	if needed < 1 {
 		s.start(e.bundle)
 		return
 	}
-	if a := &b.done[s.slot(needed)]; a.count == len(s.shards) {
+	if a := &b.answers[s.slot(needed)]; a.count == len(s.shards) {
 		s.events.add(max(s.now, a.at), event{kind: bundleGoes, bundle: e.bundle})
 		return
 	}
 	b.waits = true
 }
 
-// transmit puts a message that is ready at a time onto an outgoing link.
-func (s *simulation) transmit(free *float64, ready, bytes, wait float64, then event) {
+// transmit puts a message that is ready at a time onto an outgoing link that is free at a time. It
+// returns when the first byte is at the link of the receiver.
+func (s *simulation) transmit(free *float64, ready, bytes float64) float64 {
 	begins := max(ready, *free)
 	*free = begins + bytes/s.Speed
-	s.events.add(max(s.now, begins+s.Latency+wait), then)
+	return begins + s.Latency
 }
 
-// whole lets a message through an incoming link, at which its first byte is now.
-func (s *simulation) whole(free *float64, bytes float64, kind kind, e event) {
-	*free = max(s.now, *free) + bytes/s.Speed
-	e.kind = kind
-	s.events.add(*free, e)
+// receive lets a message through an incoming link, at which its first byte is now. It returns when
+// the message is whole.
+func (s *simulation) receive(free *float64, bytes float64) float64 {
+	if s.pool == nil {
+		*free = max(s.now, *free) + bytes/s.Speed
+	} else {
+		*free = s.now
+	}
+	return *free
 }
 
-// visit begins the next visit of a shard.
-func (s *simulation) visit(j int32) {
-	at := &s.shards[j]
-	if at.busy || len(at.waiting) == 0 {
+// given counts an answer, which left the shard `at` at a time.
+func (s *simulation) given(e event, at *shard, left float64) {
+	b := &s.bundles[e.bundle]
+	a := &b.answers[s.slot(e.update)]
+	if s.pool == nil {
+		head := s.transmit(&at.out, left, at.bytes) + at.wait
+		a.first, a.last = min(a.first, head), max(a.last, head+at.bytes/s.Speed)
+	} else {
+		a.last = max(a.last, left+at.wait)
+	}
+	if a.count++; a.count < len(s.shards) {
 		return
 	}
-	e := at.waiting[0]
-	at.waiting = at.waiting[1:]
-	at.busy = true
-	work := at.work
-	if s.Keep > 0 && int(at.visits+1)%s.Keep == 0 {
-		if at.sending = at.copies == 0; at.sending {
-			copying, _ := s.k.copied(int(j), s.Shards)
-			work += copying
-			at.copied++
-		} else {
-			at.left++
-		}
+	s.count(a.lag)
+	a.at = a.last
+	if s.pool == nil {
+		a.at = max(a.last, max(a.first, b.in)+s.array/s.Speed)
+		b.in = a.at
 	}
-	e.kind = shardDone
-	s.work(work, e)
-}
-
-// answer ends a visit.
-func (s *simulation) answer(e event) {
-	at, b := &s.shards[e.shard], &s.bundles[e.bundle]
-	at.busy = false
-	if at.sending {
-		at.sending, at.copies = false, Keepers
-		for i := range s.keepers {
-			copying := event{copyHead, e.bundle, e.shard, int32(i)}
-			if s.pool != nil {
-				copying.kind = copyWhole
-				s.events.add(s.now+at.wait, copying)
-				continue
-			}
-			s.transmit(&at.out, s.now, s.k.state(int(e.shard), s.Shards)+s.k.Message, at.wait, copying)
-		}
+	if b.waits && e.update == b.made-int32(s.Delay) {
+		b.waits = false
+		s.events.add(a.at, event{kind: bundleGoes, bundle: e.bundle})
 	}
-	others := at.visits - at.own[e.bundle]
-	at.visits++
-	at.own[e.bundle]++
-	a := &b.done[s.slot(e.update)]
-	if held := e.update - 1 - int32(s.Delay); held < 1 {
-		a.lag = max(a.lag, int(others))
-	} else {
-		a.lag = max(a.lag, int(others-b.seen[s.slot(held)*s.Shards+int(e.shard)]))
-	}
-	b.seen[s.slot(e.update)*s.Shards+int(e.shard)] = others
-	if int(e.shard) == len(s.shards)-1 {
-		switch int(at.visits) {
-		case s.from:
-			s.began = s.now
-		case s.to:
-			s.ended = s.now
-		}
-	}
-	if a.visits++; a.visits == len(s.shards) {
-		s.count(a.lag)
-	}
-	answer := event{answerHead, e.bundle, e.shard, e.update}
-	if s.pool != nil {
-		s.events.add(s.now+at.wait, answer)
-	} else {
-		s.transmit(&at.out, s.now, at.bytes, at.wait, answer)
-	}
-	s.visit(e.shard)
 }
 
 // count counts the lag of a gradient, after the first ones.
@@ -343,34 +273,6 @@ func (s *simulation) count(lag int) {
 	s.lags[min(bits.Len(uint(lag)), LagBuckets-1)]++
 	s.lagSum += lag
 	s.lagMost = max(s.lagMost, lag)
-}
-
-// answered lets an answer through a bundle's link.
-func (s *simulation) answered(e event) {
-	b := &s.bundles[e.bundle]
-	a := &b.done[s.slot(e.update)]
-	if a.at = s.now; s.pool == nil {
-		b.in = max(s.now, b.in) + s.shards[e.shard].bytes/s.Speed
-		a.at = b.in
-	}
-	if a.count++; a.count == len(s.shards) && b.waits && e.update == b.made-int32(s.Delay) {
-		b.waits = false
-		s.events.add(a.at, event{kind: bundleGoes, bundle: e.bundle})
-	}
-}
-
-// keep begins the next copy of a keeper.
-func (s *simulation) keep(i int32) {
-	at := &s.keepers[i]
-	if at.busy || len(at.waiting) == 0 {
-		return
-	}
-	e := at.waiting[0]
-	at.waiting = at.waiting[1:]
-	at.busy = true
-	_, keeping := s.k.copied(int(e.shard), s.Shards)
-	e.kind = keeperDone
-	s.work(keeping, e)
 }
 
 func (s *simulation) result() Result {
@@ -385,18 +287,7 @@ func (s *simulation) result() Result {
 		r.Lags[i] = float64(n) / float64(max(1, counted))
 	}
 	r.Lag = float64(s.lagSum) / float64(max(1, counted))
-	copied, left := 0, 0
-	for j := range s.shards {
-		copied, left = copied+s.shards[j].copied, left+s.shards[j].left
-	}
-	copies := 0.0
-	if s.Keep > 0 {
-		copies = 1 / float64(s.Keep)
-		if left > 0 {
-			copies *= float64(copied) / float64(copied+left)
-		}
-	}
-	r.Resources = s.resources(&s.k, r.Updates, copies)
+	r.Resources = s.resources(&s.k, r.Updates)
 	most := 0.0
 	for _, u := range r.Resources {
 		if u.limits() && u.Used > most {
