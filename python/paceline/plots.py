@@ -1,4 +1,4 @@
-"""Learning curves, and what GA3C's tuner did, as images; needs matplotlib (pip install 'paceline[plot]').
+"""Learning curves, what GA3C's tuner did and predictions of Gorila as images; needs matplotlib (pip install 'paceline[plot]').
 
 from paceline import plots
 
@@ -66,6 +66,45 @@ def save_trace(path: str | os.PathLike[str], trace: str | os.PathLike[str]) -> N
     below.set(xlabel="seconds", ylabel="updates/s", xlim=(0, end))
     below.legend(frameon=False, loc="lower right", ncols=2)
     for ax in (above, below):
+        ax.grid(color=GREY)
+        ax.set_axisbelow(True)
+        ax.spines[["right", "top"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+
+
+def save_cluster(path: str | os.PathLike[str], report: dict[str, Any]) -> None:
+    """Draws a report of `paceline bench gorila` into a file.
+
+    On the left: updates a second over the number of bundles: with the shards of the report, with the
+    smallest number of shards that has 95 % of the highest rate of any number (written beside its
+    points), and of bundles that never wait for each other. On the right: shares of the gradients by
+    their lag.
+    """
+    from .bench.gorila import lag_names, rows
+
+    figure = _figure(10, 4)
+    rates, lags = figure.subplots(1, 2)
+    shards = report["options"]["shards"]
+    lines = rows(report)
+    rates.plot([n for n, *_ in lines], [here["updates_per_second"] for _, here, _ in lines], "o-", color=BLUE, label=f"{shards} shards")
+    points = report["points"]
+    if points:
+        bundles = [p["bundles"] for p in points]
+        rates.plot(bundles, [p["enough"]["updates_per_second"] for p in points], "s--", color=GREEN, label="shards as written")
+        rates.plot(bundles, [p["bundles"] * report["one"] for p in points], color=DARK, label=f"{shards} shards, no bundle waits")
+        for p in points:
+            rates.annotate(str(p["shards"]), (p["bundles"], p["enough"]["updates_per_second"]), textcoords="offset points", xytext=(0, 6))
+        rates.set_xscale("log")
+        rates.set_yscale("log")
+    rates.set(xlabel="bundles", ylabel="updates/s")
+    rates.legend(frameon=False, loc="upper left")
+    shares = report["result"]["lags"]
+    last = max((k for k, share in enumerate(shares) if share), default=0)
+    lags.bar(lag_names(len(shares))[: last + 1], shares[: last + 1], color=BLUE)
+    lags.set(xlabel="lag, updates of others", ylabel="share of gradients")
+    lags.set_title(f"{report['options']['bundles']} bundles, {shards} shards", fontsize=10)
+    lags.tick_params(axis="x", labelrotation=45)
+    for ax in (rates, lags):
         ax.grid(color=GREY)
         ax.set_axisbelow(True)
         ax.spines[["right", "top"]].set_visible(False)

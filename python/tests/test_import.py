@@ -39,7 +39,7 @@ PUBLIC = {
     "learning": "Loop",
     "logger": "Logger make_logger",
     "parameters": "Parameters",
-    "plots": "save_curves save_trace",
+    "plots": "save_cluster save_curves save_trace",
     "policy": "Evaluation Policy",
     "ppo": "Hashes PPO settings",
     "pqn": "Hashes PQN settings",

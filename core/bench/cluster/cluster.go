@@ -82,7 +82,7 @@ func (c *Cluster) resources(k *Costs, rate float64) (list []Resource) {
 	last := s - 1
 	copying, keeping := k.copied(last, s)
 	bundle, shard := k.compute(c.Steps)+k.calls(s), k.visit(last, s)+float64(copies*copying)
-	keeper := float64(s) * copies * keeping
+	keeper := float64(float64(s) * copies * keeping)
 	add := func(name string, demand, bytes float64) {
 		r := Resource{Name: name, Used: rate * demand, Bytes: rate * bytes}
 		if demand > 0 {
@@ -95,7 +95,7 @@ func (c *Cluster) resources(k *Costs, rate float64) (list []Resource) {
 	add(Keeping, keeper, 0)
 	if c.Cores > 0 {
 		visits := float64(float64(s) * (shard + k.of(k.Ray, k.array(last, s))))
-		add(Cores, (bundle+visits+keeper+keeper)/float64(c.Cores), 0) // two keepers
+		add(Cores, (bundle+visits+float64(Keepers*keeper))/float64(c.Cores), 0)
 		return list
 	}
 	link := func(name string, bytes float64) { add(name, bytes/c.Speed, bytes) }

@@ -1,4 +1,4 @@
-"""Benchmarks of this machine: `paceline bench update | envs | ffi | ga3c | tuner | async | latency`.
+"""Benchmarks of this machine: `paceline bench update | envs | ffi | ga3c | gorila | tuner | async | latency`.
 
 A checkout has others in python/benchmarks.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _lib
 from ..errors import PacelineError
-from . import envs, ffi, laboratory, update
+from . import envs, ffi, gorila, laboratory, update
 
 _IN_CHECKOUT = ("continuous", "emulator", "modes", "onpolicy", "pong", "table1", "train")
 
@@ -36,6 +36,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     envs.add_arguments(command("envs", envs.main, "steps/s of vector environments of Atari games: paceline, EnvPool, ale-py and Gymnasium"))
     laboratory.ga3c_arguments(
         command("ga3c", laboratory.ga3c, "rates, batches, queues and lags of GA3C on the paper's machines, simulated, and here")
+    )
+    gorila.add_arguments(
+        command("gorila", gorila.main, "updates/s, lags and limits of Gorila on many machines, predicted from costs of this one")
     )
     laboratory.tuner_arguments(
         command("tuner", laboratory.tuner, "what GA3C's tuner finds on the paper's machines, simulated, and the best of a grid")

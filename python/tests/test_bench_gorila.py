@@ -1,0 +1,97 @@
+"""`paceline bench gorila`: the prediction as a table, JSON, CSV and a figure, and its costs from a file."""
+
+import csv
+import json
+
+import pytest
+
+from paceline import PacelineError, bench
+from paceline.bench import gorila
+from paceline.cli import main
+
+
+def cost(call=0.0, object=0.0, byte=0.0):
+    return {"call": call, "object": object, "byte": byte}
+
+
+COSTS = {
+    "parameters": 2000, "step": 0.002, "gradient": 0.028, "sigma": 0.0, "apply": 1e-6, "push": cost(0.001), "visit": cost(0.002, 0.001),
+    "get": cost(0.001), "keep": cost(0.001), "wait": cost(), "ray": cost(), "message": 0.0, "inline": 0.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def costs(tmp_path):
+    path = tmp_path / "costs.json"
+    path.write_text(json.dumps(COSTS))
+    return path
+
+
+def printed(capsys, *arguments):
+    assert main(["bench", "gorila", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_prediction_as_text_json_csv_and_figure(capsys, costs, tmp_path):
+    # A visit takes 3 ms and 1 us for each of 1,000 parameters: two shards do 250 visits a second each.
+    options = ("--bundles", 50, "--shards", 2, "--keep", 0, "--scale", "5,50", "--costs", costs)
+    out = printed(capsys, *options)
+    assert "prediction: 50 bundles, 2 shards, two keepers, each on a machine of its own" in out
+    assert "assumed: links of 10 Gb/s in each direction, 0.1 ms" in out
+    assert "saturates    shards, at 250 updates/s, 10 times those of one bundle alone" in out
+    assert "costs from the file: parameters, step" in out and "measured" not in out
+    table, figure = tmp_path / "table.csv", tmp_path / "figure.svg"
+    report = json.loads(printed(capsys, *options, "--json", "--csv", table, "--plot", figure, "--report", tmp_path / "report.json"))
+    assert json.loads((tmp_path / "report.json").read_text()) == report
+    assert report["costs"] == COSTS and abs(report["result"]["updates_per_second"] / 250 - 1) < 0.02
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["bundles"] for row in rows] == ["5", "50"] and int(rows[0]["smallest_shards"]) >= 1 and rows[1]["limit"] == "shards"
+    assert float(rows[1]["updates_per_second"]) == report["points"][1]["here"]["updates_per_second"]
+    assert figure.read_text().startswith("<?xml")
+
+
+def test_parts_that_share_cores(capsys, costs):
+    out = printed(capsys, "--bundles", 8, "--shards", 2, "--keep", 0, "--cores", 2, "--costs", costs)
+    assert "all on one machine of 2 cores" in out and "Gb/s" not in out and "saturates    cores, at 42 updates/s" in out
+
+
+def test_a_cluster_outside_the_scale_has_its_line(capsys, costs, tmp_path):
+    table = tmp_path / "table.csv"
+    printed(capsys, "--bundles", 3, "--shards", 1, "--scale", "", "--costs", costs, "--csv", table, "--plot", tmp_path / "figure.png")
+    with table.open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["bundles"] == "3" and row["limit"] and row["smallest_shards"] == row["best_shards"] == ""
+
+
+def test_names_of_lags():
+    assert gorila.lag_names(6) == ["0", "1", "2-3", "4-7", "8-15", "16 and more"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--bundles", "0"), "options: bundles: 0, must be 1 to 10000"),
+        (("--shards", "2000"), "options: shards: 2000, must be 1 to 1024"),
+        (("--gbits", "nan"), "gbits"),
+        (("--cores", "2", "--scale", "10"), "options: scale [10], must be empty with cores 2"),
+        (("--costs", "nothing.json"), "costs: nothing.json: no such file"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(capsys, arguments, said):
+    assert main(["bench", "gorila", *arguments]) == 1
+    err = capsys.readouterr().err
+    assert said in err and err.count("\n") == 1
+
+
+def test_wrong_costs_are_one_sentence(capsys, tmp_path):
+    path = tmp_path / "costs.json"
+    for content, said in (("[1]", "list, must be a JSON object"), ("{", "must be a JSON object"), ('{"speed": 1}', "speed")):
+        path.write_text(content)
+        assert main(["bench", "gorila", "--costs", str(path)]) == 1
+        assert said in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["bench", "gorila", "--scale", "ten"])
+    assert "'ten', must be integers" in capsys.readouterr().err
+    with pytest.raises(PacelineError, match=r"costs\.step: -1"):
+        bench.run("gorila", {"costs": COSTS | {"step": -1.0}})
