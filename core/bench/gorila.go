@@ -1,11 +1,12 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/paceline-rl/paceline/core/bench/cluster"
 	"github.com/paceline-rl/paceline/core/cpu"
@@ -137,51 +138,40 @@ func (o *GorilaOptions) cluster() (cluster.Cluster, error) {
 	return c, nil
 }
 
-// costs returns the costs, and where each is from.
+// costs returns the costs, and where each is from. A cost that the options have is taken whole.
 func (o *GorilaOptions) costs() (k cluster.Costs, sources map[string]string, err error) {
-	given := map[string]json.RawMessage{}
+	given, file := map[string]json.RawMessage{}, cluster.Costs{}
 	if len(o.Costs) > 0 {
-		if err := json.Unmarshal(o.Costs, &given); err != nil {
+		d := json.NewDecoder(bytes.NewReader(o.Costs))
+		d.DisallowUnknownFields()
+		if err := errors.Join(json.Unmarshal(o.Costs, &given), d.Decode(&file)); err != nil {
 			return k, nil, fmt.Errorf("options: costs: %w", err)
 		}
 	}
-	measurable := []string{"parameters", "step", "gradient", "apply"}
 	k, sources = recorded, map[string]string{}
+	measurable := []string{"parameters", "step", "gradient", "apply"}
 	if slices.ContainsFunc(measurable, func(name string) bool { return given[name] == nil }) {
 		if err := measureGorila(o.Env, &k); err != nil {
 			return k, nil, err
 		}
 	}
-	for _, name := range costNames() {
+	to, from := reflect.ValueOf(&k).Elem(), reflect.ValueOf(file)
+	for i := range to.NumField() {
+		name := to.Type().Field(i).Tag.Get("json")
 		switch {
 		case given[name] != nil:
 			sources[name] = "file"
+			to.Field(i).Set(from.Field(i))
 		case slices.Contains(measurable, name):
 			sources[name] = "here"
 		default:
 			sources[name] = "recorded"
 		}
 	}
-	if len(o.Costs) > 0 {
-		d := json.NewDecoder(strings.NewReader(string(o.Costs)))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&k); err != nil {
-			return k, nil, fmt.Errorf("options: costs: %w", err)
-		}
-	}
 	if err := k.Check(); err != nil {
 		return k, nil, fmt.Errorf("options: %w", err)
 	}
 	return k, sources, nil
-}
-
-// costNames are the names of all costs.
-func costNames() (names []string) {
-	t := reflect.TypeFor[cluster.Costs]()
-	for i := range t.NumField() {
-		names = append(names, t.Field(i).Tag.Get("json"))
-	}
-	return names
 }
 
 // measureGorila measures the costs of the library: of DQN by one learner, on one thread.
