@@ -55,7 +55,7 @@ type GorilaReport struct {
 }
 
 // recorded are costs of Ray 2.60 that the library cannot measure itself, with the machine that they
-// were measured on. python/benchmarks/gorila_scale.py measures them.
+// were measured on. python/benchmarks/ray_costs.py measures them.
 // The spread is an assumption.
 var recorded = cluster.Costs{
 	Sigma: 0.1, Message: 1024, Inline: 100 << 10,

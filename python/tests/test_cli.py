@@ -79,7 +79,7 @@ def test_a_wrong_keyword_gives_one_line(command, keyword, says, preset):
     assert done.returncode == 1 and done.stderr.startswith(f"paceline: {says}") and len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", ["continuous", "emulator", "modes", "onpolicy", "pong", "table1", "train"])
+@pytest.mark.parametrize("name", ["continuous", "emulator", "modes", "onpolicy", "pong", "ray_costs", "table1", "train"])
 def test_benchmarks_of_the_checkout_give_their_path(capsys, name):
     assert main(["bench", name, "--steps", "16"]) == 1
     says = "not in the package, must be run in a checkout of the repository: python python/benchmarks"

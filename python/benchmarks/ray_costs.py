@@ -1,18 +1,25 @@
-"""The costs of Ray for `paceline bench gorila`, measured on this machine with two actors and NumPy arrays.
+"""The costs of Ray for `paceline bench gorila --costs`, measured on this machine: python python/benchmarks/ray_costs.py
 
-The calls are those of paceline.distributed: one call to a shard has a part of a gradient, and its
-answer has the shard's parameters, or a reference to them above Ray's limit for answers.
+Two actors and NumPy arrays stand for a shard, a keeper and what they exchange. One call to a shard
+has a part of a gradient. Its answer has the shard's parameters, or a reference to them above Ray's
+limit for answers.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import statistics
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+
+from _command import command
+from paceline import PacelineError
 
 INLINE = 102_400  # bytes; paceline.distributed's default
 # Bytes of an array: two that travel in messages, and objects: a part of 31, 16 and 4 of the Nature CNN, and all of it.
@@ -169,3 +176,46 @@ def fitted(name: str, seen: dict[int, dict[str, float]]) -> dict[str, float]:
 
 def _quartile(seconds: list[float]) -> float:
     return statistics.quantiles(seconds, n=4)[0]
+
+
+class Local:
+    """A Ray cluster of one node on this machine, and this process as its driver."""
+
+    def __enter__(self) -> Any:
+        try:
+            import ray
+            from ray.cluster_utils import Cluster
+        except ImportError:
+            raise PacelineError("ray is not installed: pip install 'ray==2.60.*'") from None
+        self._ray: Any = ray
+        self._cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 64, "include_dashboard": False})
+        ray.init(address=self._cluster.address, namespace="paceline", log_to_driver=False)
+        return ray
+
+    def __exit__(self, *exc: object) -> None:
+        self._ray.shutdown()
+        self._cluster.shutdown()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--visits", type=int, default=60, help="calls measured for each size of an array (default 60)")
+
+
+def print_report(args: argparse.Namespace) -> None:
+    with Local() as ray:
+        costs = measured(ray, args.visits)
+    if args.json:
+        print(json.dumps(costs))
+        return
+    print(f"{'microseconds':<14}{'a call':>10}{'an object':>12}{'1 MB':>8}")
+    for name in ("push", "visit", "get", "keep", "wait", "ray"):
+        print(f"{name:<14}{1e6 * costs[name]['call']:>10.0f}{1e6 * costs[name]['object']:>12.0f}{1e12 * costs[name]['byte']:>8.0f}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command."""
+    return command(__doc__, add_arguments, print_report, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
