@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-slow test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-sb3 test-portable test-math test-arm64 arm64-tools race lib absolute-prefix install uninstall wheel wheel-all release wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each docs docs-check bench-report clean
+.PHONY: always help help-all demo learn learn-sb3 bench bench-peers test test-all test-go test-go-all test-c-all test-py-slow test-go test-c test-py test-atari test-gymnasium soak check-deep test-cycles test-gpu test-gpu-arm64 test-kernels test-cuda test-cuda-build fuzz-atari fuzz-load test-torch test-ray test-sb3 test-portable test-math test-arm64 arm64-tools race lib absolute-prefix install uninstall wheel wheel-all release wheel-test wheel-test-arm64 wheel-test-debian wheel-bench sdist check check-each docs docs-check bench-report clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -119,7 +119,7 @@ test: $(VENV)/.test test-go test-c test-py ## Go, C and Python tests, without th
 test-all: $(VENV)/.test test-go-all test-c-all test-py-slow test-kernels test-gpu ## the tests that make test leaves out: slow ones, no cgo, GPU in software, stable-baselines3 (fetches some gigabytes)
 	@if $(MAKE) --no-print-directory $(VENV)/sb3/.made; then $(MAKE) --no-print-directory test-sb3; \
 		else echo "left out: the comparisons with stable-baselines3, which could not be installed"; fi
-	@echo "left out: tests that need a GPU (make test-cuda), an emulator (make test-arm64, make test-gpu-arm64) or a wheel (make wheel-test), long ones (make test-portable, make test-math, make test-atari), and random ones (make check-deep, make soak)"
+	@echo "left out: tests that need a GPU (make test-cuda), an emulator (make test-arm64, make test-gpu-arm64) or a wheel (make wheel-test), long ones (make test-portable, make test-math, make test-atari), Ray (make test-ray), and random ones (make check-deep, make soak)"
 
 # Atari ROMs are the user's, in PACELINE_ROMS_DIR; otherwise those of an installed ale-py.
 ROMS = $(or $(PACELINE_ROMS_DIR),$(shell [ ! -x $(PY) ] || $(PY) -c \
@@ -195,6 +195,17 @@ test-torch: $(VENV)/.test $(VENV)/.torch ## recompute PyTorch's results and comp
 	$(PY) core/nn/testdata/generate_reference.py $(abspath $(VENV))/reference.json
 	PACELINE_TORCH_REFERENCE=$(abspath $(VENV))/reference.json go test -count=1 -run TestAgainstTorch ./core/nn/cpu
 	$(PY) python/tests/on_policy_torch.py
+
+# A separate virtual environment: Ray takes half a gigabyte, and make test runs without it.
+$(VENV)/ray/.made: $(VENV)/.made
+	$(PYTHON) -m venv $(VENV)/ray
+	$(VENV)/ray/bin/python -m pip --disable-pip-version-check --quiet install 'ray==2.60.*'
+	@touch $@
+
+test-ray: $(VENV)/.package $(VENV)/ray/.made ## runs on local Ray clusters, with killed processes and nodes (installs Ray once; 15 minutes)
+	$(VENV)/ray/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls $(VENV)/wheel/*.whl)[test]"
+	$(VENV)/ray/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
+	$(VENV)/ray/bin/python -m pytest -q python/tests/test_ray*.py
 
 # A separate virtual environment: PyTorch takes some gigabytes, and make test runs without PyTorch and
 # stable-baselines3.

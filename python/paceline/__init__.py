@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from . import (
         bench as bench,
         callbacks as callbacks,
+        distributed as distributed,
         envpool as envpool,
         errors as errors,
         plots as plots,
@@ -75,7 +76,10 @@ _WHERE = {
     "PacelineWarning": "errors",
 }
 _MODULES = {
-    **{name: name for name in ("bench", "callbacks", "envpool", "errors", "plots", "sb3", "schedules", "scores", "starts", "videos")},
+    **{
+        name: name
+        for name in ("bench", "callbacks", "distributed", "envpool", "errors", "plots", "sb3", "schedules", "scores", "starts", "videos")
+    },
     "single": "envs.single",
     "workers": "envs.workers",
 }

@@ -20,7 +20,7 @@ from .errors import ConfigError
 from .schedules import Points, points
 
 # Keywords of the Python class that are no settings of the library.
-LOCAL = frozenset({"verbose", "tensorboard_log", "policy_kwargs"})
+LOCAL = frozenset({"verbose", "tensorboard_log", "policy_kwargs", "cluster"})
 
 Values = dict[str, object]
 """Settings by name, with values that to_text turns into text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,6 +38,9 @@ class Gorila(DQN):
     buffer_size, learning_starts: of all bundles together.
     All other keywords: as in DQN. It computes on the CPU.
 
+    cluster: "ray" trains in processes of a Ray cluster (pip install 'paceline[ray]'). The result is then a
+        paceline.distributed.Distributed, and the keywords of paceline.distributed.start are known as well.
+
     num_timesteps counts the steps of all bundles, and stats["updates"] the gradients that were applied.
     stats["lag"] is the mean number of updates of other bundles between a bundle's pull and its push,
     stats["lag_most"] the largest. replay_buffer shows the replay memories of all bundles as one. One
@@ -50,6 +54,14 @@ class Gorila(DQN):
 
         def __getattr__(self, name: str) -> Any:
             """Every setting of the method is an attribute."""
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
+        """A Gorila, or the model of a run on a cluster, for which Python does not call __init__."""
+        if keywords.get("cluster") is None:
+            return super().__new__(cls)
+        from .distributed._factory import of_gorila
+
+        return of_gorila(arguments, keywords)
 
     @classmethod
     def _defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -134,4 +146,10 @@ class Gorila(DQN):
         frame_stack: int | None = None,
         env_kwargs: dict[str, Any] | None = None,
         action_masks: bool = False,
+        cluster: str | None = None,
     ) -> None: ...
+
+
+# inspect.signature would find that of __new__.
+_parameters = list(inspect.signature(Gorila.__init__).parameters.values())[1:]
+setattr(Gorila, "__signature__", inspect.Signature(_parameters))  # noqa: B010 - a type checker knows no such attribute

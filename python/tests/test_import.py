@@ -26,6 +26,7 @@ PUBLIC = {
     "compat.sb3": "VecEnv",
     "config": "Config Setting describe encode_options methods",
     "curve": "LearningCurve",
+    "distributed": "Distributed attach load start stop",
     "dqn": "DQN Hashes settings",
     "envpool": "EnvPool EnvSpec list_all_envs make make_dm make_gym make_gymnasium make_spec",
     "envs": "",

@@ -1,0 +1,298 @@
+"""The processes of a run: Ray actors around Shard, Learner and Keeper."""
+
+from __future__ import annotations
+
+import io
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from ..errors import PacelineError
+from ..spaces import Array
+from ..store import Store, shard_ranges
+from . import _ray
+from ._learner import Learner, ShardLost
+from ._shards import Answer, Joined, Shard
+from ._spec import WORKERS, Spec
+
+WAIT = 20.0  # seconds after which a call to a shard counts as lost
+
+
+class ParameterServerShard:
+    """A shard in a process of its own.
+
+    It has parameters after fill. When Ray starts the process again, it takes its newest copy from a
+    keeper and goes on, with one incarnation more.
+    """
+
+    def __init__(self, spec: Spec, index: int) -> None:
+        self._spec, self._index = spec, index
+        self._shard: Shard | None = None
+        self._copying: list[Any] = []
+        self._lost = False  # it had parameters, and no keeper has them
+        if (state := self._newest()) is not None:
+            self._take(state, again=True)
+            self.copy(wait=True)  # so that a later start has another incarnation
+        else:
+            self._lost = bool(_ray.ray().get_runtime_context().was_current_actor_reconstructed)
+
+    def fill(self, state: bytes) -> None:
+        """Takes the first state of a run, unless the shard has one."""
+        if self._shard is None:
+            self._take(state, again=False)
+            self._lost = False
+            self.copy(wait=True)
+
+    def ready(self) -> bool:
+        return self._shard is not None
+
+    def join(self, run: str, learner: int) -> Joined:
+        return self._filled().join(run, learner)
+
+    def tell(self, *told: Any) -> None:
+        self._filled().tell(*told)
+
+    def push(self, *push: Any) -> Answer:
+        return self._filled().push(*push)
+
+    def pull(self, run: str) -> Answer:
+        return self._filled().pull(run)
+
+    def state(self) -> bytes:
+        return self._filled().state()
+
+    def status(self) -> dict[str, Any]:
+        error = "its parameters are lost with all copies, load a checkpoint" if self._lost else ""
+        return {"pid": os.getpid(), "error": error} | ({} if self._shard is None else self._shard.status())
+
+    def copy(self, wait: bool = False) -> None:
+        """Gives the keepers a copy."""
+        shard = self._filled()
+        self._keep(shard.age, shard.state(), wait)
+
+    def _filled(self) -> Shard:
+        if self._shard is None:
+            raise _ray.NotReady
+        return self._shard
+
+    def _take(self, state: bytes, again: bool) -> None:
+        spec = self._spec
+        first, size = shard_ranges(spec.size, spec.shards)[self._index]
+        store = Store(np.zeros(first + size, np.float32), first, **spec.optimizer)  # restore replaces it
+        self._shard = Shard(spec.id, self._index, store, self._publish, self._keep, spec.copy_every, spec.ledger)
+        self._shard.restore(state, again=again)
+
+    def _publish(self, parameters: Array) -> Any:
+        """The array itself if it travels in the answer, else a reference to it in the object store."""
+        return parameters if parameters.nbytes <= self._spec.inline_limit else _ray.ray().put(parameters)
+
+    def _keepers(self) -> list[Any]:
+        return [keeper for k in range(self._spec.keepers) if (keeper := _ray.find(self._spec.run, "keeper", k)) is not None]
+
+    def _keep(self, age: tuple[int, int], state: bytes, wait: bool = False) -> None:
+        """Sends a state to the keepers. A copy is left out while the one before is under way."""
+        ray = _ray.ray()
+        if self._copying:
+            _, self._copying = ray.wait(self._copying, num_returns=len(self._copying), timeout=WAIT if wait else 0)
+        if self._copying and not wait:
+            return
+        data = ray.put(state)
+        self._copying = [keeper.keep.remote(self._spec.id, self._index, age, data) for keeper in self._keepers()]
+        if wait and self._copying:
+            ray.wait(self._copying, num_returns=1, timeout=WAIT)
+
+    def _newest(self) -> bytes | None:
+        """The newest state that a keeper has of this shard."""
+        ray, until, found = _ray.ray(), time.monotonic() + WAIT, []
+        asked = [keeper.newest.remote(self._spec.id, self._index) for keeper in self._keepers()]
+        while asked and time.monotonic() < until:
+            done, asked = ray.wait(asked, timeout=1)
+            for ref in done:
+                try:
+                    found.append(ray.get(ref))
+                except _ray.lost_errors():
+                    continue
+        kept = [copy for copy in found if copy is not None]
+        return max(kept)[1] if kept else None
+
+
+class RayChannel:
+    """A Learner's way to shards that are Ray actors."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._shards = [_ray.find(spec.run, "shard", k) for k in range(spec.shards)]
+        self._held: list[Any] = []
+
+    def join(self, shard: int) -> Joined:
+        joined: Joined = self._get(self._shards[shard].join.remote(self._spec.id, self._learner))
+        return joined
+
+    _learner = 0
+
+    def of(self, learner: int) -> RayChannel:
+        self._learner = learner
+        return self
+
+    def tell(self, shard: int, *told: Any) -> None:
+        self._get(self._shards[shard].tell.remote(*told))
+
+    def push(self, shard: int, *push: Any) -> Any:
+        return self._shards[shard].push.remote(*push)
+
+    def answer(self, sent: Any) -> tuple[Answer, Array]:
+        answer: Answer = self._get(sent)
+        parameters = answer.parameters
+        if parameters is not None and not isinstance(parameters, np.ndarray):
+            self._held.append(parameters)
+            parameters = self._get(parameters)
+        return answer, parameters
+
+    def pull(self, shard: int) -> tuple[Answer, Array]:
+        return self.answer(self._shards[shard].pull.remote(self._spec.id))
+
+    def release(self) -> None:
+        self._held.clear()
+
+    def _get(self, ref: Any) -> Any:
+        """Waits for a result; ShardLost if its process is gone or has no parameters yet."""
+        try:
+            return _ray.ray().get(ref, timeout=WAIT)
+        except _ray.lost_errors() as err:
+            raise ShardLost(str(err)) from None
+
+
+class Bundle:
+    """Actors, replay memory and learner of the paper's bundled mode, in one process.
+
+    The learner has a thread of its own. Calls that need the model are done by that thread between
+    two gradients.
+    """
+
+    def __init__(self, spec: Spec, index: int) -> None:
+        self._spec, self._index = spec, index
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._learner: Learner | None = None
+        self._model: Any = None
+        self._running, self._error, self._goal = False, "", 0
+        self._begun = 0  # calls of begin
+        threading.Thread(target=self._main, name="paceline-bundle", daemon=True).start()
+
+    def _main(self) -> None:
+        try:
+            self._model = worker(self._spec, self._index)
+            ranges = shard_ranges(self._spec.size, self._spec.shards)
+            self._learner = Learner(
+                self._model, RayChannel(self._spec).of(self._index), ranges, run=self._spec.id, learner=self._index,
+                delay=self._spec.delay, bf16=self._spec.bf16, ledger=self._spec.ledger,
+            )  # fmt: skip
+            while True:
+                while not (self._running and self._jobs.empty()):
+                    self._jobs.get()()
+                self._running = self._learner.update()
+        except BaseException as err:  # the thread's end must be seen
+            self._error, self._running = f"{type(err).__name__}: {err}", False
+
+    def _do(self, job: Callable[[Learner], Any]) -> Any:
+        """Does a job on the learner's thread; returns its result."""
+        done: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                assert self._learner is not None
+                done.set_result(job(self._learner))
+            except BaseException as err:  # for the caller
+                done.set_exception(err)
+
+        self._jobs.put(run)
+        while not done.done():
+            if self._error:
+                raise PacelineError(f"bundle {self._index}: {self._error}")
+            try:
+                return done.result(timeout=0.2)
+            except TimeoutError:
+                continue
+        return done.result()
+
+    def begin(self, number: int, goal: int) -> None:
+        """Trains until all learners together have taken goal steps. number: of this begin; each begins once."""
+
+        def job(learner: Learner) -> None:
+            if number > self._begun:
+                self._begun, self._goal = number, goal
+                learner.begin(goal)
+                self._running = True
+
+        self._do(job)
+
+    def halt(self) -> None:
+        """Ends the training in progress; everything under way lands."""
+        if self._learner is not None:
+            self._learner.stop()
+
+    def save(self, experience: bool) -> bytes:
+        """A checkpoint of the worker, as the model's save writes it. Training goes on afterwards."""
+
+        def job(learner: Learner) -> bytes:
+            to = io.BytesIO()
+            self._model.save(to, replay=experience)
+            return to.getvalue()
+
+        saved: bytes = self._do(job)
+        return saved
+
+    def load(self, state: bytes) -> None:
+        """Goes on from a checkpoint of a worker, which has the experience and the states of environments."""
+
+        def job(learner: Learner) -> None:
+            model = type(self._model).load(
+                io.BytesIO(state), num_threads=self._spec.num_cpus, outside_learners=self._spec.bundles, outside_learner=self._index
+            )
+            self._model.close()
+            self._model = model
+            learner.go_on(model)
+
+        self._do(job)
+
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = {
+            "pid": os.getpid(),
+            "error": self._error,
+            "running": self._running,
+            "begun": self._begun,
+            "goal": self._goal,
+            "life": 0,
+        }
+        learner = self._learner
+        if learner is not None:
+            native = self._model.stats
+            status |= vars(learner.tally) | {"life": learner.life, "steps": learner.steps}
+            status |= {name: native[name] for name in ("episodes", "mean_return", "mean_length") if name in native}
+            status |= {"replay_size": native.get("replay_size", 0), "epsilon": native.get("epsilon", float("nan"))}
+            status["learning_rate"] = native.get("learning_rate", float("nan"))
+        return status
+
+
+def worker(spec: Spec, index: int) -> Any:
+    """The model of a bundle: learner `index` of all."""
+    import paceline
+
+    make = getattr(paceline, WORKERS[spec.method])
+    return make(
+        spec.policy, spec.env, num_envs=spec.actors_per_bundle, num_threads=spec.num_cpus, seed=spec.seed, updates="outside",
+        outside_learners=spec.bundles, outside_learner=index, **spec.worker,
+    )  # fmt: skip
+
+
+class Evaluator:
+    """Plays greedy episodes with policies that it is given."""
+
+    def evaluate(self, policy: Any, env: Any, episodes: int, seed: int, deterministic: bool, options: dict[str, Any]) -> Any:
+        with policy:
+            return policy.evaluate(env, episodes, 0.0, seed, deterministic, **options)

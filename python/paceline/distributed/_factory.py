@@ -1,0 +1,250 @@
+"""Makes the models of runs: new ones, of a checkpoint, of a run that goes on."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import secrets
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .._files import File
+from ..errors import CheckpointError, ConfigError
+from ..store import Store, shard_ranges
+from . import _files, _ray, _run
+from ._actors import worker
+from ._model import Distributed
+from ._run import Run
+from ._shards import Shard
+from ._spec import WORKERS, Spec, checked
+
+MOST_SPEC = 90_000  # bytes; arguments above Ray's 100 KB are lost with the process that gave them
+# Keywords of paceline.Gorila that are not a bundle's, and those that Algorithm 1 fixes for a bundle.
+_OURS = ("bundles", "shards", "max_staleness", "num_envs", "num_threads", "seed", "policy", "env")
+_FIXED = {"clock": "updates", "concurrent": False, "synchronized": True, "actor": "online"}
+_LOCAL_BUFFER = 1024
+
+
+def start(
+    policy: str,
+    env: Any,
+    *,
+    method: str = "dqn",
+    name: str | None = None,
+    address: str | None = None,
+    bundles: int = 1,
+    shards: int = 4,
+    actors_per_bundle: int = 1,
+    num_cpus: int = 1,
+    keepers: int = 2,
+    copy_every: int = 100,
+    delay: int = 1,
+    gradients: str = "fp32",
+    inline_limit: int = 102_400,
+    max_staleness: int = 100,
+    lease: float = 600.0,
+    ledger: str = "",
+    seed: int | None = None,
+    **keywords: Any,
+) -> Distributed:
+    """Starts a run on a Ray cluster; paceline.Gorila(..., cluster="ray") calls it.
+
+    policy, and all other keywords: as in paceline.Gorila, or with another method as in A2C or PPO.
+    env: the name of a built-in environment.
+    method: "dqn", or "a3c" or "appo", whose bundles are learners of A2C or PPO.
+    name: of the run, for attach and stop. None: a new name (model.name).
+    address: of the cluster, as in ray.init. None: the cluster of this machine, or a new one.
+    bundles: learners, each a process with actors_per_bundle environments and its share of the replay
+        memory. shards: processes with a range of the parameters each.
+    num_cpus: cores that Ray reserves for a bundle, and its number of threads.
+    keepers, copy_every: processes that own the newest copy of every shard, made every copy_every
+        updates. A shard that ends goes on from that copy.
+    delay: gradients under way while a learner computes the next one; 0 waits for every push.
+    gradients: "fp32", or "bf16" with error feedback, which halves the bytes of a push.
+    inline_limit: bytes of a shard's parameters up to which an answer carries them. Larger ones are put
+        into the object store, once for each version that is pulled.
+    max_staleness: a shard refuses a gradient if it has applied more than this number of gradients since
+        the bundle read it; 0 refuses none.
+    lease: seconds after which a run without a driver ends.
+    ledger: a folder in which shards and learners log every answer; for tests.
+    """
+    if method not in WORKERS:
+        raise ConfigError(f"method: {method!r}, must be {', '.join(map(repr, WORKERS))}")
+    if not isinstance(env, str):
+        raise ConfigError(f"env: {type(env).__name__}, must be the name of a built-in environment, which every process makes for itself")
+    cluster = checked(bundles, shards, actors_per_bundle, num_cpus, keepers, copy_every, delay, gradients, inline_limit, lease)
+    _ray.connect(address)
+    spec = Spec(
+        run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, method=method, policy=policy, env=env,
+        worker=keywords_of_worker(method, keywords, bundles), optimizer={"max_staleness": max_staleness},
+        seed=secrets.randbits(31) if seed is None else seed, size=0, ledger=ledger, **cluster,
+    )  # fmt: skip
+    return _started(spec, None)
+
+
+def of_gorila(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Distributed:
+    """What paceline.Gorila(..., cluster=...) makes."""
+    from ..gorila import Gorila
+
+    given = dict(keywords)
+    cluster = given.pop("cluster")
+    if cluster != "ray":
+        raise ConfigError(f"cluster: {cluster!r}, must be 'ray' or None")
+    names = list(inspect.signature(Gorila).parameters)
+    given |= dict(zip(names, arguments))
+    for name in ("schedule", "order", "latency_file", *(n for n in names if n.startswith("latency_"))):
+        if given.pop(name, None) not in (None, "race"):
+            raise ConfigError(f"{name}: must be left out on a cluster, where bundles visit the shards as it comes")
+    bundles, each = given.get("bundles", 1), given.get("actors_per_bundle", 1)
+    if given.pop("num_envs", None) not in (None, bundles * each):
+        raise ConfigError(f"num_envs: must be left out or be bundles * actors_per_bundle ({bundles * each})")
+    if (threads := given.pop("num_threads", None)) is not None:
+        given.setdefault("num_cpus", threads)
+    return start(**given)
+
+
+def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int) -> dict[str, Any]:
+    """The keywords of a bundle's model. What all bundles share is divided."""
+    if method != "dqn":
+        return dict(keywords)
+    from ..dqn import DQN
+    from ..gorila import Gorila
+
+    parameters = inspect.signature(Gorila).parameters
+    known = inspect.signature(DQN).parameters.keys()
+    # Gorila's defaults differ from DQN's.
+    ours = {name: p.default for name, p in parameters.items() if name in known and name not in _OURS and p.default is not p.empty}
+    changed = {name: value for name, value in ours.items() if value != inspect.signature(DQN).parameters[name].default}
+    given = {**changed, **keywords, **_FIXED}
+    for name in ("order", "schedule"):
+        given.pop(name, None)
+    batch = given.get("batch_size", ours["batch_size"])
+    given["buffer_size"] = given.get("buffer_size", ours["buffer_size"]) // bundles
+    given["learning_starts"] = max(-(-given.get("learning_starts", ours["learning_starts"]) // bundles), batch)
+    return given
+
+
+def optimizer_of(local: Any, method: str) -> dict[str, Any]:
+    """The keywords of paceline.Store for the optimiser that a worker's keywords ask for."""
+    setting = local.setting
+    if method == "dqn":
+        eps = setting("optimizer_eps")
+        return {"optimizer": setting("optimizer"), "eps": float(eps) if eps else None}
+    if method == "a3c" and setting("use_rms_prop") == "true":
+        return {
+            "optimizer": "rmsprop", "eps": float(setting("rms_prop_eps")), "decay": float(setting("rms_prop_alpha")),
+            "eps_inside": setting("rms_prop_eps_inside") == "true", "first_average": int(float(setting("rms_prop_first"))),
+        }  # fmt: skip
+    return {"optimizer": "adam", "eps": float(setting("adam_eps"))}
+
+
+def local_worker(spec: Spec) -> Any:
+    """The driver's worker: it acts and evaluates, and has the smallest replay memory that there is."""
+    import dataclasses
+
+    keywords = dict(spec.worker)
+    if spec.method == "dqn":
+        keywords["buffer_size"] = max(_LOCAL_BUFFER, keywords.get("batch_size", 32))
+        keywords["learning_starts"] = min(keywords["learning_starts"], keywords["buffer_size"])
+    return worker(dataclasses.replace(spec, worker=keywords, num_cpus=1, actors_per_bundle=1), 0)
+
+
+def _started(spec: Spec, states: list[bytes] | None) -> Distributed:
+    """Starts the processes of a run. states: of the shards; None: those of new parameters."""
+    import dataclasses
+
+    local = local_worker(spec)
+    try:
+        if states is None:
+            theta = local.flat_parameters()
+            spec = dataclasses.replace(
+                spec, size=len(theta), shards=min(spec.shards, len(theta)), optimizer=spec.optimizer | optimizer_of(local, spec.method)
+            )
+            states = []
+            for k, (first, size) in enumerate(shard_ranges(spec.size, spec.shards)):
+                with Store(theta, first, size, **spec.optimizer) as store:
+                    states.append(Shard(spec.id, k, store, lambda _: None, lambda *_: None, 1).state())
+        if (size := len(pickle.dumps(spec))) > MOST_SPEC:
+            raise ConfigError(f"policy_kwargs: {size} bytes with the other keywords, must be less than {MOST_SPEC} bytes")
+        return Distributed(Run.start(spec, states), local)
+    except BaseException:
+        local.close()
+        raise
+
+
+def attach(name: str, address: str | None = None) -> Distributed:
+    """The model of a run that goes on, such as one whose driver has ended.
+
+    address: of the cluster, as in ray.init.
+    """
+    _ray.connect(address)
+    run = Run.attach(name)
+    return Distributed(run, local_worker(run.spec), begun=True)
+
+
+def stop(name: str, address: str | None = None) -> bool:
+    """Ends all processes of a run. Returns False if there is no such run."""
+    _ray.connect(address)
+    return _run.stop(name)
+
+
+def load(path: File, env: Any = None, *, name: str | None = None, address: str | None = None, **overrides: Any) -> Distributed:
+    """Continues a checkpoint of save, on any number of nodes.
+
+    env: the name of the environment; None: that of the file.
+    overrides: bundles, num_cpus, keepers, copy_every, delay, gradients,
+        inline_limit and lease may differ from the saved run's; the shards are the saved ones. Bundles
+        that the file has no experience of begin without.
+    """
+    with _files.opened(path) as reader:
+        spec = _spec_of(reader.head, env, name, overrides)
+        _ray.connect(address)
+        states = [reader.read("shard", k) for k in range(spec.shards)]
+        for k, (state, (first, size)) in enumerate(zip(states, shard_ranges(spec.size, spec.shards))):  # before any process starts
+            with Store(np.zeros(size, np.float32), **spec.optimizer) as store:
+                store.first = first
+                Shard(spec.id, k, store, lambda _: None, lambda *_: None, 1).restore(state, again=False)
+        model = _started(spec, states)
+        try:
+            for k in range(spec.bundles):
+                if reader.has("bundle", k):
+                    model.run.bundle(k, "load", reader.read("bundle", k))
+        except BaseException:
+            model.close()
+            raise
+    model._begun = True
+    return model
+
+
+def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Mapping[str, Any]) -> Spec:
+    """The Spec of a checkpoint's head, which is untrusted."""
+    stored = head.get("spec")
+    if not isinstance(stored, dict) or not isinstance(stored.get("worker"), dict) or not isinstance(stored.get("optimizer"), dict):
+        raise CheckpointError("run.json: has no spec")
+    unknown = set(overrides) - {
+        "bundles", "num_cpus", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease",
+    }  # fmt: skip
+    if unknown:
+        raise ConfigError(f"{sorted(unknown)[0]}: not known, must be a keyword that does not change the saved parameters")
+    saved = {**stored, "gradients": "bf16" if stored.get("bf16") else "fp32", **overrides}
+    try:
+        cluster = checked(*(saved[key] for key in _CHECKED))
+        fields = {key: stored[key] for key in ("method", "policy", "worker", "optimizer", "seed", "size")}
+    except KeyError as err:
+        raise CheckpointError(f"run.json: has no {err.args[0]}") from None
+    env = stored.get("env") if env is None else env
+    if not isinstance(env, str):
+        raise CheckpointError("run.json: has no env")
+    if fields["method"] not in WORKERS or not isinstance(fields["policy"], str) or type(fields["seed"]) is not int:
+        raise CheckpointError("run.json: a spec that no run has")
+    if type(fields["size"]) is not int or not 1 <= fields["size"] <= 2**31 or cluster["shards"] > fields["size"]:
+        raise CheckpointError(f"run.json: size {fields['size']!r}")
+    return Spec(run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, env=env, **fields, **cluster)
+
+
+_CHECKED = (
+    "bundles", "shards", "actors_per_bundle", "num_cpus", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease",
+)  # fmt: skip

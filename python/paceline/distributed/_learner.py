@@ -1,0 +1,286 @@
+"""The learner of a bundle: gradients to the shards, parameters back, and what to do when a shard fails.
+
+A Learner knows nothing of Ray. Its Channel calls the shards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import StoppedError
+from ..spaces import Array
+from . import _records, _wire
+from ._shards import DUPLICATE, FOREIGN, MOVED, STALE, Answer, Joined
+
+
+class Channel(Protocol):
+    """The way to the shards of one run.
+
+    A call that fails because a shard is not there raises ShardLost.
+    """
+
+    def join(self, shard: int) -> Joined: ...
+    def tell(self, shard: int, *told: Any) -> None: ...
+    def push(self, shard: int, *push: Any) -> Any:
+        """Sends a push without waiting; the result is for answer."""
+
+    def answer(self, sent: Any) -> tuple[Answer, Array]:
+        """Waits for the answer to a push. The array is valid until release."""
+
+    def pull(self, shard: int) -> tuple[Answer, Array]: ...
+    def release(self) -> None:
+        """Says that the arrays of earlier answers are no longer used."""
+
+
+class ShardLost(Exception):
+    """The process of a shard has ended, or cannot be reached, and the call may be repeated."""
+
+
+@dataclass
+class _Flight:
+    """A gradient under way."""
+
+    step: int
+    steps: int
+    rate: float
+    seen: list[tuple[int, int]]  # incarnation and version of each shard, of the parameters of the gradient
+    sent: Array  # as encoded; retries need it
+    own: int  # earlier gradients of the learner that its parameters do not have
+    calls: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class Tally:
+    """What a life of a learner has counted."""
+
+    gradients: int = 0
+    applied: int = 0
+    stale: int = 0
+    outliers: int = 0
+    lag_sum: int = 0
+    lag_most: int = 0
+    bytes_sent: int = 0
+    bytes_read: int = 0
+    loss: float = float("nan")
+    waited: float = 0.0  # seconds
+    lost: dict[str, int] = field(default_factory=dict)  # "shard:incarnation": updates of this learner
+
+
+class Learner:
+    """Computes gradients with a model and exchanges them with the shards.
+
+    model: has gradient() and adopt(); see paceline.DQN. Its parameters change only in adopt.
+    delay: the gradients that may be under way while the next one is computed. With 0 every gradient
+        is of the parameters that its own push brought. At most delay + 1 calls to each shard are in
+        flight.
+    """
+
+    def __init__(
+        self, model: Any, channel: Channel, ranges: list[tuple[int, int]], *, run: str, learner: int, delay: int = 0,
+        bf16: bool = False, ledger: str = "", patience: float = 60.0,
+    ) -> None:  # fmt: skip
+        """ranges: (first, size) of each shard. patience: seconds for which a lost shard is waited for."""
+        self.model, self.run, self.index = model, run, learner
+        self._channel, self._ranges, self._delay, self._patience = channel, ranges, delay, patience
+        size = sum(n for _, n in ranges)
+        self._encoder = _wire.Encoder(size, bf16)
+        self._buffers = [np.empty(size, np.float32) for _ in range(1 if bf16 else delay + 2)]
+        self._theta = np.empty(size, np.float32)
+        self._flying: deque[_Flight] = deque()
+        self._seen = [(0, 0)] * len(ranges)
+        self._answered = [0] * len(ranges)  # the latest step that each shard has answered
+        self._updates, self._others = 0, 0
+        self._begun, self._base = False, model.num_timesteps  # steps that a loaded model had taken in earlier lives
+        self._told = 0  # steps of this life in the counts of shard 0
+        self.step = self.life = self.steps = 0
+        self.stopping = False
+        self.tally = Tally()
+        self._joining = [self._join(shard) for shard in range(len(ranges))]
+        # Later than every life that a shard knows, and than lives that no shard remembers.
+        self.life = max(int(time.time()), *(joined.life + 1 for joined in self._joining))
+        self._log = _records.Log(ledger, f"learner-{learner}-{self.life}.log")
+        self.pull()
+
+    # ---------------------------------------------------------- the loop
+
+    def begin(self, goal: int) -> None:
+        """Begins the training that ends when all learners together have taken goal steps."""
+        self.stopping = False
+        self.pull()
+        if self._base or self._begun:
+            self.model.begin(max(1, goal - self._others - self.steps), reset_num_timesteps=False)
+        else:
+            self.model.begin(goal)  # counts from 0; adopt adds the steps of others
+        self._begun = True
+        self._adopt()
+
+    def go_on(self, model: Any) -> None:
+        """Takes another model, which has been loaded and was not begun here, in place of the first one."""
+        self.land()
+        self.model, self._base, self._begun = model, model.num_timesteps - self.steps, True
+        self._adopt()
+
+    def update(self) -> bool:
+        """Takes rounds until an update is due, pushes its gradient, and adopts what has come back.
+
+        Returns False if the model's run has ended or stop was called; then nothing is under way.
+        """
+        buffer = self._buffers[self.step % len(self._buffers)]
+        gradient = self._gradient(buffer)
+        if gradient is None:
+            self.land()
+            self._tell()
+            return False
+        self.steps, self.tally.loss = int(gradient.num_timesteps) - self._base, float(gradient.loss)
+        if gradient.dropped:
+            self.tally.outliers += 1
+            self._adopt_again()
+            return True
+        self.step += 1
+        self.tally.gradients += 1
+        sent, rate = self._encoder.encode(buffer), float(gradient.learning_rate)
+        flight = _Flight(self.step, self.steps, rate, list(self._seen), sent, len(self._flying))
+        flight.calls = [self._send(flight, shard) for shard in range(len(self._ranges))]
+        self._flying.append(flight)
+        while len(self._flying) > self._delay:
+            self._land(self._flying.popleft())
+        return True
+
+    def _gradient(self, buffer: Array) -> Any:
+        """The model's next gradient; None if its run has ended or stop was called."""
+        while not self.stopping:
+            try:
+                return self.model.gradient(buffer)
+            except StoppedError:  # also by a stop of an earlier run
+                continue
+        return None
+
+    def _tell(self) -> None:
+        """Tells shard 0 of rounds that no gradient came after."""
+        self.steps = self._told = self.model.num_timesteps - self._base
+        self._patiently(0, lambda: self._channel.tell(0, self.run, self.index, self.life, self.steps))
+
+    def land(self) -> None:
+        """Waits for the answers to everything under way."""
+        while self._flying:
+            self._land(self._flying.popleft())
+
+    def stop(self) -> None:
+        """Makes update return False; any thread may call it."""
+        self.stopping = True
+        self.model.stop()
+
+    def pull(self) -> None:
+        """Adopts the newest parameters of all shards."""
+        for shard, (first, size) in enumerate(self._ranges):
+            answer, values = self._patiently(shard, lambda shard=shard: self._channel.pull(shard))
+            self._theta[first : first + size] = values
+            self._took(shard, answer)
+        self._adopt()
+
+    def close(self) -> None:
+        self._log.close()
+
+    # ------------------------------------------------------------ pushes
+
+    def _send(self, flight: _Flight, shard: int) -> Any:
+        first, size = self._ranges[shard]
+        incarnation, seen = flight.seen[shard]
+        part = flight.sent[first : first + size]
+        self.tally.bytes_sent += part.nbytes
+        return self._channel.push(
+            shard, self.run, self.index, self.life, flight.step, incarnation, seen, flight.rate, flight.steps, part
+        )  # fmt: skip
+
+    def _land(self, flight: _Flight) -> None:
+        """Takes the answers of all shards to a gradient, then adopts their parameters."""
+        began, lag, stale = time.monotonic(), 0, False
+        for shard, (first, size) in enumerate(self._ranges):
+            answer, values = self._answer(flight, shard)
+            how = answer.first if answer.what == DUPLICATE else answer.what
+            stale |= how == STALE
+            lag = max(lag, answer.lag - flight.own)
+            self._log.write(shard, flight.step, how)
+            self._answered[shard] = flight.step
+            self._told = flight.steps
+            self._theta[first : first + size] = values
+            self._took(shard, answer)
+        self.tally.waited += time.monotonic() - began
+        self.tally.stale += stale
+        self.tally.applied += not stale
+        self.tally.lag_sum += lag
+        self.tally.lag_most = max(self.tally.lag_most, lag)
+        self._adopt()
+
+    def _answer(self, flight: _Flight, shard: int) -> tuple[Answer, Array]:
+        """The answer of one shard; sends the push again if the shard was lost or has moved."""
+        sent, until = flight.calls[shard], time.monotonic() + self._patience
+        while True:
+            try:
+                answer, values = self._channel.answer(sent)
+                if answer.what == FOREIGN:
+                    raise StoppedError(f"shard {shard}: has the parameters of another run")
+                if answer.what != MOVED:
+                    return answer, values
+            except ShardLost:
+                if time.monotonic() > until:
+                    raise
+            flight.seen[shard] = self._rejoin(shard, flight)
+            sent = self._send(flight, shard)
+
+    def _rejoin(self, shard: int, flight: _Flight) -> tuple[int, int]:
+        """Learns what a shard remembers; returns the incarnation and the version that flight is pushed with."""
+        joined = self._join(shard)
+        incarnation, seen = flight.seen[shard]
+        if joined.incarnation == incarnation:
+            return incarnation, seen
+        remembered = joined.step if joined.life == self.life else 0
+        lost = self._answered[shard] - remembered
+        if lost > 0:
+            name = f"{shard}:{joined.incarnation}"
+            self.tally.lost[name] = self.tally.lost.get(name, 0) + lost
+            self._answered[shard] = remembered
+            self._log.write("lost", shard, remembered)
+        return joined.incarnation, min(seen, joined.version)
+
+    def _join(self, shard: int) -> Joined:
+        joined: Joined = self._patiently(shard, lambda: self._channel.join(shard))
+        return joined
+
+    def _patiently(self, shard: int, call: Any) -> Any:
+        """Repeats a call while the shard is lost."""
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                return call()
+            except ShardLost:
+                if self.stopping:
+                    raise StoppedError(f"shard {shard}: lost while the run was stopped") from None
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+
+    # -------------------------------------------------------- parameters
+
+    def _took(self, shard: int, answer: Answer) -> None:
+        self._seen[shard] = answer.incarnation, answer.version
+        self.tally.bytes_read += 4 * self._ranges[shard][1]
+        if shard == 0:
+            self._others = answer.steps - self._told
+        if shard == len(self._ranges) - 1:
+            # A shard that was restored has fewer updates than before; the clocks of the model never go back.
+            self._updates = max(self._updates, answer.version)
+
+    def _adopt(self) -> None:
+        self.model.adopt(self._theta, self._updates, self._others + self.steps)
+        self._channel.release()
+
+    def _adopt_again(self) -> None:
+        """Goes on after a gradient that is not pushed, with the newest parameters."""
+        if not self._flying:
+            self.pull()

@@ -1,0 +1,406 @@
+"""The model of a run on a cluster: learn, callbacks, records, evaluations, files."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .._arguments import MOST_STEPS, steps, whole
+from .._files import File
+from ..callbacks import as_callback, continues
+from ..curve import LearningCurve
+from ..envs.vector import label
+from ..errors import BusyError, ConfigError, PacelineError, notice
+from ..logger import Logger, make_logger
+from ..policy import Evaluation, Policy
+from ..progress import ProgressLine
+from . import _actors, _files, _ray
+from ._run import Run
+from ._spec import Spec
+from ._watch import Recovery
+
+Self = TypeVar("Self", bound="Distributed")
+POLL = 0.1  # seconds between two looks at a run
+
+
+class Distributed:
+    """A model whose bundles and shards are processes of a Ray cluster.
+
+    num_timesteps counts the steps of all bundles, stats["updates"] the server's updates. A callback is
+    called whenever the driver has heard of further steps, about ten times a second, not after every
+    round. Weights are those of the shards at the time of a call. recoveries lists the processes that
+    ended and came back, and what was lost.
+
+    The run lives on the cluster: when this process ends without close, the run goes on for `lease`
+    seconds, in which paceline.distributed.attach(name) continues it. Ctrl-C in learn ends the run.
+    """
+
+    LOG_INTERVAL = 4
+    REPLAYS = True
+    CLIPS = False
+
+    def __init__(self, run: Run, local: Any, begun: bool = False) -> None:
+        """local: a worker in this process, which acts, evaluates and has the spaces; its parameters are copies."""
+        self.run, self._local = run, local
+        self._begun, self._learning, self._closed = begun, False, False
+        self._status: dict[str, Any] = run.call("status")
+        self._told = 0  # recoveries that were reported
+        self._logger: Any = Logger()
+        self._own_logger = True
+        self._asked_to_stop = False
+        self.recoveries: list[Recovery] = []
+        self.verbose: int = local.verbose
+        self.tensorboard_log: str | None = local.tensorboard_log
+        self.start_time = 0
+        self._forget_run()
+
+    def _forget_run(self) -> None:
+        self.learning_curve = LearningCurve(f"{label(self._local.env)}, {self.method} on {self.run.spec.bundles} bundles")
+        self.evaluations: list[tuple[int, Evaluation]] = []
+        self.best_policy: Policy | None = None
+        self.best_mean_return = float("-inf")
+
+    def __getattr__(self, name: str) -> Any:
+        """What this class does not define is the worker's: settings, spaces, predictions of the current weights."""
+        if name.startswith("_") or "_local" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._local, name)
+
+    def __repr__(self) -> str:
+        spec = self.run.spec
+        state = ", closed" if self._closed else ""
+        return f"<paceline.Gorila {spec.run!r} on {label(self._local.env)}: {spec.bundles} bundles, {spec.shards} shards{state}>"
+
+    # ------------------------------------------------------------- progress
+
+    @property
+    def method(self) -> str:
+        return self.run.spec.method
+
+    @property
+    def name(self) -> str:
+        """The name of the run, for attach and stop."""
+        return self.run.spec.run
+
+    @property
+    def n_envs(self) -> int:
+        return self.run.spec.num_envs
+
+    num_envs = n_envs
+
+    @property
+    def seed(self) -> int:
+        return self.run.spec.seed
+
+    @property
+    def logger(self) -> Any:
+        return self._logger
+
+    def set_logger(self, logger: Any) -> None:
+        """Sets the logger of learn; the caller closes it."""
+        if self._own_logger:
+            self._logger.close()
+        self._logger, self._own_logger = logger, False
+
+    @property
+    def stats(self) -> dict[str, float]:
+        """The counts of all processes: steps, updates, episodes, lag, refused, duplicates, lost_updates and others."""
+        self._look()
+        totals: dict[str, float] = self._status["totals"]
+        return totals
+
+    _shown_stats = stats
+
+    @property
+    def num_timesteps(self) -> int:
+        """Steps of all bundles, as of the latest look."""
+        return int(self._status["totals"]["num_timesteps"])
+
+    @property
+    def _n_updates(self) -> int:
+        return int(self._status["totals"]["updates"])
+
+    def _look(self) -> None:
+        """Asks the supervisor; reports what was lost."""
+        if self._closed:
+            raise PacelineError(f"{self.name}: closed")
+        self._status = self.run.call("status")
+        new = self._status["reported"] - self._told
+        if new > 0:
+            self._told = self._status["reported"]
+            for recovery in self._status["recoveries"][-new:]:
+                self.recoveries.append(recovery)
+                notice(f"{self.name}: {recovery.text}")
+        if self._status["errors"]:
+            raise PacelineError(f"{self.name}: {self._status['errors'][0]}")
+
+    # ------------------------------------------------------------- learning
+
+    def learn(
+        self: Self, total_timesteps: int, callback: Any = None, log_interval: int | None = 4, tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True, progress_bar: bool = False, *, eval_freq: int = 0, n_eval_episodes: int = 20,
+        eval_env: Any = None,
+    ) -> Self:  # fmt: skip
+        """Takes total_timesteps further steps of all bundles together, and trains; see Trainer.learn.
+
+        reset_num_timesteps: True is allowed for the first learn of a run; the steps of a run on a
+            cluster go on counting after that.
+        eval_freq: evaluations play in a process of the cluster while training goes on.
+        """
+        total_timesteps, eval_freq = steps("total_timesteps", total_timesteps, 1), steps("eval_freq", eval_freq, 0)
+        n_eval_episodes = whole("n_eval_episodes", n_eval_episodes, 1, 1_000_000)
+        if log_interval is not None:
+            log_interval = whole("log_interval", log_interval, 0, MOST_STEPS)
+        if self._learning:
+            raise BusyError("learn: learn is in progress, must be called before or after it")
+        self._look()
+        callback, first = as_callback(callback), not self._begun
+        if self._own_logger:
+            self._logger.close()
+            self._logger = make_logger(self.verbose, self.tensorboard_log, tb_log_name or "Gorila", first)
+        self.start_time = time.time_ns()
+        self._learning, self._asked_to_stop = True, False
+        try:
+            Session(self, total_timesteps, callback, log_interval, progress_bar, eval_freq, n_eval_episodes, eval_env, first).go()
+        except KeyboardInterrupt:
+            self.close()
+            raise
+        finally:
+            self._learning = False
+        return self
+
+    def stop(self) -> None:
+        """Makes the learn in progress return; any thread may call it. The processes stay."""
+        self._asked_to_stop = True
+
+    def dump_logs(self, iteration: int = 0) -> None:
+        """Writes a log record now; for callbacks."""
+        log, totals = self._logger, self._status["totals"]
+        seconds = max((time.time_ns() - self.start_time) / 1e9, 1e-9)
+        if totals["episodes"] and not math.isnan(totals["mean_return"]):
+            log.record("rollout/ep_rew_mean", totals["mean_return"])
+            log.record("rollout/ep_len_mean", totals["mean_length"])
+        if not math.isnan(totals["epsilon"]):
+            log.record("rollout/exploration_rate", totals["epsilon"])
+        log.record("time/episodes", totals["episodes"])
+        log.record("time/time_elapsed", int(seconds))
+        log.record("time/total_timesteps", totals["num_timesteps"])
+        for name in ("loss", "learning_rate"):
+            if not math.isnan(totals[name]):
+                log.record(f"train/{name}", totals[name])
+        for name in ("lag", "lag_most", "refused", "outliers", "duplicates", "lost_updates", "recoveries"):
+            if not math.isnan(totals[name]):
+                log.record(f"async/{name}", totals[name])
+        log.record("train/n_updates", totals["updates"])
+        log.dump(int(totals["num_timesteps"]))
+
+    # --------------------------------------------------------------- acting
+
+    def _current(self) -> Any:
+        """The worker of this process, with the shards' newest parameters."""
+        if self._closed:
+            raise PacelineError(f"{self.name}: closed")
+        theta, updates, taken = self.run.parameters()
+        self._local.adopt(theta, updates, taken)
+        return self._local
+
+    def predict(self, *args: Any, **keywords: Any) -> Any:
+        """As Trainer.predict, with the newest parameters."""
+        return self._current().predict(*args, **keywords)
+
+    def policy_snapshot(self) -> Policy:
+        """A frozen copy of the newest parameters. The caller closes it."""
+        policy: Policy = self._current().policy_snapshot()
+        return policy
+
+    def get_parameters(self) -> dict[str, dict[str, Any]]:
+        parameters: dict[str, dict[str, Any]] = self._current().get_parameters()
+        return parameters
+
+    @property
+    def policy(self) -> Any:
+        return self._current().policy
+
+    def evaluate(self, env: Any = None, episodes: int = 20, epsilon: float = 0.0, seed: int = 0, **keywords: Any) -> Evaluation:
+        """As Trainer.evaluate, in this process."""
+        evaluation: Evaluation = self._current().evaluate(env, episodes, epsilon, seed, **keywords)
+        return evaluation
+
+    # ---------------------------------------------------------------- files
+
+    def save(self, path: File, exclude: object = None, include: object = None, *, replay: bool = False) -> None:
+        """Writes a checkpoint for paceline.distributed.load, while training goes on.
+
+        It has every shard at some moment of the call and, if replay is True, the experience of every
+        bundle. A bundle that is not there is waited for.
+        """
+        spec = self.run.spec
+        with _files.written(path) as to:
+            to.head({"spec": stored(spec), "replay": bool(replay), "totals": _plain(self.stats)})
+            for k in range(spec.shards):
+                to.add("shard", k, self.run.shard(k, "state"))
+            for k in range(spec.bundles if replay else 0):
+                to.add("bundle", k, self.run.bundle(k, "save", True))
+
+    # --------------------------------------------------------------- ending
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Ends the run: all its processes, within 5 s. A second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            try:
+                self.run.stop()
+            finally:
+                self.detach()
+
+    def detach(self) -> None:
+        """Frees what this process has of the run, which goes on; attach(name) continues it."""
+        self._closed = True
+        if self._own_logger:
+            self._logger.close()
+        self._local.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class Session:
+    """One call of learn."""
+
+    def __init__(
+        self, model: Distributed, total: int, callback: Any, log_interval: int | None, progress_bar: bool, eval_freq: int,
+        n_eval_episodes: int, eval_env: Any, first: bool,
+    ) -> None:  # fmt: skip
+        self.model, self.callback, self.log_interval = model, callback, log_interval
+        self.goal = model.num_timesteps + total
+        self.first, self.eval_freq, self.n_eval_episodes, self.eval_env = first, eval_freq, n_eval_episodes, eval_env
+        self.episodes = int(model._status["totals"]["episodes"])
+        self.records = 0
+        self.next_eval = eval_freq or math.inf
+        self.evaluating: tuple[Any, int, Policy] | None = None
+        self.evaluator: Any = None
+        self.progress = ProgressLine(self.goal, label(model._local.env), lambda: model._status["totals"]) if progress_bar else None
+        self.locals: dict[str, Any] = {"self": model, "total_timesteps": self.goal, "infos": [], "log_interval": log_interval}
+
+    def go(self) -> None:
+        model, run, callback = self.model, self.model.run, self.callback
+        number = run.call("begin", self.goal)
+        model._begun = True
+        model.learning_curve.resume()
+        if callback is not None:
+            callback.init_callback(model)
+            callback.on_training_start(self.locals, globals())
+            callback.on_rollout_start()
+        try:
+            while True:
+                time.sleep(POLL)
+                before = model.num_timesteps
+                model._look()
+                more = self._between(before)
+                if model._status["number"] >= number and not model._status["running"]:
+                    break
+                if not more or model._asked_to_stop:
+                    run.call("halt")
+                    model._asked_to_stop = False
+            self._finish_evaluation(wait=True)
+        finally:
+            model.learning_curve.add(model.num_timesteps, model._status["totals"]["mean_return"], last=True)
+            if self.progress is not None:
+                self.progress.close()
+            if self.evaluator is not None:
+                _ray.kill(self.evaluator)
+        if callback is not None:
+            callback.on_rollout_end()
+            callback.on_training_end()
+
+    def _between(self, before: int) -> bool:
+        """What is due after a look at the run; returns False to end learning."""
+        model, totals, more = self.model, self.model._status["totals"], True
+        model.learning_curve.add(model.num_timesteps, totals["mean_return"])
+        if self.progress is not None:
+            self.progress.update()
+        if model.num_timesteps > before and self.callback is not None:
+            ended = int(totals["episodes"]) - self.episodes
+            self.locals.update(dones=np.ones(max(0, ended), np.bool_), rewards=np.zeros(0, np.float32))
+            self.callback.update_locals(self.locals)
+            more = continues(self.callback.on_step())
+        if self.log_interval and (due := (int(totals["episodes"])) // self.log_interval) > self.records:
+            self.records = due
+            model.dump_logs()
+        self.episodes = int(totals["episodes"])
+        if model.num_timesteps >= self.next_eval and self.evaluating is None:
+            self.next_eval = (model.num_timesteps // self.eval_freq + 1) * self.eval_freq
+            self._evaluate()
+        self._finish_evaluation(wait=False)
+        return more
+
+    def _evaluate(self) -> None:
+        """Sends the newest parameters to the evaluator."""
+        model, ray = self.model, _ray.ray()
+        if self.evaluator is None:
+            self.evaluator = ray.remote(_actors.Evaluator).options(num_cpus=0).remote()
+        policy = model.policy_snapshot()
+        similar, options = model._local.similar_env() or (None, {})
+        env = similar if self.eval_env is None else self.eval_env
+        if env is None:
+            raise ConfigError("eval_env: None, must be an environment to evaluate in when eval_freq is set")
+        seed = (model.seed * 1_000_003 + len(model.evaluations)) % 2**63
+        call = self.evaluator.evaluate.remote(policy, env, self.n_eval_episodes, seed, True, options if env == similar else {})
+        self.evaluating = call, model.num_timesteps, policy
+
+    def _finish_evaluation(self, wait: bool) -> None:
+        if self.evaluating is None:
+            return
+        ray, model = _ray.ray(), self.model
+        call, step, policy = self.evaluating
+        while not ray.wait([call], timeout=0.2 if wait else 0)[0]:
+            if not wait:
+                return
+        self.evaluating = None
+        try:
+            result: Evaluation = ray.get(call)
+        except _ray.lost_errors():  # the evaluator's process has ended; the next evaluation has a new one
+            self.evaluator = None
+            policy.close()
+            return
+        model.evaluations.append((step, result))
+        model.learning_curve.add_evaluation(step, result.mean_return)
+        model.logger.record("eval/mean_reward", result.mean_return)
+        model.logger.record("eval/mean_ep_length", result.mean_length)
+        model.logger.record("time/total_timesteps", step, exclude="tensorboard")
+        model.logger.dump(step)
+        if model.best_policy is None or result.mean_return > model.best_mean_return:
+            if model.best_policy is not None:
+                model.best_policy.close()
+            model.best_policy, model.best_mean_return = policy, result.mean_return
+        else:
+            policy.close()
+
+
+def stored(spec: Spec) -> dict[str, Any]:
+    """The fields of a Spec that a checkpoint has."""
+    fields = dict(vars(spec))
+    for name in ("id", "ledger"):
+        del fields[name]
+    fields["worker"] = json.loads(json.dumps(spec.worker, default=_name))
+    return fields
+
+
+def _name(value: Any) -> Any:
+    return value.__name__ if isinstance(value, type) else str(value)
+
+
+def _plain(totals: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in totals.items()}

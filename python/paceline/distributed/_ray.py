@@ -1,0 +1,105 @@
+"""Ray: its import, the names of a run's actors, and the errors that mean that a process is not there."""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import Any
+
+from ..errors import ConfigError, MissingFileError
+
+NAMESPACE = "paceline"
+LITTLE = 0.001  # cores of an actor that has an affinity for a node: without any Ray ignores it
+
+
+@functools.cache
+def ray() -> Any:
+    """The module ray; ConfigError if it is not installed."""
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError("cluster: 'ray', must be a cluster whose package is installed (pip install 'paceline[ray]')") from None
+    return ray
+
+
+def connect(address: str | None) -> None:
+    """Connects this process to a cluster, unless it is connected.
+
+    address: as in ray.init. None: the cluster of RAY_ADDRESS or of this machine, or a new one that
+        ends with this process.
+    """
+    module = ray()
+    if not module.is_initialized():
+        keywords = {"namespace": NAMESPACE, "log_to_driver": False, "include_dashboard": False}
+        if address is not None:
+            keywords["address"] = address
+            del keywords["include_dashboard"]
+        module.init(**keywords)
+
+
+def name(run: str, part: str, index: int = 0) -> str:
+    return f"{run}/{part}/{index}"
+
+
+def find(run: str, part: str, index: int = 0) -> Any:
+    """The handle of an actor; None if there is no such actor."""
+    try:
+        return ray().get_actor(name(run, part, index), namespace=NAMESPACE)
+    except ValueError:
+        return None
+
+
+def named(run: str) -> list[str]:
+    """The names of all actors of a run, or of a part of it ("NAME/bundle")."""
+    names = ray().util.list_named_actors(all_namespaces=True)
+    return sorted(n["name"] for n in names if n["namespace"] == NAMESPACE and n["name"].startswith(run + "/"))
+
+
+def kill(handle: Any) -> None:
+    """Ends an actor for good. An actor that has ended is none of an error."""
+    try:
+        ray().kill(handle, no_restart=True)
+    except Exception:  # Ray raises several for an actor that is gone
+        return
+
+
+def nodes() -> list[str]:
+    """The ids of the nodes that are alive, the head's first."""
+    alive = [node for node in ray().nodes() if node["Alive"]]
+    return [node["NodeID"] for node in sorted(alive, key=lambda node: ("node:__internal_head__" not in node["Resources"], node["NodeID"]))]
+
+
+def beside(node: str) -> Any:
+    """The scheduling strategy of an actor that is best on one node and may be elsewhere."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=True)
+
+
+class NotReady(Exception):
+    """The shard has no parameters yet."""
+
+
+def lost_errors() -> tuple[type[BaseException], ...]:
+    """The errors of a call to an actor that has ended, cannot be reached or is not ready, and of an object whose owner has ended."""
+    errors = ray().exceptions
+    return (NotReady, errors.RayActorError, errors.ObjectLostError, errors.GetTimeoutError, errors.WorkerCrashedError)
+
+
+def sweep(run: str, seconds: float = 5.0) -> list[str]:
+    """Ends every actor of a run; returns the names of those that are left after some seconds."""
+    until = time.monotonic() + seconds
+    while names := named(run):
+        for full in names:
+            try:
+                kill(ray().get_actor(full, namespace=NAMESPACE))
+            except ValueError:
+                continue
+        if time.monotonic() > until:
+            return names
+        time.sleep(0.05)
+    return []
+
+
+def missing(run: str) -> MissingFileError:
+    return MissingFileError(f"{run}: no such run on this cluster")

@@ -1,0 +1,127 @@
+"""A run on a cluster, as a driver sees it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import BusyError, PacelineError, StoppedError
+from ..spaces import Array
+from ..store import shard_ranges
+from . import _ray
+from ._shards import Answer
+from ._spec import Spec
+from ._supervisor import Supervisor
+
+CALL = 30.0  # seconds for which a driver repeats a call to a process that starts again
+
+
+class Run:
+    """The handle of a run. Any process of the cluster may have one; processes of the run end with stop or the lease."""
+
+    def __init__(self, spec: Spec, supervisor: Any) -> None:
+        self.spec, self._supervisor = spec, supervisor
+        self.ranges = shard_ranges(spec.size, spec.shards)
+
+    @classmethod
+    def start(cls, spec: Spec, states: list[bytes]) -> Run:
+        """Makes the processes of a run. states: of the shards."""
+        if _ray.named(spec.run):
+            raise BusyError(f"name: {spec.run!r}, is a run on this cluster, must be another name; stop({spec.run!r}) ends that run")
+        ray = _ray.ray()
+        supervisor = ray.remote(Supervisor).options(
+            name=_ray.name(spec.run, "supervisor"), namespace=_ray.NAMESPACE, lifetime="detached", max_restarts=-1,
+            max_task_retries=-1, max_concurrency=8, num_cpus=_ray.LITTLE, scheduling_strategy=_ray.beside(_ray.nodes()[0]),
+        ).remote(spec)  # fmt: skip
+        run = cls(spec, supervisor)
+        try:
+            run.call("call")
+            for k, state in enumerate(states):
+                run.shard(k, "fill", state)
+        except BaseException:
+            run.stop()
+            raise
+        return run
+
+    @classmethod
+    def attach(cls, name: str) -> Run:
+        supervisor = _ray.find(name, "supervisor")
+        if supervisor is None:
+            raise _ray.missing(name)
+        spec: Spec = _ray.ray().get(supervisor.call.remote(), timeout=CALL)
+        return cls(spec, supervisor)
+
+    # -------------------------------------------------------------- calls
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """A call to the supervisor."""
+        return self._patiently(lambda: getattr(self._supervisor, method).remote(*arguments))
+
+    def shard(self, index: int, method: str, *arguments: Any) -> Any:
+        return self._patiently(lambda: getattr(self._actor("shard", index), method).remote(*arguments))
+
+    def bundle(self, index: int, method: str, *arguments: Any) -> Any:
+        return self._patiently(lambda: getattr(self._actor("bundle", index), method).remote(*arguments), seconds=600)
+
+    def _actor(self, part: str, index: int) -> Any:
+        handle = _ray.find(self.spec.run, part, index)
+        if handle is None:
+            raise StoppedError(f"{self.spec.run}: has ended")
+        return handle
+
+    def _patiently(self, send: Callable[[], Any], seconds: float = CALL) -> Any:
+        """Repeats a call while its process starts again. Ctrl-C interrupts it."""
+        ray, until = _ray.ray(), time.monotonic() + seconds
+        while True:
+            try:
+                ref = send()
+                while True:
+                    if ray.wait([ref], timeout=0.2)[0]:
+                        return ray.get(ref)
+                    if time.monotonic() > until:
+                        raise PacelineError(f"{self.spec.run}: a process has not answered for {seconds:g} s")
+            except _ray.lost_errors() as err:
+                if not _ray.named(self.spec.run):
+                    raise StoppedError(f"{self.spec.run}: has ended") from None
+                if time.monotonic() > until:
+                    raise PacelineError(f"{self.spec.run}: {err}") from None
+                time.sleep(0.2)
+
+    # --------------------------------------------------------- parameters
+
+    def parameters(self) -> tuple[Array, int, int]:
+        """The newest parameters, the server's updates, and the steps of all learners."""
+        theta, updates, steps = np.empty(self.spec.size, np.float32), 0, 0
+        ray = _ray.ray()
+        for k, (first, size) in enumerate(self.ranges):
+            answer: Answer = self.shard(k, "pull", self.spec.id)
+            values = answer.parameters
+            theta[first : first + size] = values if isinstance(values, np.ndarray) else ray.get(values, timeout=CALL)
+            updates = answer.version
+            steps = answer.steps if k == 0 else steps
+        return theta, updates, steps
+
+    # ---------------------------------------------------------------- end
+
+    def stop(self) -> None:
+        """Ends all processes of the run within 5 s."""
+        stop(self.spec.run)
+
+
+def stop(name: str) -> bool:
+    """Ends all processes of a run. Returns False if there is no such run."""
+    ray, names = _ray.ray(), _ray.named(name)
+    if not names:
+        return False
+    if (supervisor := _ray.find(name, "supervisor")) is not None:
+        # The supervisor first, so that it does not make again what this call ends.
+        ended = supervisor.end.remote()
+        ray.wait([ended], timeout=2)
+        _ray.kill(supervisor)
+    left = _ray.sweep(name)
+    if left:
+        raise PacelineError(f"{name}: {len(left)} processes have not ended: {', '.join(left[:5])}")
+    return True

@@ -1,0 +1,209 @@
+"""Shards of the parameter server.
+
+A Shard has one range of the parameters in a paceline.Store. It knows nothing of Ray: what it
+publishes and where its copies go are calls that the actor (_actors.py) gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..errors import CheckpointError
+from ..spaces import Array
+from ..store import Store
+from . import _records, _wire
+
+APPLIED, STALE, DUPLICATE, MOVED, FOREIGN = "applied", "stale", "duplicate", "moved", "foreign"
+
+
+class Answer(NamedTuple):
+    """The answer to a push or a pull.
+
+    what: "applied"; "stale", refused because of max_staleness; "duplicate", answered before: first
+        says how; "moved", not applied, because the shard has started again since the learner joined
+        it; or "foreign", of another run.
+    version: the updates that the shard has applied. lag: updates of others between pull and push.
+    steps: the steps of all learners. parameters: an array, or a reference to it; None if what is
+        "moved" or "foreign".
+    """
+
+    what: str
+    incarnation: int
+    version: int
+    lag: int = 0
+    steps: int = 0
+    parameters: Any = None
+    first: str = ""
+
+
+class Joined(NamedTuple):
+    """What a learner learns of a shard when it starts, or when the shard has started again.
+
+    life, step: the latest push of this learner that the shard has answered; 0, 0 if there is none.
+    """
+
+    incarnation: int
+    version: int
+    life: int
+    step: int
+    steps: int
+
+
+class Shard:
+    """One range of the parameters, with the steps of all learners and what each of them pushed last.
+
+    publish: turns a copy of the parameters into what Answer.parameters carries. It is called at most
+        once for each version, when the version is first pulled.
+    copied: called every copy_every updates with the shard's age and its state.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        index: int,
+        store: Store,
+        publish: Callable[[Array], Any],
+        copied: Callable[[tuple[int, int], bytes], None],
+        copy_every: int,
+        ledger: str = "",
+    ) -> None:
+        self.run, self.index, self.incarnation = run, index, 0
+        self._store, self._publish, self._copied, self._copy_every = store, publish, copied, copy_every
+        self.version = store.version  # updates that the store has applied
+        self._latest: dict[int, tuple[int, int]] = {}  # (life, step) of each learner
+        self._steps: dict[int, list[int]] = {}  # of each learner: steps of earlier lives, of this life
+        self._total = 0  # steps of all learners
+        self._counts = dict.fromkeys((APPLIED, STALE, DUPLICATE, MOVED, FOREIGN), 0)
+        self._lags = [0, 0]  # sum, most
+        self._entries = 0  # of the log
+        self._published: tuple[int, Any] = (-1, None)
+        self.publications = self.pulls = 0
+        self._log = _records.Log(ledger, f"shard-{index}.log")
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Orders the states of one shard."""
+        return self.incarnation, self.version
+
+    # ----------------------------------------------------------- learners
+
+    def join(self, run: str, learner: int) -> Joined:
+        """Tells a learner what the shard knows of it."""
+        self._check(run)
+        life, step = self._latest.get(learner, (0, 0))
+        return Joined(self.incarnation, self.version, life, step, self._total)
+
+    def push(
+        self, run: str, learner: int, life: int, step: int, incarnation: int, seen: int, rate: float, steps: int, gradient: Array
+    ) -> Answer:  # fmt: skip
+        """Applies a gradient of the range, and pulls.
+
+        life, step: a push with the same learner, life and step as an earlier one changes nothing and
+            is answered as the earlier one was. A push of an earlier life than the latest raises ConfigError.
+        incarnation, seen: the shard's, and its version, of the parameters of the gradient.
+        steps: those that the learner has taken in this life.
+        gradient: float32, or bfloat16 as uint16, of the range.
+        """
+        if run != self.run:
+            self._counts[FOREIGN] += 1
+            return Answer(FOREIGN, self.incarnation, self.version)
+        if incarnation != self.incarnation:
+            self._counts[MOVED] += 1
+            return Answer(MOVED, self.incarnation, self.version)
+        given = self._store.push(_wire.decode(gradient), rate, min(seen, self.version), (learner, life, step))
+        first = STALE if given.stale else APPLIED
+        what = DUPLICATE if given.duplicate else first
+        self._counts[what] += 1
+        if not given.duplicate:
+            self._latest[learner] = max((life, step), self._latest.get(learner, (0, 0)))
+            self._count(learner, life, steps)
+            self._log.write(learner, life, step, first)
+            self._entries += 1
+        if what == APPLIED:
+            self.version = given.version
+            self._lags = [self._lags[0] + given.lag, max(self._lags[1], given.lag)]
+            if self.version % self._copy_every == 0:
+                self._copied(self.age, self.state())
+        return Answer(what, self.incarnation, self.version, given.lag, self._total, self._parameters(), first)
+
+    def tell(self, run: str, learner: int, life: int, steps: int) -> None:
+        """Counts steps of a learner that no push has told."""
+        self._check(run)
+        self._count(learner, life, steps)
+
+    def pull(self, run: str) -> Answer:
+        """The newest parameters of the range."""
+        self._check(run)
+        return Answer(APPLIED, self.incarnation, self.version, 0, self._total, self._parameters())
+
+    def _check(self, run: str) -> None:
+        if run != self.run:
+            raise CheckpointError(f"shard {self.index}: of run {self.run}, must be of {run}")
+
+    def _count(self, learner: int, life: int, steps: int) -> None:
+        """Counts the steps of a learner's life."""
+        mine = self._steps.setdefault(learner, [life, 0, 0])
+        if mine[0] != life:
+            mine[0], mine[1], mine[2] = life, mine[1] + mine[2], 0
+        self._total += max(0, steps - mine[2])
+        mine[2] = max(mine[2], steps)
+
+    def _parameters(self) -> Any:
+        self.pulls += 1
+        if self._published[0] != self.version:
+            self._published = self.version, self._publish(self._store.pull()[0])
+            self.publications += 1
+        return self._published[1]
+
+    # -------------------------------------------------------------- state
+
+    def state(self) -> bytes:
+        """Everything that a new process needs to go on from here."""
+        head = {
+            "index": self.index,
+            "incarnation": self.incarnation,
+            "entries": self._entries,
+            "learners": [[k, *self._latest.get(k, (0, 0)), *self._steps[k]] for k in sorted(self._steps)],
+            "counts": list(self._counts.values()),
+            "lags": self._lags,
+        }
+        return _records.pack(head, self._store.to_bytes())
+
+    def restore(self, state: bytes, *, again: bool) -> None:
+        """Takes over a state. again: the shard has started again, so pushes under way to the shard before are "moved"."""
+        what = f"shard {self.index}"
+        head, body = _records.unpack(state, what)
+        if head.get("index") != self.index:
+            raise CheckpointError(f"{what}: a state of shard {head.get('index')!r}")
+        incarnation, entries = _records.counts_of({"of": [head.get("incarnation"), head.get("entries")]}, "of", what)
+        counts, lags = _records.counts_of(head, "counts", what, len(self._counts)), _records.counts_of(head, "lags", what, 2)
+        learners = head.get("learners")
+        if not isinstance(learners, list):
+            raise CheckpointError(f"{what}: learners is not a list")
+        rows = [_records.counts_of({"learners": row}, "learners", what, 6) for row in learners]
+        store = Store.from_bytes(body)
+        if (store.first, store.size) != (self._store.first, self._store.size):
+            store.close()
+            raise CheckpointError(f"{what}: a state of other parameters")
+        self._store.close()
+        self._store, self.version = store, store.version
+        self._latest = {row[0]: (row[1], row[2]) for row in rows}
+        self._steps = {row[0]: row[3:] for row in rows}
+        self._total = sum(row[4] + row[5] for row in rows)
+        self._counts = dict(zip(self._counts, counts))
+        self._lags, self._entries = lags, entries
+        self.incarnation, self._published = incarnation + again, (-1, None)
+        self._log.write("restored", self.incarnation, self._entries)
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "incarnation": self.incarnation,
+            "version": self.version,
+            "steps": self._total,
+            "counts": dict(self._counts),
+            "lag_sum": self._lags[0],
+            "lag_most": self._lags[1],
+            "publications": self.publications,
+            "pulls": self.pulls,
+        }

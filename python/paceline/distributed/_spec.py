@@ -1,0 +1,69 @@
+"""What a run is made of: the part of the keywords that every actor knows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from .._arguments import whole
+from ..errors import ConfigError
+
+# The library's name of the method of a bundle's worker, and its class in paceline.
+WORKERS = {"dqn": "DQN", "a3c": "A2C", "appo": "PPO"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """Everything that an actor needs to start, also when it starts again on another node.
+
+    Ray keeps arguments of an actor above 100 KB with the process that made it, so a Spec is smaller:
+    parameters and experience come later.
+    """
+
+    run: str  # the name, under which attach finds the run
+    id: str  # of this start of the run; pushes with another id are refused
+    method: str
+    policy: str
+    env: str  # the name of a built-in environment
+    worker: dict[str, Any]  # keywords of the class of a worker
+    optimizer: dict[str, Any]  # keywords of paceline.Store
+    seed: int
+    size: int  # parameters
+    bundles: int = 1
+    shards: int = 1
+    actors_per_bundle: int = 1
+    num_cpus: int = 1  # cores and threads of a bundle
+    keepers: int = 2
+    copy_every: int = 100  # updates between two copies of a shard
+    delay: int = 1
+    bf16: bool = False
+    inline_limit: int = 102_400  # bytes of a shard's parameters up to which an answer carries them
+    lease: float = 600.0  # seconds
+    ledger: str = ""  # a folder for the logs of tests
+
+    @property
+    def num_envs(self) -> int:
+        return self.bundles * self.actors_per_bundle
+
+
+def checked(
+    bundles: Any, shards: Any, actors_per_bundle: Any, num_cpus: Any, keepers: Any, copy_every: Any, delay: Any, gradients: Any,
+    inline_limit: Any, lease: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """The fields of a Spec that keywords of the same names stand for; raises ConfigError."""
+    if gradients not in ("fp32", "bf16"):
+        raise ConfigError(f"gradients: {gradients!r}, must be 'fp32' or 'bf16'")
+    if not isinstance(lease, (int, float)) or not 1 <= lease <= 1e7:
+        raise ConfigError(f"lease: {lease!r}, must be 1 to 1e7 seconds")
+    return {
+        "bundles": whole("bundles", bundles, 1, 1000),
+        "shards": whole("shards", shards, 1, 1024),
+        "actors_per_bundle": whole("actors_per_bundle", actors_per_bundle, 1, 1024),
+        "num_cpus": whole("num_cpus", num_cpus, 1, 1024),
+        "keepers": whole("keepers", keepers, 1, 8),
+        "copy_every": whole("copy_every", copy_every, 1, 1_000_000),
+        "delay": whole("delay", delay, 0, 64),
+        "bf16": gradients == "bf16",
+        "inline_limit": whole("inline_limit", inline_limit, 0, 2**31),
+        "lease": float(lease),
+    }

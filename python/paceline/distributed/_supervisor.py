@@ -1,0 +1,153 @@
+"""The supervisor: the detached actor that makes, watches and ends the processes of a run."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+from . import _actors, _ray
+from ._keepers import Keeper
+from ._spec import Spec
+from ._watch import Watch
+
+POLL = 0.25  # seconds between two rounds of questions
+STARTING = 120.0  # seconds in which a driver makes its first call, whatever the lease
+
+
+class Supervisor:
+    """Keeps a run alive without its driver, and ends it when no driver has called for spec.lease seconds.
+
+    Ray starts a process of the run again when it ends, this one as well: the supervisor finds the
+    others by their names. The parameters are with the shards and the keepers, never here.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec, self._watch, self._lock = spec, Watch(), threading.Lock()
+        self._began = self._called = time.monotonic()
+        self._handles: dict[tuple[str, int], Any] = {}
+        self._asked: dict[Any, tuple[str, int]] = {}
+        self._number, self._goal = 0, 0
+        self._driven = False  # a driver has asked for a status
+        self._ended = self._trouble = ""
+        self._make()
+        threading.Thread(target=self._main, name="paceline-supervisor", daemon=True).start()
+
+    # ----------------------------------------------------------- processes
+
+    def _make(self) -> None:
+        """Makes the processes that are not there."""
+        spec, ray = self.spec, _ray.ray()
+        nodes = _ray.nodes()
+        for part, cls, number, options in (
+            ("keeper", Keeper, spec.keepers, {"num_cpus": _ray.LITTLE, "max_concurrency": 2}),
+            ("shard", _actors.ParameterServerShard, spec.shards, {"num_cpus": 0}),
+            ("bundle", _actors.Bundle, spec.bundles, {"num_cpus": spec.num_cpus, "max_concurrency": 4}),
+        ):
+            remote = ray.remote(cls)
+            for k in range(number):
+                arguments = (spec.id,) if part == "keeper" else (spec, k)
+                # A keeper on the head, whose loss ends the run anyway, and one on another node: a node that is
+                # lost never has all copies of a shard.
+                where = _ray.beside(nodes[k % len(nodes)]) if part == "keeper" else "SPREAD"
+                self._handles[part, k] = remote.options(
+                    name=_ray.name(spec.run, part, k), namespace=_ray.NAMESPACE, lifetime="detached", get_if_exists=True,
+                    max_restarts=-1, max_task_retries=0, scheduling_strategy=where, **options,
+                ).remote(*arguments)  # fmt: skip
+
+    def _main(self) -> None:
+        """Asks every process for its status, again and again."""
+        while not self._ended:
+            began = time.monotonic()
+            try:
+                self._round()
+            except Exception as err:  # the run goes on without its counts
+                self._trouble = f"{type(err).__name__}: {err}"  # reported by status
+            if time.monotonic() > self._called + (self.spec.lease if self._driven else max(self.spec.lease, STARTING)):
+                self.end("the lease has ended")
+            time.sleep(max(0.0, began + POLL - time.monotonic()))
+
+    def _round(self) -> None:
+        ray, waiting = _ray.ray(), set(self._asked.values())
+        for place, handle in self._handles.items():
+            if place not in waiting:
+                self._asked[handle.status.remote()] = place
+        done, _ = ray.wait(list(self._asked), num_returns=len(self._asked), timeout=POLL)
+        for ref in done:
+            part, index = self._asked.pop(ref)
+            try:
+                status = ray.get(ref)
+            except _ray.lost_errors():
+                with self._lock:
+                    self._watch.failed(part, index)
+                continue
+            with self._lock:
+                new = self._watch.answered(part, index, status)
+            if new and part == "keeper":
+                self._copy()
+            if part == "bundle" and status["begun"] > self._number:  # this process has started again
+                self._number, self._goal = status["begun"], status["goal"]
+            if part == "bundle" and self._number and status["life"] and status["begun"] < self._number and not status["error"]:
+                self._handles[part, index].begin.remote(self._number, self._goal)
+        with self._lock:
+            self._watch.settle()
+
+    def _copy(self) -> None:
+        """Gives a new keeper copies of all shards."""
+        for (part, index), handle in self._handles.items():
+            if part == "shard" and "version" in self._watch.status("shard", index):
+                handle.copy.remote()
+
+    # -------------------------------------------------------------- driver
+
+    def call(self) -> Spec:
+        """Renews the lease; returns the spec."""
+        self._called = time.monotonic()
+        return self.spec
+
+    def begin(self, goal: int) -> int:
+        """Lets all bundles train until they have taken goal steps together; returns the number of this begin."""
+        self._called = time.monotonic()
+        with self._lock:
+            self._number, self._goal = self._number + 1, goal
+        return self._number
+
+    def status(self) -> dict[str, Any]:
+        """The counts, the latest events and the state of the run; renews the lease."""
+        self._called, self._driven = time.monotonic(), True
+        with self._lock:
+            bundles = [self._watch.status("bundle", k) for k in range(self.spec.bundles)]
+            up = [bundles[k] for k in range(self.spec.bundles) if self._watch.up("bundle", k)]
+            idle = [b for b in up if b["begun"] == self._number and not b["running"]]
+            return {
+                "number": self._number,
+                "running": bool(self._number) and not (up and len(idle) == len(up)),
+                "ready": all(b.get("life") or b.get("error") for b in bundles),
+                "totals": self._watch.totals(),
+                "recoveries": list(self._watch.recoveries)[-200:],
+                "reported": self._watch.reported,
+                "errors": self._watch.errors(),
+                "trouble": self._trouble,
+                "down": self._watch.down(),
+                "pids": {f"{part}/{k}": self._watch.status(part, k).get("pid") for part, k in self._handles},
+                "pid": os.getpid(),
+                "seconds": time.monotonic() - self._began,
+            }
+
+    def halt(self) -> None:
+        """Ends the training in progress in all bundles."""
+        self._goal = 0
+        for (part, _), handle in self._handles.items():
+            if part == "bundle":
+                handle.halt.remote()
+
+    def end(self, why: str = "stopped") -> None:
+        """Ends every process of the run, this one last."""
+        self._ended = why
+        for part in ("bundle", "shard", "keeper"):
+            for (kind, _), handle in self._handles.items():
+                if kind == part:
+                    _ray.kill(handle)
+        if (own := _ray.find(self.spec.run, "supervisor")) is not None:
+            _ray.kill(own)

@@ -1,0 +1,170 @@
+"""What a supervisor has seen of a run's processes: failures, recoveries, losses, counts."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+SETTLING = 2.0  # seconds after a shard's start within which its learners have joined it again
+
+
+class Recovery(NamedTuple):
+    """A process that ended and works again. seconds: from its last answer to its next one."""
+
+    part: str
+    number: int
+    seconds: float
+    lost: int  # updates of a shard, transitions of a bundle, copies of a keeper
+    text: str
+
+
+class _Seen:
+    """What is known of one process."""
+
+    def __init__(self) -> None:
+        self.status: dict[str, Any] = {}
+        self.failed = math.nan  # when it was lost
+        self.back = math.nan  # when it answered again, until its recovery is reported
+        self.last = math.nan  # when it answered last
+        self.first = math.nan  # the same, before the failure whose recovery is not reported
+        self.held: Any = 0  # what it had before the failure
+
+
+class Watch:
+    """Statuses of processes by (part, index); parts are "shard", "bundle" and "keeper"."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._lives: dict[int, dict[int, dict[str, Any]]] = {}  # bundle, life: the latest status
+        self.recoveries: deque[Recovery] = deque(maxlen=10_000)
+        self.reported = 0  # recoveries so far
+
+    def failed(self, part: str, index: int) -> None:
+        """A call to the process has failed."""
+        seen = self._of(part, index)
+        if math.isnan(seen.failed):
+            seen.failed = self._clock()
+            if math.isnan(seen.back):
+                seen.first = seen.failed if math.isnan(seen.last) else seen.last
+                seen.held = _held(part, seen.status)
+            seen.back = math.nan
+
+    def answered(self, part: str, index: int, status: dict[str, Any]) -> bool:
+        """The process has answered. Returns True if it is another process than before, or the first one."""
+        seen = self._of(part, index)
+        before, seen.status = seen.status, status
+        if part == "bundle" and status.get("life"):
+            lives = self._lives.setdefault(index, {})
+            lives[status["life"]] = status
+        new = status.get("pid") != before.get("pid")
+        if new and before and math.isnan(seen.failed):  # it ended and started between two calls
+            seen.first, seen.failed = seen.last, self._clock()
+            seen.held = _held(part, before)
+        if _works(part, status) and not math.isnan(seen.failed):
+            seen.failed, seen.back = math.nan, self._clock()
+        if math.isnan(seen.failed):
+            seen.last = self._clock()
+        return new
+
+    def settle(self) -> None:
+        """Reports recoveries whose losses are known by now."""
+        for (part, index), seen in self._seen.items():
+            if math.isnan(seen.back) or (part == "shard" and self._clock() < seen.back + SETTLING):
+                continue
+            seconds, back = seen.back - seen.first, seen.back
+            seen.back = math.nan
+            if back < seen.first:
+                continue
+            lost = self.lost(index, seen.status.get("incarnation", 0)) if part == "shard" else int(seen.held)
+            what = {"shard": "updates", "bundle": "transitions", "keeper": "copies"}[part]
+            text = f"{part} {index} lost {lost} {what}, back after {seconds:.1f} s"
+            self.recoveries.append(Recovery(part, index, seconds, lost, text))
+            self.reported += 1
+
+    def lost(self, shard: int, incarnation: int) -> int:
+        """Updates that learners saw applied and that the shard did not remember when it started."""
+        key = f"{shard}:{incarnation}"
+        return sum(status.get("lost", {}).get(key, 0) for lives in self._lives.values() for status in lives.values())
+
+    def status(self, part: str, index: int) -> dict[str, Any]:
+        return self._of(part, index).status
+
+    def down(self) -> list[str]:
+        """The processes that do not answer, as "bundle 2"."""
+        return [f"{part} {index}" for (part, index), seen in sorted(self._seen.items()) if not math.isnan(seen.failed)]
+
+    def up(self, part: str, index: int) -> bool:
+        """Whether the process has answered and no call to it has failed since."""
+        seen = self._of(part, index)
+        return bool(seen.status) and math.isnan(seen.failed)
+
+    def errors(self) -> list[str]:
+        """The errors with which the run cannot go on."""
+        return [f"{part} {k}: {s.status['error']}" for (part, k), s in sorted(self._seen.items()) if s.status.get("error")]
+
+    def _of(self, part: str, index: int) -> _Seen:
+        return self._seen.setdefault((part, index), _Seen())
+
+    # ------------------------------------------------------------ counts
+
+    def totals(self) -> dict[str, float]:
+        """The counts of the whole run, under the names of a model's stats."""
+        shards = [self._seen[key].status for key in sorted(self._seen) if key[0] == "shard"]
+        lives = [status for lives in self._lives.values() for status in lives.values()]
+        latest = [lives[max(lives)] for lives in self._lives.values() if lives]
+        pushes = _sum(lives, "applied") + _sum(lives, "stale")
+        played = [s["mean_return"] for s in latest if s.get("episodes") and not math.isnan(s.get("mean_return", math.nan))]
+        lengths = [s["mean_length"] for s in latest if s.get("episodes") and not math.isnan(s.get("mean_length", math.nan))]
+        count = _count_of(shards)
+        return {
+            "num_timesteps": int(shards[0].get("steps", 0)) if shards else 0,
+            "updates": int(shards[-1].get("version", 0)) if shards else 0,
+            "gradients": _sum(lives, "gradients"),
+            "episodes": _sum(lives, "episodes"),
+            "mean_return": _mean(played),
+            "mean_length": _mean(lengths),
+            "loss": _mean([s["loss"] for s in latest if not math.isnan(s.get("loss", math.nan))]),
+            "epsilon": _mean([s["epsilon"] for s in latest if not math.isnan(s.get("epsilon", math.nan))]),
+            "learning_rate": _mean([s["learning_rate"] for s in latest if not math.isnan(s.get("learning_rate", math.nan))]),
+            "lag": _sum(lives, "lag_sum") / pushes if pushes else math.nan,
+            "lag_most": max((s.get("lag_most", 0) for s in lives), default=0),
+            "refused": count("stale"),
+            "outliers": _sum(lives, "outliers"),
+            "duplicates": count("duplicate"),
+            "foreign": count("foreign"),
+            "lost_updates": sum(sum(s.get("lost", {}).values()) for s in lives),
+            "replay_size": _sum(latest, "replay_size"),
+            "bytes_sent": _sum(lives, "bytes_sent"),
+            "bytes_read": _sum(lives, "bytes_read"),
+            "publications": _sum(shards, "publications"),
+            "pulls": _sum(shards, "pulls"),
+            "recoveries": self.reported,
+        }
+
+
+def _works(part: str, status: Mapping[str, Any]) -> bool:
+    """Whether a process that answers also does its work."""
+    return {"shard": "version" in status, "bundle": bool(status.get("life")), "keeper": True}[part]
+
+
+def _held(part: str, status: Mapping[str, Any]) -> int:
+    return int(status.get("replay_size", 0)) if part == "bundle" else len(status.get("copies", ()))
+
+
+def _sum(rows: list[dict[str, Any]], name: str) -> int:
+    return int(sum(row.get(name, 0) for row in rows))
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _count_of(shards: list[dict[str, Any]]) -> Callable[[str], int]:
+    def count(name: str) -> int:
+        return sum(shard.get("counts", {}).get(name, 0) for shard in shards)
+
+    return count

@@ -1,0 +1,344 @@
+"""The parts of paceline.distributed that need no Ray: wire, states, shards, learners, watch, files."""
+
+import io
+import math
+import zipfile
+
+import numpy as np
+import pytest
+
+from paceline.distributed import _files, _learner as learners, _records, _wire
+from paceline.distributed._learner import Learner, ShardLost
+from paceline.distributed._shards import Shard
+from paceline.distributed._watch import Watch
+from paceline.errors import CheckpointError, ConfigError
+
+# ------------------------------------------------------------------- wire
+
+
+def test_bf16_rounds_to_the_nearest_and_to_even():
+    bits = np.array([0x3F800000, 0x3F808000, 0x3F818000, 0x3F808001, 0xBF807FFF], np.uint32)
+    assert [hex(b) for b in _wire.to_bf16(bits.view(np.float32))] == ["0x3f80", "0x3f80", "0x3f82", "0x3f81", "0xbf80"]
+    assert (_wire.from_bf16(np.array([0x3F82], np.uint16)) == np.float32(1.015625)).all()
+
+
+def test_error_feedback_keeps_the_sum_of_gradients():
+    random = np.random.default_rng(1)
+    encoder, sent, true = _wire.Encoder(100, True), np.zeros(100), np.zeros(100)
+    for _ in range(200):
+        gradient = random.normal(size=100).astype(np.float32)
+        sent += _wire.decode(encoder.encode(gradient))
+        true += gradient
+    assert np.abs(sent - true).max() < 0.02  # one rounding; without feedback it is about ten times that
+    plain = _wire.Encoder(100, False)
+    assert plain.encode(gradient) is gradient and _wire.decode(gradient) is gradient
+
+
+# ----------------------------------------------------------------- states
+
+
+def test_states_are_packed_and_damaged_ones_refused():
+    state = _records.pack({"a": [1, 2]}, b"body")
+    assert _records.unpack(state, "x") == ({"a": [1, 2]}, b"body")
+    for bad in (b"", b"\0\0\0\0", state[:5], b"\xff\xff\xff\xff" + state[4:], _records.pack([1], b"")):  # type: ignore[arg-type]
+        with pytest.raises(CheckpointError, match="^x: not a state of paceline"):
+            _records.unpack(bad, "x")
+    for head in ({}, {"n": 1}, {"n": [1]}, {"n": [1, -1]}, {"n": [1, 2**63]}, {"n": [1, True]}, {"n": [1, 0.5]}):
+        with pytest.raises(CheckpointError, match="^x: n "):
+            _records.counts_of(head, "n", "x", 2)
+
+
+# ----------------------------------------------------------------- shards
+
+
+def store(size=4, **keywords):
+    from paceline import Store
+
+    return Store(np.arange(size, dtype=np.float32), optimizer="adagrad", **keywords)
+
+
+def shard(index=0, size=4, copies=None, **keywords):
+    return Shard("id", index, store(size, **keywords), lambda a: a, lambda age, state: copies is not None and copies.append(state), 2)
+
+
+ONES = np.ones(4, np.float32)
+
+
+def test_a_push_is_applied_once():
+    s = shard()
+    first = s.push("id", 0, 5, 1, 0, 0, 0.1, 10, ONES)
+    assert (first.what, first.version, first.lag, first.steps) == ("applied", 1, 0, 10)
+    again = s.push("id", 0, 5, 1, 0, 0, 0.1, 10, ONES)
+    assert (again.what, again.first, again.version, s.version) == ("duplicate", "applied", 1, 1)
+    assert np.array_equal(first.parameters, again.parameters)
+    late = s.push("id", 1, 5, 1, 0, 0, 0.1, 3, ONES)
+    assert (late.what, late.lag, late.version, late.steps) == ("applied", 1, 2, 13)
+    assert s.publications == 2 and s.pulls == 3  # a version that was pulled twice is published once
+
+
+def test_stale_and_foreign_gradients_are_counted():
+    s = shard(max_staleness=1)
+    for step in (1, 2, 3):
+        assert s.push("id", 0, 1, step, 0, step - 1, 0.1, step, ONES).what == "applied"
+    stale = s.push("id", 1, 1, 1, 0, 0, 0.1, 1, ONES)
+    assert (stale.what, stale.lag, stale.version) == ("stale", 3, 3)
+    assert s.push("id", 1, 1, 1, 0, 0, 0.1, 1, ONES)[0] == "duplicate"
+    assert s.push("other", 1, 1, 2, 0, 3, 0.1, 1, ONES).what == "foreign"
+    assert s.status()["counts"] == {"applied": 3, "stale": 1, "duplicate": 1, "moved": 0, "foreign": 1}
+    with pytest.raises(CheckpointError, match="of run id, must be of other"):
+        s.join("other", 0)
+
+
+def test_steps_of_earlier_lives_are_counted():
+    s = shard()
+    s.push("id", 0, 1, 1, 0, 0, 0.1, 10, ONES)
+    s.push("id", 0, 1, 2, 0, 1, 0.1, 15, ONES)
+    assert s.push("id", 0, 7, 1, 0, 2, 0.1, 4, ONES).steps == 19
+    assert s.push("id", 2, 1, 1, 0, 2, 0.1, 1, ONES).steps == 20
+
+
+def test_a_shard_goes_on_from_a_state():
+    copies = []
+    s = shard(copies=copies)
+    for step in (1, 2, 3):
+        s.push("id", 4, 9, step, 0, step - 1, 0.1, 10 * step, ONES)
+    assert len(copies) == 1  # after every second update
+    other = shard()
+    other.restore(copies[0], again=True)
+    assert other.age == (1, 2) and tuple(other.join("id", 4)) == (1, 2, 9, 2, 20)
+    assert other.push("id", 4, 9, 3, 0, 2, 0.1, 30, ONES).what == "moved"
+    assert other.push("id", 4, 9, 3, 1, 2, 0.1, 30, ONES).version == 3
+    assert np.array_equal(other.pull("id").parameters, s.pull("id").parameters)
+    with pytest.raises(CheckpointError, match="shard 1: a state of shard 0"):
+        shard(1).restore(copies[0], again=False)
+    for at in range(0, len(copies[0]), 7):  # a damaged state changes nothing
+        before = other.state()
+        damaged = bytearray(copies[0])
+        damaged[at] ^= 0x55
+        try:
+            other.restore(bytes(damaged), again=False)
+        except (CheckpointError, ConfigError):
+            assert other.state() == before
+        else:
+            other.restore(before, again=False)
+
+
+# --------------------------------------------------------------- learners
+
+
+class Model:
+    """Gradients that depend on the parameters, so that a wrong order shows."""
+
+    def __init__(self, size, most):
+        self.size, self.most, self.made, self.adopted = size, most, 0, []
+        self.theta, self.num_timesteps = np.zeros(size, np.float32), 0
+
+    def gradient(self, out):
+        if self.made == self.most:
+            return None
+        self.made += 1
+        self.num_timesteps += 4
+        out[:] = self.theta * 0.1 + self.made
+        return type("Gradient", (), {"num_timesteps": self.num_timesteps, "loss": 1.0, "learning_rate": 0.1, "dropped": self.made % 5 == 0})
+
+    def adopt(self, parameters, updates, steps):
+        self.theta = parameters.copy()
+        self.adopted.append((updates, steps))
+
+    def stop(self):
+        self.most = self.made
+
+
+class Direct:
+    """A channel to shards in this process, which can lose calls, answers and shards."""
+
+    def __init__(self, shards, index=0):
+        self.shards, self.index, self.copies = shards, index, [s.state() for s in shards]
+        self.calls = 0
+        self.fault = lambda call: None  # "before", "after" (the answer is lost), "die"
+
+    def join(self, shard):
+        return self.shards[shard].join("id", self.index)
+
+    def tell(self, shard, *told):
+        self.shards[shard].tell(*told)
+
+    def push(self, shard, *push):
+        self.calls += 1
+        push = (*push[:-1], push[-1].copy())
+        how = self.fault(self.calls)
+        if how == "before":
+            return None
+        if how == "die":
+            self.shards[shard] = new = globals()["shard"](shard)
+            new.restore(self.copies[shard], again=True)
+            return None
+        answer = self.shards[shard].push(*push)
+        return None if how == "after" else answer
+
+    def answer(self, sent):
+        if sent is None:
+            raise ShardLost("lost")
+        return sent, sent.parameters
+
+    def pull(self, shard):
+        answer = self.shards[shard].pull("id")
+        return answer, answer.parameters
+
+    def release(self):
+        pass
+
+
+RANGES = [(0, 4), (4, 4)]
+
+
+def trained(fault=None, steps=20, delay=1, copy_at=None, **keywords):
+    shards = [shard(0), shard(1)]
+    channel, model = Direct(shards), Model(8, steps)
+    one = Learner(model, channel, RANGES, run="id", learner=0, delay=delay, **keywords)
+    channel.fault = fault or channel.fault
+    while one.update():
+        if one.step == copy_at:
+            channel.copies = [s.state() for s in channel.shards]
+    return one, channel, model
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3])
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_lost_calls_change_nothing(how, delay):
+    plain, direct, model = trained(delay=delay)
+    one, channel, other = trained(lambda call: how if call % 7 == 3 else None, delay=delay)
+    if not delay:  # otherwise a gradient, or its answer, comes after a later one
+        assert np.array_equal(model.theta, other.theta) and model.adopted == other.adopted
+    assert one.tally.applied == plain.tally.applied == 16 and one.tally.outliers == 4
+    assert [s.version for s in channel.shards] == [16, 16] and not one.tally.lost
+    assert (sum(s.status()["counts"]["duplicate"] for s in channel.shards) > 0) == (how == "after")
+
+
+def test_adopted_counts():
+    one, channel, model = trained(delay=0)
+    # Updates of the server, and steps of all learners, of which there is one; the 20th gradient is an outlier.
+    assert model.adopted[-3:] == [(15, 72), (16, 76), (16, 80)]
+    assert one.steps == 80 and channel.shards[0].status()["steps"] == 80  # also those after the latest push
+
+
+def test_what_a_shard_lost_is_counted():
+    one, channel, model = trained(lambda call: "die" if call == 21 else None, copy_at=5)
+    # Call 21 is the 11th push to shard 0, whose copy has at most the first five.
+    assert list(one.tally.lost) == ["0:1"] and 4 <= one.tally.lost["0:1"] <= 6
+    assert channel.shards[0].incarnation == 1
+    assert channel.shards[0].version == 16 - one.tally.lost["0:1"] and channel.shards[1].version == 16
+    assert one.tally.applied == 16
+    updates = [updates for updates, _ in model.adopted]
+    assert updates == sorted(updates)
+
+
+def test_ledgers_agree(tmp_path):
+    shards = [Shard("id", k, store(), lambda a: a, lambda *_: None, 100, str(tmp_path)) for k in range(2)]
+    one = Learner(Model(8, 20), Direct(shards), RANGES, run="id", learner=0, ledger=str(tmp_path))
+    while one.update():
+        pass
+    theirs = [(tmp_path / f"shard-{k}.log").read_text().split("\n") for k in range(2)]
+    ours = (tmp_path / f"learner-0-{one.life}.log").read_text().split("\n")
+    for k in range(2):
+        assert [line.split()[2:] for line in theirs[k] if line] == [line.split()[1:] for line in ours if line.startswith(f"{k} ")]
+
+
+def test_a_life_is_later_than_those_that_shards_know():
+    shards = [shard(0), shard(1)]
+    shards[1].push("id", 0, 2**40, 1, 0, 0, 0.1, 1, ONES)
+    assert Learner(Model(8, 1), Direct(shards), RANGES, run="id", learner=0).life == 2**40 + 1
+
+
+def test_a_learner_gives_up_after_a_while(monkeypatch):
+    shards = [shard(0), shard(1)]
+    channel = Direct(shards)
+    one = Learner(Model(8, 3), channel, RANGES, run="id", learner=0, delay=0, patience=0.2)
+    channel.fault = lambda call: "before"
+    with pytest.raises(ShardLost):
+        one.update()
+    assert learners.ShardLost is ShardLost
+
+
+def test_bf16_trains_too():
+    one, _, model = trained(bf16=True)
+    _, _, exact = trained()
+    assert one.tally.bytes_sent == 2 * 8 * 16 and np.allclose(model.theta, exact.theta, atol=1e-2)
+
+
+# ------------------------------------------------------------------ watch
+
+
+def test_recoveries_say_what_was_lost():
+    now = [0.0]
+    w = Watch(clock=lambda: now[0])
+    bundle = {"pid": 1, "life": 3, "applied": 10, "stale": 0, "lag_sum": 5, "replay_size": 400, "episodes": 2, "mean_return": 7.0}
+    w.answered("bundle", 0, bundle)
+    w.answered("shard", 0, {"pid": 2, "version": 10, "incarnation": 0, "steps": 40, "counts": {"stale": 1}})
+    w.settle()
+    assert not w.recoveries and w.totals()["lag"] == 0.5 and w.totals()["num_timesteps"] == 40
+    now[0] = 1.0  # the last answers came at 0
+    w.failed("shard", 0)
+    w.failed("bundle", 0)
+    assert w.down() == ["bundle 0", "shard 0"]
+    now[0] = 3.5
+    w.answered("shard", 0, {"pid": 4, "version": 8, "incarnation": 1, "steps": 32, "counts": {"stale": 1}})
+    w.answered("bundle", 0, {"pid": 5, "life": 0})
+    w.settle()
+    assert not w.recoveries  # losses are not known yet, and the bundle does not work yet
+    now[0] = 6.0
+    w.answered("bundle", 0, bundle | {"pid": 5, "life": 4, "applied": 1, "lost": {"0:1": 2}, "replay_size": 0})
+    w.settle()
+    assert [r.text for r in w.recoveries] == ["bundle 0 lost 400 transitions, back after 6.0 s", "shard 0 lost 2 updates, back after 3.5 s"]
+    assert w.totals()["lost_updates"] == 2 and w.totals()["lag"] == pytest.approx(10 / 11)
+    assert not math.isnan(w.totals()["mean_return"]) and not w.down()
+
+
+def test_a_process_that_starts_again_between_two_looks_is_seen():
+    w = Watch(clock=lambda: 1.0)
+    w.answered("keeper", 1, {"pid": 1, "copies": {0: 1, 1: 1}})
+    assert w.answered("keeper", 1, {"pid": 2, "copies": {}})
+    w.settle()
+    assert [r.text for r in w.recoveries] == ["keeper 1 lost 2 copies, back after 0.0 s"]
+
+
+# ------------------------------------------------------------------ files
+
+
+def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "run.zip"
+    with _files.written(path) as to:
+        to.head({"x": 1})
+        to.add("shard", 0, b"abc")
+    with _files.opened(path) as run:
+        assert run.head["x"] == 1 and run.read("shard", 0) == b"abc" and not run.has("bundle", 0)
+        with pytest.raises(CheckpointError, match="it has no bundle-0"):
+            run.read("bundle", 0)
+    with pytest.raises(ZeroDivisionError), _files.written(path) as to:
+        to.add("shard", 0, b"other")
+        raise ZeroDivisionError
+    with _files.opened(path) as run:
+        assert run.read("shard", 0) == b"abc"
+    assert [p.name for p in tmp_path.iterdir()] == ["run.zip"]
+
+
+def test_damaged_checkpoints_are_refused(tmp_path):
+    path = tmp_path / "run.zip"
+    with _files.written(path) as to:
+        to.head({"x": 1})
+        to.add("shard", 0, bytes(range(200)))
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 3):
+        for damaged in (whole[:at], whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :]):
+            path.write_bytes(damaged)
+            try:
+                with _files.opened(path) as run:
+                    run.read("shard", 0)
+            except (CheckpointError, RuntimeError):
+                continue
+    compressed = io.BytesIO()
+    with zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("run.json", "{}" * 1000)
+    path.write_bytes(compressed.getvalue())
+    with pytest.raises(CheckpointError, match="is compressed"), _files.opened(path):
+        pass

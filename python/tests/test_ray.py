@@ -1,0 +1,260 @@
+"""Runs on a local Ray cluster with tiny networks; make test-ray."""
+
+import contextlib
+import os
+import signal
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+ray = pytest.importorskip("ray")
+
+from ray.cluster_utils import Cluster  # noqa: E402
+
+from paceline import Gorila, distributed  # noqa: E402
+from paceline.distributed import _ray  # noqa: E402
+from paceline.errors import ConfigError, MissingFileError, PacelineError  # noqa: E402
+
+SMALL = {
+    "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000,
+    "train_freq": 4, "target_update_interval": 64, "learning_rate": 0.01, "exploration_steps": 400,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "include_dashboard": False, "object_store_memory": 2**27})
+    made.add_node(num_cpus=3, object_store_memory=2**27)
+    ray.init(address=made.address, namespace=_ray.NAMESPACE, log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@contextlib.contextmanager
+def running(**keywords):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with Gorila(
+            "MlpPolicy", "CartPole-v1", cluster="ray", **{**SMALL, "bundles": 2, "shards": 2, "copy_every": 10, **keywords}
+        ) as model:
+            yield model
+    assert not _ray.named(model.name)
+
+
+def stored_bytes():
+    """Bytes in the object stores of all nodes."""
+    name = "object_store_memory"
+    return ray.cluster_resources()[name] - ray.available_resources()[name]
+
+
+def until(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return value
+
+
+def pid(model, part):
+    return until(lambda: model.run.call("status")["pids"].get(part))
+
+
+def test_a_run_trains_and_leaves_nothing(cluster):
+    with running() as model:
+        assert model.learn(2000) is model
+        stats = model.stats
+        assert stats["num_timesteps"] >= 2000 and stats["updates"] > 300 and stats["episodes"] > 10
+        assert stats["publications"] <= stats["pulls"] and stats["lost_updates"] == stats["duplicates"] == 0
+        assert model.num_timesteps == stats["num_timesteps"]
+        action, _ = model.predict(model.observation_space.sample(), deterministic=True)
+        assert action in (0, 1)
+        assert model.evaluate(episodes=2).mean_return > 0
+        before = model.get_parameters()["policy"]
+        model.learn(500, reset_num_timesteps=False)
+        assert any((before[name] != values).any() for name, values in model.get_parameters()["policy"].items())
+    until(lambda: stored_bytes() == 0, 10)
+
+
+def test_callbacks_records_and_evaluations(cluster, tmp_path):
+    calls = []
+
+    def callback(variables, _):
+        calls.append(variables["self"].num_timesteps)
+        return len(calls) < 5 or variables["self"].num_timesteps < 1000
+
+    with running(tensorboard_log=None) as model:
+        from paceline.logger import configure
+
+        model.set_logger(configure(tmp_path, ["csv"]))
+        model.learn(50_000, callback=callback, log_interval=4, eval_freq=500, n_eval_episodes=2)
+        assert calls == sorted(calls) and calls[-1] < 50_000
+        assert model.evaluations and model.best_policy is not None
+        model.best_policy.close()
+    text = (tmp_path / "progress.csv").read_text()
+    assert "rollout/ep_rew_mean" in text and "async/lag" in text and "eval/mean_reward" in text
+
+
+@pytest.mark.parametrize("part", ["bundle/1", "shard/0", "shard/1", "keeper/0", "supervisor"])
+def test_a_killed_process_comes_back(cluster, part):
+    with running() as model:
+        run = model.run
+        run.call("begin", 10**9)
+        until(lambda: model.stats["updates"] > 50)
+        before = model.stats
+        os.kill(run.call("status")["pid"] if part == "supervisor" else pid(model, part), signal.SIGKILL)
+        began = time.monotonic()
+        if part == "supervisor":
+            until(lambda: model.stats["updates"] > before["updates"])
+        else:
+            recovery = until(lambda: next(iter(model.stats and model.recoveries), None))
+            assert f"{recovery.part}/{recovery.number}" == part and recovery.seconds < 30
+        mark = model.stats["gradients"]
+        until(lambda: model.stats["gradients"] > mark + 20)
+        assert time.monotonic() < began + 60
+        run.call("halt")
+        assert model.stats["duplicates"] <= 4
+
+
+def test_a_checkpoint_is_written_while_training_goes_on_and_continued(cluster, tmp_path):
+    with running() as model:
+        model.run.call("begin", 10**9)
+        until(lambda: model.stats["updates"] > 50)
+        model.save(tmp_path / "run.zip", replay=True)
+        mark = model.stats["gradients"]
+        until(lambda: model.stats["gradients"] > mark + 20)
+        later = model.stats["updates"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loaded = distributed.load(tmp_path / "run.zip")
+    with loaded:
+        stats = loaded.stats
+        assert 40 < stats["updates"] <= later and stats["num_timesteps"] > 200
+        until(lambda: loaded.stats["replay_size"] > 100)
+        loaded.learn(500, reset_num_timesteps=False)
+        assert loaded.stats["updates"] > stats["updates"]
+    assert b"pickle" not in (tmp_path / "run.zip").read_bytes()
+
+
+def test_attach_and_stop(cluster):
+    with running(name="mine") as model:
+        model.run.call("begin", 10**9)
+        with pytest.raises(PacelineError, match="^name: 'mine', is a run on this cluster"), running(name="mine"):
+            pass
+        other = distributed.attach("mine")
+        assert other.name == "mine" and until(lambda: other.stats["updates"])
+        other.detach()
+        began = time.monotonic()
+        assert distributed.stop("mine") and time.monotonic() < began + 5
+        assert not distributed.stop("mine")
+        with pytest.raises(MissingFileError, match="^mine: no such run"):
+            distributed.attach("mine")
+        until(lambda: stored_bytes() == 0, 10)
+
+
+def test_the_lease_ends_a_run(cluster):
+    model = Gorila("MlpPolicy", "CartPole-v1", cluster="ray", bundles=1, lease=3, **SMALL)
+    name = model.name
+    model.detach()
+    until(lambda: not _ray.named(name), 15)
+
+
+@pytest.mark.parametrize(
+    "keywords, says",
+    [
+        ({"bundles": 0}, "^bundles: 0, must be 1 to 1000$"),
+        ({"gradients": "fp8"}, "^gradients: 'fp8', must be 'fp32' or 'bf16'$"),
+        ({"delay": -1}, "^delay: -1, must be 0 to 64$"),
+        ({"lease": 0}, "^lease: 0, must be 1 to 1e7 seconds$"),
+        ({"method": "td3"}, "^method: 'td3', must be 'dqn', 'a3c', 'appo'$"),
+    ],
+)
+def test_bad_keywords_are_refused(cluster, keywords, says):
+    with pytest.raises(ConfigError, match=says):
+        Gorila("MlpPolicy", "CartPole-v1", cluster="ray", **{**SMALL, **keywords})
+    assert not _ray.ray().util.list_named_actors(all_namespaces=True)
+
+
+@pytest.mark.parametrize("keywords", [{"gradients": "bf16"}, {"delay": 0}, {"inline_limit": 0}, {"actors_per_bundle": 3}, {"shards": 5}])
+def test_options(cluster, keywords):
+    with running(**keywords) as model:
+        model.learn(1000)
+        stats = model.stats
+        assert stats["updates"] > 100
+        if "gradients" in keywords:
+            assert stats["bytes_sent"] < 0.6 * stats["bytes_read"]
+
+
+def test_shapes_of_parameters(cluster):
+    with running(shards=3) as model:
+        theta, updates, steps = model.run.parameters()
+        assert theta.dtype == np.float32 and len(theta) == sum(n for _, n in model.run.ranges) and updates == steps == 0
+
+
+@pytest.mark.parametrize("method", ["a3c", "appo"])
+def test_learners_of_other_methods(cluster, method, tmp_path):
+    keywords = {"n_steps": 16, "batch_size": 32} if method == "appo" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = distributed.start("MlpPolicy", "CartPole-v1", method=method, bundles=2, shards=2, actors_per_bundle=4, seed=1, **keywords)
+    with model:
+        model.learn(4000)
+        stats = model.stats
+        assert stats["num_timesteps"] >= 4000 and stats["updates"] > 100 and stats["episodes"] > 20
+        model.save(tmp_path / "run", replay=True)
+        assert model.predict(model.observation_space.sample())[0] in (0, 1)
+    with distributed.load(tmp_path / "run") as again:
+        assert again.method == method and again.stats["updates"] == stats["updates"]
+        again.learn(500, reset_num_timesteps=False)
+
+
+def test_ctrl_c_ends_a_run(cluster, process):
+    done = process(
+        """
+import os, signal, sys, threading, time
+from paceline import Gorila
+model = Gorila("MlpPolicy", "CartPole-v1", cluster="ray", address=sys.argv[1], bundles=2, name="interrupted", buffer_size=4000)
+def interrupt():
+    while model.num_timesteps < 500:
+        time.sleep(0.1)
+    global began
+    began = time.monotonic()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    model.learn(10**9)
+except KeyboardInterrupt:
+    print("seconds", time.monotonic() - began, model.closed)
+""",
+        cluster.address,
+        options=(),
+    )
+    _, seconds, closed = done.stdout.splitlines()[-1].split()
+    assert float(seconds) < 5 and closed == "True"
+    assert not _ray.named("interrupted")
+    until(lambda: stored_bytes() == 0, 10)
+
+
+def test_a_killed_driver_leaves_the_run(cluster, process):
+    done = process(
+        """
+import os, signal, sys
+from paceline import Gorila
+model = Gorila("MlpPolicy", "CartPole-v1", cluster="ray", address=sys.argv[1], bundles=2, name="orphan", buffer_size=4000)
+model.run.call("begin", 10**9)
+os.kill(os.getpid(), signal.SIGKILL)
+""",
+        cluster.address,
+        options=(),
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = distributed.attach("orphan")
+    with model:
+        before = until(lambda: model.stats["updates"])
+        until(lambda: model.stats["updates"] > before)
+        model.learn(100, reset_num_timesteps=False)
