@@ -61,7 +61,7 @@ def test_methods_options_and_presets_are_listed(command):
     assert re.search(r"^tuned .*CartPole-v1", presets, re.M) and "mnih2015" in presets
     assert re.search(r"^net_arch +128,128 +\(set\)$", command("preset", "tuned", "CartPole-v1").stdout, re.M)
     refused = command("train", "CartPole-v1", "--method", "sarsa", check=False)
-    assert refused.returncode == 1 and "--method sarsa: must be a2c, a3c, appo, dqn, ga3c, ppo or pqn" in refused.stderr
+    assert refused.returncode == 1 and "--method sarsa: must be a2c, a3c, appo, dqn, ga3c, gorila, ppo or pqn" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ paceline.DQN.learn = learn
             "fats",
             None,
             "preset fats: must be c51_dopamine, c51_zoo, catdqn_stooke_abbeel, cleanrl, cule, der_100k, dqn_dopamine, dqn_stooke_abbeel, "
-            "fast, fastdqn, iqn_dopamine, iqn_zoo, mnih2015, mnih2016, paper, paper_large_1, paper_large_2, paper_large_3, paper_large_4, "
-            "pqn, pqn_cleanrl, prioritized_zoo, qr_dopamine, qr_zoo, rainbow_dopamine, rainbow_hessel, rainbow_stooke_abbeel, sb3, "
-            "stooke_abbeel or tuned",
+            "fast, fastdqn, iqn_dopamine, iqn_zoo, mnih2015, mnih2016, nair2015, paper, paper_large_1, paper_large_2, paper_large_3, "
+            "paper_large_4, pqn, pqn_cleanrl, prioritized_zoo, qr_dopamine, qr_zoo, rainbow_dopamine, rainbow_hessel, "
+            "rainbow_stooke_abbeel, sb3, stooke_abbeel or tuned",
         ),
     ],
 )

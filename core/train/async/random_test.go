@@ -14,7 +14,6 @@ import (
 	_ "github.com/paceline-rl/paceline/core/agents/appo"
 	_ "github.com/paceline-rl/paceline/core/agents/dqn"
 	_ "github.com/paceline-rl/paceline/core/agents/ga3c"
-	_ "github.com/paceline-rl/paceline/core/agents/gorila"
 	_ "github.com/paceline-rl/paceline/core/agents/ppo"
 	_ "github.com/paceline-rl/paceline/core/env/builtin"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -77,9 +76,12 @@ func randomSetup(r *rng.Stream) setup {
 			"net_arch": "6,5", "batch_size": "4", "learning_starts": number(0, 100), "buffer_size": number(200, 600), "train_freq": number(1, 9),
 			"gradient_steps": number(1, 3), "target_update_interval": number(8, 200), "window": number(learners*envs, 100),
 			"concurrent": pick(r, "true", "false"), "double_q": pick(r, "true", "false"), "exploration_steps": number(1, 600),
-			"tau": pick(r, "1", "0.5"), "loss_reduction": pick(r, "mean", "sum"),
+			"tau": pick(r, "1", "0.5"), "loss_reduction": pick(r, "mean", "sum"), "clock": pick(r, "steps", "updates"),
 			"distribution": pick(r, "none", "categorical", "quantile", "implicit"), "n_atoms": "5", "n_quantiles": "3", "n_tau": "3", "n_tau_target": "2", "n_tau_act": "4", "dueling": pick(r, "true", "false"),
 		})
+		if rule == "gradient" || rule == "overwrite" {
+			set(map[string]string{"outliers": pick(r, "0", "1")})
+		}
 		return s
 	}
 	steps := 2 + r.Intn(9)
