@@ -107,7 +107,7 @@ bench-peers: $(VENV)/.package $(VENV)/peers/.made ## compare training with stabl
 
 $(VENV)/peers/.made: $(VENV)/.made
 	$(PYTHON) -m venv $(VENV)/peers
-	$(VENV)/peers/bin/python -m pip --disable-pip-version-check --quiet install 'stable-baselines3==2.9.*' 'envpool==1.2.5' ale-py opencv-python-headless
+	$(VENV)/peers/bin/python -m pip --disable-pip-version-check --quiet install 'stable-baselines3==2.9.*' 'envpool==1.2.5' ale-py opencv-python-headless 'ray==2.60.*'
 	@touch $@
 
 # ------------------------------------------------------------------ tests

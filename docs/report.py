@@ -48,6 +48,7 @@ COMMANDS = {
         "--env Catch-v0 --learners 2 --turns 1 --seconds 0.05",
     ),
     "ga3c": ("paceline bench ga3c", "--env Catch-v0 --steps 200 --trials 1 --seconds 1"),
+    "gorila": ("python python/benchmarks/gorila_scale.py", "--trials 1 --updates 20 --visits 5 --points 1x2"),
     "tuner": (
         "paceline bench tuner --machines 'System I,System II,System III,here'",
         "--machines 'System II' --seeds 1 --periods 2 --period-s 1",
@@ -57,7 +58,7 @@ COMMANDS = {
         "--runs build/quick.jsonl --rows a2c:Pendulum-v1 --seeds 1,2 --most-steps 64 --episodes 1 --turns 1",
     ),
 }
-PACKAGES = ("paceline", "torch", "stable-baselines3", "envpool", "ale-py", "gymnasium")
+PACKAGES = ("paceline", "torch", "stable-baselines3", "envpool", "ale-py", "gymnasium", "ray")
 
 
 def measure(names: list[str], folder: Path, quick: bool) -> None:

@@ -224,6 +224,50 @@ def _ga3c(report: dict[str, Any]) -> Made:
     return made
 
 
+def _gorila(report: dict[str, Any]) -> Made:
+    plan = report["plan"]
+    o, r, at = plan["options"], plan["result"], plan["saturation"]
+    rows = []
+    for p in report["points"]:
+        measured, predicted = (f"{statistics.median(p[name]):.1f}" for name in ("measured", "predicted"))
+        rows.append([f"{p['bundles']} x {p['shards']}", measured, predicted, times(p["ratio"])])
+    title = (
+        f"{report['env']} on a local cluster of Ray {report['ray']} whose parts share {report['cores']} cores: medians of "
+        f"{len(report['one'])} trials, calibrated with one bundle and one shard."
+    )
+    made: Made = [(title, ["bundles x shards", "measured, updates/s", "predicted, updates/s", "median of the ratios"], rows)]
+    rows = [
+        ["updates/s", rate(r["updates_per_second"])],
+        ["steps/s", rate(r["steps_per_second"])],
+        ["updates/s of one bundle alone", f"{plan['one']:.1f}"],
+        ["mean lag, updates", f"{r['lag']:.1f}"],
+        ["largest lag", f"{r['lag_most']}"],
+        [f"{at['resource']} saturate at, updates/s", rate(at["updates_per_second"])],
+        *([f"{use['name']}: used", f"{use['used']:.0%}"] for use in r["resources"]),
+        *([f"{use['name']}: MB/s each", f"{use['bytes_per_second'] / 1e6:.1f}"] for use in r["resources"] if use["bytes_per_second"]),
+    ]
+    title = (
+        f"A prediction: each part on a machine of its own, links of {o['gbits']:g} Gb/s and {o['latency_ms']:g} ms (assumed), "
+        f"two keepers with a copy of each shard every {o['keep']} updates."
+    )
+    made.append((title, ["", f"{o['bundles']} bundles, {o['shards']} shards"], rows))
+    rows = []
+    for p in plan["points"]:
+        here, enough, best = (rate(p[name]["updates_per_second"]) for name in ("here", "enough", "best"))
+        rows.append([str(p["bundles"]), here, str(p["shards"]), enough, p["enough"]["limit"], str(p["best_shards"]), best])
+    columns = [
+        "bundles",
+        f"updates/s with {o['shards']} shards",
+        "shards",
+        "updates/s",
+        "used most",
+        "best shards",
+        "updates/s of the best",
+    ]
+    made.append(("The smallest number of shards with 95 % of the highest rate of any number, predicted.", columns, rows))
+    return made
+
+
 def _tuner(report: dict[str, Any]) -> Made:
     def numbers(n: dict[str, Any]) -> str:
         return f"{n['predictors']}/{n['trainers']}/{n['agents']}"
@@ -261,5 +305,5 @@ def _continuous(report: dict[str, Any]) -> Made:
 _MAKERS = {
     "train": _turns, "onpolicy": _turns, "pong": _pong, "modes": _modes, "envs": _envs, "emulator": _emulator, "update": _update,
     "ffi": _ffi, "learn": _learn, "learn-asynchronous": _learn_asynchronous, "async": _async, "async-pong": _async, "ga3c": _ga3c,
-    "tuner": _tuner, "continuous": _continuous,
+    "gorila": _gorila, "tuner": _tuner, "continuous": _continuous,
 }  # fmt: skip
