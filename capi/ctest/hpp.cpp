@@ -259,11 +259,6 @@ int main() {
     CHECK(std::memcmp(q[0], q[1], sizeof q[0]) == 0 && q[0][0] != 0);
     throws(PACELINE_EIO, "", [] { paceline::Policy::from_bytes("nothing"); });
     throws(PACELINE_EINVAL, "env", [&] { p.evaluate("Nope-v0"); });
-    paceline::EvalOptions from;
-    from.max_frames = 9;
-    throws(PACELINE_EINVAL, "max_frames: 9", [&] { p.evaluate("Catch-v0", from); });
-    from.max_frames = 0, from.starts = {{1, 2}, {3}};
-    throws(PACELINE_EINVAL, "starts: 2, must be none", [&] { p.evaluate("Catch-v0", from); });
     const uint8_t bytes[2] = {0, 0};
     throws(PACELINE_EINVAL, "uint8_t, must be float", [&] { p.act(bytes); });
   }
