@@ -16,6 +16,7 @@ PUBLIC = {
     "bench": "add_commands run",
     "bench.envs": "Contender main measure ratios",
     "bench.ffi": "main measure text",
+    "bench.gorila": "main text write_csv",
     "bench.laboratory": "asynchronous ga3c latency tuner",
     "bench.update": "Torch main measure text",
     "callbacks": "BaseCallback CallbackList CheckpointCallback EvalCallback StopTrainingOnRewardThreshold",
