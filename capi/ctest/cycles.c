@@ -65,12 +65,23 @@ static void a_console(void) {
   paceline_console_free(c);
 }
 
+static void a_store(void) {
+  static const float start[1000];
+  paceline_store_options o = {.struct_size = sizeof o, .optimizer = "adagrad"};
+  paceline_push p = {.struct_size = sizeof p, .learning_rate = 0.1, .step = 1};
+  paceline_answer a = {.struct_size = sizeof a};
+  paceline_store *s;
+  OK(paceline_store_new(&s, start, 1000, &o));
+  OK(paceline_store_push(&a, s, start, 1000, &p));
+  paceline_store_free(s);
+}
+
 int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*cycle)(void);
-  } kinds[] = {
-      {"config", a_config}, {"trainer", a_trainer}, {"policy", a_policy}, {"vec", a_vec}, {"console", a_console}};
+  } kinds[] = {{"config", a_config}, {"trainer", a_trainer}, {"policy", a_policy},
+               {"vec", a_vec},       {"console", a_console}, {"store", a_store}};
   int cycles = argc > 1 ? atoi(argv[1]) : 1000, failed = 0;
   const long most = 4000;       /* kB: 4 for each of 1000 cycles would be a leak */
   if (getenv("GOGC") == NULL) { /* frequent collections: growth is then not garbage */

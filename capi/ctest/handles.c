@@ -15,6 +15,8 @@ int main(void) {
   FAILS(paceline_trainer_settle((paceline_trainer *)cfg, 0), PACELINE_EHANDLE, "is a paceline_config");
   FAILS(paceline_vec_step((paceline_vec *)p, r.actions, all_of(&r)), PACELINE_EHANDLE, "is a paceline_policy");
   FAILS(paceline_policy_save((paceline_policy *)v, "x"), PACELINE_EHANDLE, "is a paceline_vec");
+  FAILS(paceline_store_pull(&(float){0}, 1, NULL, (paceline_store *)cfg), PACELINE_EHANDLE, "is a paceline_config");
+  paceline_store_free((paceline_store *)cfg);
   paceline_trainer *made;
   paceline_option option = {.struct_size = sizeof option};
   FAILS(paceline_trainer_new(&made, (paceline_config *)t), PACELINE_EHANDLE, "is a paceline_trainer");

@@ -12,7 +12,7 @@
 #include "counter.h"
 
 enum { SLOTS = 6, MOST = 4096 };
-enum kind { CONFIG, TRAINER, POLICY, VEC, CONSOLE, KINDS };
+enum kind { CONFIG, TRAINER, POLICY, VEC, CONSOLE, STORE, KINDS };
 
 static _Atomic(void *) slots[KINDS][SLOTS];
 static atomic_long calls, failures;
@@ -56,6 +56,7 @@ static void store(source *s, enum kind kind, void *made) {
     case POLICY: paceline_policy_free(old); break;
     case VEC: paceline_vec_free(old); break;
     case CONSOLE: paceline_console_free(old); break;
+    case STORE: paceline_store_free(old); break;
     default: break;
   }
 }
@@ -162,6 +163,7 @@ static paceline_config *bounded(source *s) {
   if (paceline_config_new(&c, "dqn") != PACELINE_OK) abort();
   for (const char *const *k = settings; *k != NULL; k += 2)
     if (paceline_config_set(c, k[0], k[1]) != PACELINE_OK) abort();
+  if (draw(s, 4) == 0 && paceline_config_set(c, "updates", "outside") != PACELINE_OK) abort();
   if (paceline_config_set(c, "env", draw(s, 4) ? "CartPole-v1" : "Acrobot-v1") != PACELINE_OK) abort();
   return c;
 }
@@ -200,7 +202,7 @@ static void call(source *s, arrays *a) {
   char *text = NULL;
   paceline_rows rows = rows_of(s, a);
   size_t size = draw(s, sizeof a->bytes);
-  switch (draw(s, 47)) {
+  switch (draw(s, 54)) {
     case 0:
       if (say(paceline_config_new((paceline_config **)&made, word(s))) == 0) store(s, CONFIG, made);
       break;
@@ -342,6 +344,38 @@ static void call(source *s, arrays *a) {
     case 44: say(paceline_trainer_save_order(any(s, TRAINER), draw(s, 8) ? order : word(s))); break;
     case 45: say(paceline_trainer_save_trace(any(s, TRAINER), draw(s, 8) ? order : word(s))); break;
     case 46: say(paceline_trainer_proposal(&text, any(s, TRAINER))); break;
+    case 47:
+    case 48: {
+      paceline_store_options o = {
+          .struct_size = sizeof o, .optimizer = draw(s, 4) ? "adam" : word(s), .max_staleness = draw(s, 3)};
+      if (say(paceline_store_new((paceline_store **)&made, a->obs, draw(s, 8) ? 8 : draw(s, 3), &o)) == 0)
+        store(s, STORE, made);
+      break;
+    }
+    case 49: {
+      paceline_push p = {.struct_size = sizeof p, .learning_rate = draw(s, 8) ? 0.1 : 1e9, .seen = draw(s, 3)};
+      p.learner = draw(s, 8) ? 1 : draw(s, 0), p.life = draw(s, 2), p.step = draw(s, 80);
+      paceline_answer answer = {.struct_size = sizeof answer};
+      say(paceline_store_push(&answer, any(s, STORE), a->obs, draw(s, 8) ? 8 : draw(s, MOST), &p));
+      break;
+    }
+    case 50: say(paceline_store_pull(a->obs, draw(s, 8) ? 8 : draw(s, MOST), NULL, any(s, STORE))); break;
+    case 51: {
+      paceline_store *from = any(s, STORE);
+      if (draw(s, 4) == 0) say(paceline_store_describe(&text, from));
+      if (say(paceline_store_to_bytes(a->bytes, &size, from)) != 0) break;
+      if (draw(s, 2)) a->bytes[draw(s, (uint32_t)size)] ^= (unsigned char)(1 << draw(s, 8));
+      if (say(paceline_store_from_bytes((paceline_store **)&made, a->bytes, size)) == 0) store(s, STORE, made);
+      break;
+    }
+    case 52: {
+      paceline_gradient g = {.struct_size = sizeof g};
+      say(paceline_trainer_gradient(a->obs, draw(s, 8) ? 58 : draw(s, MOST), &g, any(s, TRAINER), 1 + draw(s, 20)));
+      break;
+    }
+    case 53:
+      say(paceline_trainer_adopt(any(s, TRAINER), a->obs, draw(s, 8) ? 58 : draw(s, MOST), draw(s, 9), -1));
+      break;
     default: break;
   }
   paceline_string_free(text);
