@@ -390,3 +390,46 @@ func latest(t testing.TB, tr *train.Trainer, envs int) (*vec.Rows, vec.Actions) 
 	traintest.Check(t, tr.Latest(rows, actions))
 	return rows, actions
 }
+
+// A bundle of Gorila, alone with one shard, has the bits of DQN whose gradients go to a Range.
+func TestOneBundleIsATrainerOutside(t *testing.T) {
+	one := applied{method: "gorila", steps: 400, settings: []string{"env", "CartPole-v1", "num_envs", "1", "seed", "5", "net_arch", "12", "learning_starts", "40", "batch_size", "8", "buffer_size", "300", "target_update_interval", "30", "exploration_steps", "200", "outliers", "2", "bundles", "1", "shards", "1"}}
+	gorila := traintest.NewTrainer(t, configOfRun(t, one), nil)
+	traintest.Check(t, gorila.Begin(one.steps, 0))
+	traintest.Check(t, gorila.Run(0, 0))
+	// The settings of a bundle are those of Gorila that DQN has, and those that Gorila fixes.
+	c, all := traintest.Must(train.NewConfig("dqn"))(t), gorila.Config().Map()
+	for name, value := range all {
+		if _, err := c.Get(name); err == nil {
+			traintest.Check(t, c.Set(name, value))
+		}
+	}
+	for _, pair := range [][2]string{{"clock", "updates"}, {"concurrent", "false"}, {"actor", "online"}, {"updates", "outside"}, {"learners", "0"}} {
+		traintest.Check(t, c.Set(pair[0], pair[1]))
+	}
+	tr := traintest.NewTrainer(t, c, nil)
+	s := newServer(t, tr, nn.OptimizerConfig{Name: "adagrad"})
+	traintest.Check(t, tr.Begin(one.steps, 0))
+	grad, dropped := make([]float32, len(s.theta)), 0
+	for {
+		info, ok, err := tr.Gradient(grad, 0)
+		traintest.Check(t, err)
+		if !ok {
+			break
+		}
+		if info.Dropped {
+			dropped++
+		} else {
+			s.push(grad, info)
+		}
+		traintest.Check(t, tr.Adopt(s.theta, s.pull(), -1))
+	}
+	for _, part := range []string{"q_net", "q_net_target", "replay"} {
+		if got, want := traintest.Must(tr.Hash(part))(t), traintest.Must(gorila.Hash(part))(t); got != want {
+			t.Errorf("%s: %.12s, Gorila has %.12s", part, got, want)
+		}
+	}
+	if dropped == 0 || tr.Stats().Steps != gorila.Stats().Steps {
+		t.Errorf("%d dropped, %d and %d steps", dropped, tr.Stats().Steps, gorila.Stats().Steps)
+	}
+}
