@@ -12,6 +12,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/param"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 //export pacelineGoTrainerGradient
@@ -25,14 +26,14 @@ func pacelineGoTrainerGradient(out *C.float, n C.size_t, info *C.paceline_gradie
 		if err != nil {
 			return err
 		}
-		g, ok, err := t.Gradient(to, limit)
-		if !ok {
-			return err // the state of an empty struct is PACELINE_GRADIENT_NONE
+		g, err := t.Gradient(to, limit)
+		if err != nil {
+			return err
 		}
-		info.state = C.PACELINE_GRADIENT_READY
-		if g.Dropped {
-			info.state = C.PACELINE_GRADIENT_DROPPED
-		}
+		info.state = map[train.GradientState]C.uint32_t{
+			train.GradientNone: C.PACELINE_GRADIENT_NONE, train.GradientReady: C.PACELINE_GRADIENT_READY,
+			train.GradientDropped: C.PACELINE_GRADIENT_DROPPED, train.GradientLater: C.PACELINE_GRADIENT_LATER,
+		}[g.State]
 		info.number, info.updates, info.num_timesteps, info.rows = C.int64_t(g.Number), C.int64_t(g.Updates), C.int64_t(g.Steps), C.int64_t(g.Rows)
 		info.loss, info.learning_rate = C.double(g.Loss), C.double(g.Rate)
 		return nil

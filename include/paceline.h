@@ -1035,9 +1035,8 @@ PACELINE_API void paceline_console_free(paceline_console *c);
 
 /*
  * Learners in several processes train one set of parameters, and your program carries what they say to
- * each other. With the setting "updates" outside ("dqn", "a2c" and "ppo"; on the CPU; environments that
- * the library steps) a trainer computes gradients and takes no step itself. The loop of a learner, with
- * one store for all parameters:
+ * each other. With the setting "updates" outside ("dqn", "a2c" and "ppo"; on the CPU) a trainer computes
+ * gradients and takes no step itself. The loop of a learner, with one store for all parameters:
  *
  *     paceline_trainer_begin(t, total, 0);
  *     for (;;) {
@@ -1056,9 +1055,10 @@ PACELINE_API void paceline_console_free(paceline_console *c);
  */
 
 enum paceline_gradient_state {
-  PACELINE_GRADIENT_NONE = 0,   /* the run has ended, and no update is left */
-  PACELINE_GRADIENT_READY = 1,  /* there is a gradient */
-  PACELINE_GRADIENT_DROPPED = 2 /* an update was due, and the setting "outliers" has dropped its gradient */
+  PACELINE_GRADIENT_NONE = 0,    /* the run has ended, and no update is left */
+  PACELINE_GRADIENT_READY = 1,   /* there is a gradient */
+  PACELINE_GRADIENT_DROPPED = 2, /* an update was due, and the setting "outliers" has dropped its gradient */
+  PACELINE_GRADIENT_LATER = 3    /* no update is due: environments that you step come first */
 };
 
 /* Describes the gradient of an update. */
@@ -1075,10 +1075,12 @@ typedef struct paceline_gradient {
 
 /* Takes rounds until an update is due, computes its gradient, scaled down where the trainer clips its
  * norm, and writes it to out: n floats, in the order of the trainer's first set of parameters. out is
- * written only if info->state is PACELINE_GRADIENT_READY. A second call before an adopt gives the gradient of the next
- * update at the same parameters: a delay of one update. If max_ms passes first, the call gives
- * PACELINE_ETIMEDOUT, after paceline_trainer_stop PACELINE_ESTOPPED; call it again. A loss that is not finite
- * gives PACELINE_ENAN, as do later calls until the next adopt. */
+ * written only if info->state is PACELINE_GRADIENT_READY. A second call before an adopt gives the
+ * gradient of the next update at the same parameters: a delay of one update. If max_ms passes first, the
+ * call gives PACELINE_ETIMEDOUT, after paceline_trainer_stop PACELINE_ESTOPPED; call it again. A loss that
+ * is not finite gives PACELINE_ENAN, as do later calls until the next adopt. With environments that you step
+ * the function takes no rounds: call it after every observe until the state is PACELINE_GRADIENT_LATER. An
+ * act while an update is due is refused. */
 PACELINE_API int paceline_trainer_gradient(float *out, size_t n, paceline_gradient *info, paceline_trainer *t,
                                            int64_t max_ms);
 

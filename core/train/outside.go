@@ -43,7 +43,7 @@ var OutsideShape = []string{"updates"}
 // OutsideSettings describes Outside for a method whose struct is C.
 func OutsideSettings[C any](part func(*C) *Outside) []settings.Setting {
 	return settings.Within(part, []settings.Setting{
-		settings.Text("updates", updatesOwn, "who takes the steps of the updates: own (the trainer's optimiser) or outside (the program, which gets each gradient and brings new parameters: paceline_trainer_gradient and paceline_trainer_adopt); outside is for the CPU and for environments that the library steps", []string{updatesOwn, updatesOutside}, func(c *Outside) *string { return &c.Updates }),
+		settings.Text("updates", updatesOwn, "who takes the steps of the updates: own (the trainer's optimiser) or outside (the program, which gets each gradient and brings new parameters: paceline_trainer_gradient and paceline_trainer_adopt); outside is for the CPU", []string{updatesOwn, updatesOutside}, func(c *Outside) *string { return &c.Updates }),
 		settings.Int("outside_learners", 1, 1, 1<<16, "K: learners, in any processes, that share a run with updates outside", func(c *Outside) *int { return &c.OutsideLearners }),
 		settings.Int("outside_learner", 0, 0, 1<<16-1, "number of this learner among outside_learners; its environments and random numbers are those of this learner where one process has all K", func(c *Outside) *int { return &c.OutsideLearner }),
 	})
@@ -71,8 +71,22 @@ func outsideOf(c Settings) *Outside {
 	return nil
 }
 
+// GradientState says what a Gradient has come to.
+type GradientState int
+
+const (
+	// GradientNone: the run has ended, and no update is left.
+	GradientNone GradientState = iota
+	GradientReady
+	// GradientDropped: an update was due, and the method has dropped its gradient, because of its loss.
+	GradientDropped
+	// GradientLater: no update is due, where the host steps the environments.
+	GradientLater
+)
+
 // GradientInfo describes the gradient of an update.
 type GradientInfo struct {
+	State GradientState
 	// Number counts the gradients of the trainer that were not dropped, from 1 on. A checkpoint holds it.
 	Number int64
 	// Updates is what the latest Adopt has said; 0 before the first.
@@ -84,9 +98,6 @@ type GradientInfo struct {
 	Rows int
 	// Rate is the learning rate of the update.
 	Rate float64
-	// Dropped says that the method has dropped the gradient, because of its loss. There is no gradient
-	// then.
-	Dropped bool
 }
 
 // outsider is what a Trainer has whose updates come from outside. It is the optimiser of the method's
@@ -98,14 +109,18 @@ type outsider struct {
 
 	// Of the Gradient in progress.
 	to   []float32 // nil: none is in progress
-	done bool      // it has its gradient
 	info GradientInfo
 	rows int // of a minibatch
 }
 
+// done reports whether the Gradient in progress has its update.
+func (o *outsider) done() bool {
+	return o.info.State == GradientReady || o.info.State == GradientDropped
+}
+
 // begin comes before every gradient.
 func (o *outsider) begin() error {
-	if o.to == nil || o.done {
+	if o.to == nil || o.done() {
 		return ErrInterrupted
 	}
 	return nil
@@ -115,9 +130,11 @@ func (o *outsider) begin() error {
 func (o *outsider) admitted(admit func(*nn.Report) bool) func(*nn.Report) bool {
 	return func(r *nn.Report) bool {
 		o.info.Loss, o.info.Rows = r.Loss, o.rows
-		o.info.Dropped = admit != nil && !admit(r)
-		o.done = o.info.Dropped
-		return !o.info.Dropped
+		if admit != nil && !admit(r) {
+			o.info.State = GradientDropped
+			return false
+		}
+		return true
 	}
 }
 
@@ -138,7 +155,7 @@ func (o *outsider) Apply(_ *nn.Params, grad []float32, factor float32, lr float6
 		o.to[i] = factor * g
 	}
 	o.number++
-	o.info.Rate, o.done = lr, true
+	o.info.Rate, o.info.State = lr, GradientReady
 	return nil
 }
 
@@ -168,38 +185,40 @@ func (d *outsideDevice) Another(n int, budget *threads.Budget) (nn.Device, error
 }
 
 // Gradient takes rounds until an update is due, and computes its gradient at the parameters that the
-// trainer has. It writes the gradient to `to`, which has as many numbers as the method's first
-// parameter set, scaled down where the method clips its norm. ok is false when the run has ended and
-// no update is left. The next Gradient is that of the next update, whether or not Adopt is called
-// between.
+// trainer has. If the state is GradientReady, it has written the gradient to `to`, which has as many
+// numbers as the method's first parameter set, scaled down where the method clips its norm. The next
+// Gradient is that of the next update, whether or not Adopt is called between. Where the host steps
+// the environments, Gradient takes no rounds, and is called after every Observe until the state is
+// GradientLater; Act refuses a round while an update is due.
 //
 // After limit (0: none), at the end of a round, the error is fault.ErrTimedOut, after Stop
 // fault.ErrStopped. Neither loses anything. A loss that is not finite is an error that wraps
 // fault.ErrNotFinite and ends training until Adopt, SetParameters or a Begin with ResetTimesteps.
-func (t *Trainer) Gradient(to []float32, limit time.Duration) (info GradientInfo, ok bool, err error) {
+func (t *Trainer) Gradient(to []float32, limit time.Duration) (info GradientInfo, err error) {
 	if err := t.enter(); err != nil {
-		return info, false, err
+		return info, err
 	}
 	defer t.leave(&err)
 	o := t.outsider
 	switch {
 	case o == nil:
-		return info, false, t.notOutside("gradient")
+		return info, t.notOutside("gradient")
 	case !t.begun || t.needsReset:
-		return info, false, errors.New("gradient: no run was begun since the environments were made or loaded; call begin first")
+		return info, errors.New("gradient: no run was begun since the environments were made or loaded; call begin first")
+	case t.acted:
+		return info, errors.New("gradient: must not be called between act and observe")
 	}
 	theta := t.method.Sets()[0].Params
 	if size := theta.Layout.Size; len(to) != size {
-		return info, false, fmt.Errorf("gradient: %d numbers, must be %d", len(to), size)
+		return info, fmt.Errorf("gradient: %d numbers, must be %d", len(to), size)
 	}
-	o.to, o.done, o.info = to, false, GradientInfo{}
+	o.to, o.info = to, GradientInfo{}
 	defer func() { o.to = nil }()
-	err = t.nextUpdate(t.interrupt(limit))
-	if err != nil || !o.done {
-		return info, false, err
+	if err := t.nextUpdate(t.interrupt(limit)); err != nil {
+		return info, err
 	}
 	o.info.Number, o.info.Updates, o.info.Steps = o.number, int64(theta.Updates), t.host.Steps.Load()
-	return o.info, true, nil
+	return o.info, nil
 }
 
 // nextUpdate takes rounds and does the next update, unless the run ends before it.
@@ -210,11 +229,14 @@ func (t *Trainer) nextUpdate(interrupt *Interrupt) error {
 		if err := t.method.Failed(); err != nil {
 			return err
 		}
+		if t.stopping.Swap(false) {
+			return fmt.Errorf("gradient: %w", fault.ErrStopped)
+		}
 		if o.learner.Lacks() == 0 {
 			if err := t.method.Settle(nil); err != nil && !errors.Is(err, ErrInterrupted) {
 				return err
 			}
-			if o.done {
+			if o.done() {
 				return nil
 			}
 			continue // an update of rows that nothing is learned from
@@ -222,9 +244,12 @@ func (t *Trainer) nextUpdate(interrupt *Interrupt) error {
 		if t.host.Steps.Load()+o.others >= t.end {
 			return nil
 		}
-		if err := interrupt.Err(time.Now()); err != nil && (took || t.stopping.Load()) {
-			t.stopping.Store(false)
-			return waited("gradient", err)
+		if took && errors.Is(interrupt.Err(time.Now()), fault.ErrTimedOut) {
+			return fmt.Errorf("gradient: %w", fault.ErrTimedOut)
+		}
+		if t.source == nil {
+			o.info.State = GradientLater
+			return nil
 		}
 		if err := o.learner.Round(); err != nil {
 			return err

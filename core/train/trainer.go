@@ -90,9 +90,6 @@ func NewPushed(cfg *Config, spec env.Spec) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.outsider != nil {
-		return nil, errors.Join(errors.New("updates: outside, must be own where the caller steps the environments"), t.closeParts())
-	}
 	spec.Masks = t.common.ActionMasks
 	if err = t.fit(setup, spec); err == nil && t.autoreset() == vec.Disabled {
 		err = errors.New("mid_batch_reset: false, must be true where the caller steps the environments, and so resets them")

@@ -19,7 +19,7 @@ from .curve import LearningCurve
 from .envs import _own_loop
 from .envs.vector import Source, label
 from .errors import BusyError, ConfigError, StoppedError
-from .learning import Loop, Periods, learn
+from .learning import Loop, Periods, begin, learn
 from .logger import Logger
 from .policy import Evaluation, Policy
 from .spaces import Array
@@ -231,13 +231,28 @@ class Trainer(Model):
     def _begin_outside(self, total_timesteps: int, obs: object, reset_num_timesteps: bool) -> None:
         self._check_open()
         if obs is not None:
-            raise ConfigError("obs: must be None where updates is outside: the library steps the environments")
-        flags = _ffi.RESET_ENVS if self._cut_episodes else 0
-        if reset_num_timesteps or not self._begun:
-            flags = _ffi.RESET_ENVS | _ffi.RESET_TIMESTEPS
-        self._native.begin(total_timesteps, flags)
-        self._begun, self._cut_episodes = True, False
+            raise ConfigError("obs: must be None where updates is outside: gradient steps the environments")
+        if self._source is not None:
+            self._source.check()
+        begin(self, total_timesteps, reset_num_timesteps)
         self._native.warn_of_notices()
+
+    def _first_seed(self) -> int | None:
+        """The seed of environments that Python steps: learner k of K has those of environment k * num_envs on."""
+        if self._given_seed is None or not self._from_outside():
+            return self._given_seed
+        return self._given_seed + int(self.setting("outside_learner")) * self.n_envs
+
+    def _outside_round(self, source: Source) -> None:
+        """Steps environments that Python steps."""
+        if not self._native.act(source.rows, lambda: None):
+            raise StoppedError("gradient: stop was called")
+        try:
+            source.step()
+            self._native.observe(source.rows, lambda: None)
+        except BaseException:
+            source.needs_reset = True  # the round is incomplete
+            raise
 
     def gradient(self, out: Array | None = None) -> Gradient | None:
         """Takes steps until an update is due and returns its gradient; None when the run has ended.
@@ -268,8 +283,14 @@ class Trainer(Model):
             out = np.empty(size, np.float32)
         elif not (isinstance(out, np.ndarray) and out.dtype == np.float32 and out.flags.c_contiguous and out.flags.writeable):
             raise ConfigError("out: must be a contiguous NumPy array of float32 that can be written")
+        if self._source is not None and self._source.needs_reset:
+            raise ConfigError("gradient: no run was begun, or its latest round was interrupted; call begin first")
         info = _ffi.Gradient()
         self._native.gradient(out, info)
+        while info.state == _ffi.GRADIENT_LATER:
+            assert self._source is not None
+            self._outside_round(self._source)
+            self._native.gradient(out, info)
         self._native.warn_of_notices()
         if info.state == _ffi.GRADIENT_NONE:
             return None

@@ -199,9 +199,8 @@ class DQN(Trainer):
         latency_gradient, latency_pull, latency_push, latency_file: of learners, as in A3C; rule
         "multi_step_adam" needs optimizer="adam".
     updates: "outside": the model computes gradients and takes no step along them; see gradient. The CPU
-        computes, and the environments are built in. outside_learners, outside_learner: K learners that
-        share such a run, in any processes, and the number of this one, 0 to K-1, which selects its
-        environments and random numbers.
+        computes. outside_learners, outside_learner: K learners that share such a run, in any processes,
+        and the number of this one, 0 to K-1, which selects its environments and random numbers.
     action_masks: True reads infos["action_mask"] (uint8 [actions], 1 for an allowed action) of a
         Gymnasium environment after every reset and step. Actions, and the next state's maximum, are
         then chosen among the allowed actions. predict needs action_masks as well. Vector

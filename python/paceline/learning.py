@@ -152,7 +152,7 @@ def learn(
         if model._loop is not None:
             raise BusyError("learn: learn is in progress, must be called before or after it")
         model._warn_of_copies()
-        # All checks come before _begin, which forgets the previous run's results.
+        # All checks come before begin, which forgets the previous run's results.
         callback = as_callback(callback)
         check_evaluations(model, callback)
         if eval_freq and eval_env is not None:
@@ -164,7 +164,7 @@ def learn(
         if model._own_logger:
             logger = make_logger(model.verbose, model.tensorboard_log, run_name, reset_num_timesteps)
         try:
-            _begin(model, total_timesteps, reset_num_timesteps)
+            begin(model, total_timesteps, reset_num_timesteps)
         except BaseException:
             if model._own_logger:
                 logger.close()
@@ -185,7 +185,7 @@ def learn(
         model._learning.release()
 
 
-def _begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> None:
+def begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> None:
     """Begins a run or continues the previous one. On an error the previous run stays as it was."""
     source = model._source
     new_run = reset_num_timesteps or not model._begun
@@ -194,7 +194,7 @@ def _begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> N
         flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
     try:
         if source is not None and flags & _ffi.RESET_ENVS:
-            source.reset(None if model._begun else model._given_seed)
+            source.reset(None if model._begun else model._first_seed())
         model._native.begin(total_timesteps, flags)
     except BaseException:
         if source is not None and flags & _ffi.RESET_ENVS:

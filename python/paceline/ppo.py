@@ -60,9 +60,8 @@ class PPO(ActorCritic):
         stable-baselines3's formula of VecNormalize. They are a part of checkpoints and policies.
     cnn: CnnPolicy's layers: "nature", or "small" (the network of Mnih et al. 2016).
     updates: "outside": the model computes gradients and takes no step along them; see gradient. The CPU
-        computes, and the environments are built in. outside_learners, outside_learner: K learners that
-        share such a run, in any processes, and the number of this one, 0 to K-1, which selects its
-        environments and random numbers.
+        computes. outside_learners, outside_learner: K learners that share such a run, in any processes,
+        and the number of this one, 0 to K-1, which selects its environments and random numbers.
 
     Actions may be of any kind. A Box has a Gaussian whose log_std is a parameter
     (policy_kwargs["log_std_init"]); each entry of a MultiDiscrete or MultiBinary has a distribution

@@ -2,6 +2,7 @@
 
 import threading
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -71,6 +72,43 @@ def test_applied_outside_without_delay_has_the_bits_of_learn(name, tmp_path):
         model.begin(100, reset_num_timesteps=False)
         server.apply(model)
         assert model.num_timesteps >= steps + 100
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_gymnasium_environments_are_stepped(name):
+    method, keywords, options, total = RUNS[name]
+    keywords = {key: value for key, value in keywords.items() if key != "num_envs"}
+
+    def with_gymnasium(**more):
+        return method("MlpPolicy", gymnasium.make_vec("CartPole-v1", num_envs=3), **keywords, **more)
+
+    with with_gymnasium() as own:
+        own.learn(total, log_interval=None)
+        want, steps = own.hashes(), own.num_timesteps
+    with with_gymnasium(updates="outside") as model:
+        server = Server(model, **options)
+        model.begin(total)
+        server.apply(model, 4)
+        model.stop()
+        with pytest.raises(StoppedError):
+            model.gradient()
+        server.apply(model)
+        assert (model.hashes(), model.num_timesteps) == (want, steps)
+        with pytest.raises(ConfigError, match="obs: must be None where updates is outside: gradient steps the environments"):
+            model.begin(100, np.zeros((3, 4), np.float32))
+        model.begin(60, reset_num_timesteps=False)
+        server.apply(model)
+        assert model.num_timesteps >= steps + 60
+    with with_gymnasium(updates="outside") as model:
+        model.begin(total)
+        model.env.step = lambda actions: 1 / 0
+        with pytest.raises(ZeroDivisionError):
+            model.gradient()
+        with pytest.raises(ConfigError, match="gradient: no run was begun, or its latest round was interrupted; call begin first"):
+            model.gradient()
+        del model.env.step
+        model.begin(total)
+        assert model.gradient().number == 1
 
 
 def test_a_delay_of_one_update():
@@ -175,9 +213,5 @@ def test_refused_calls_change_nothing():
     ]:
         with pytest.raises(ConfigError, match=match):
             made(method, keywords, updates="outside", **more)
-    with pytest.raises(ConfigError, match="updates: outside, must be own where the caller steps the environments"):
-        import gymnasium
-
-        DQN("MlpPolicy", gymnasium.make("CartPole-v1"), updates="outside")
     with pytest.raises(TypeError, match="only A2C, DQN and PPO have updates from outside"):
         PQN("MlpPolicy", "CartPole-v1", updates="outside")

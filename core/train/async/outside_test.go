@@ -104,12 +104,12 @@ func (s *server) apply(tr *train.Trainer, most int) (updates int) {
 	s.t.Helper()
 	grad := make([]float32, len(s.theta))
 	for ; updates < most; updates++ {
-		info, ok, err := tr.Gradient(grad, 0)
+		info, err := tr.Gradient(grad, 0)
 		traintest.Check(s.t, err)
-		if !ok {
+		if info.State == train.GradientNone {
 			return updates
 		}
-		if info.Dropped || info.Rows < 1 || info.Loss != info.Loss || info.Updates != int64(s.seen[1]) || info.Steps != tr.Stats().Steps {
+		if info.State != train.GradientReady || info.Rows < 1 || info.Loss != info.Loss || info.Updates != int64(s.seen[1]) || info.Steps != tr.Stats().Steps {
 			s.t.Fatalf("%+v", info)
 		}
 		s.push(grad, info)
@@ -187,9 +187,9 @@ func TestOutsideWithADelay(t *testing.T) {
 			for n := 0; ; n++ {
 				now := n % 2
 				grads[now] = make([]float32, len(s.theta))
-				info, ok, err := tr.Gradient(grads[now], 0)
+				info, err := tr.Gradient(grads[now], 0)
 				traintest.Check(t, err)
-				if !ok {
+				if info.State == train.GradientNone {
 					break
 				}
 				if want := max(0, n-1); info.Number != int64(n+1) || info.Updates != int64(want) {
@@ -205,6 +205,55 @@ func TestOutsideWithADelay(t *testing.T) {
 		}
 		if first, second := run(), run(); first != second {
 			t.Errorf("%s: %s\n%s", a.name, first, second)
+		}
+	}
+}
+
+// Environments that the host steps give the bits of those that the library steps.
+func TestOutsideWhereTheHostSteps(t *testing.T) {
+	for _, a := range runsApplied() {
+		if slices.Contains(a.settings, "mid_batch_reset") { // the host resets environments itself
+			continue
+		}
+		own := traintest.NewTrainer(t, configOfRun(t, a), nil)
+		traintest.Check(t, own.Begin(a.steps, 0))
+		traintest.Check(t, own.Run(0, 0))
+		mk := func(i int) (env.Env, error) {
+			e, err := env.Make("CartPole-v1", nil)
+			if err == nil {
+				e.Seed(vec.SeedFor(7, i))
+			}
+			return e, err
+		}
+		h := traintest.NewHost(t, configOfRun(t, a, "updates", "outside"), vec.SameStep, mk)
+		s := newServer(t, h.Trainer, a.optimizer)
+		h.Begin(t, a.steps)
+		grad, state := make([]float32, len(s.theta)), train.GradientLater
+		for state != train.GradientNone {
+			info := traintest.Must(h.Trainer.Gradient(grad, 0))(t)
+			switch state = info.State; state {
+			case train.GradientReady:
+				s.push(grad, info)
+				traintest.Check(t, h.Trainer.Adopt(s.theta, s.pull(), -1))
+			case train.GradientLater:
+				traintest.Check(t, h.Act())
+				if _, err := h.Trainer.Gradient(grad, 0); err == nil || err.Error() != "gradient: must not be called between act and observe" {
+					t.Fatal(err)
+				}
+				traintest.Check(t, h.Vec.Step(h.Actions, h.Rows))
+				traintest.Check(t, h.Observe())
+				if n := h.Trainer.Stats().Steps; info.Steps+3 != n {
+					t.Fatalf("%+v, %d steps", info, n)
+				}
+				if h.Trainer.Method().(train.Learner).Lacks() == 0 {
+					if err := h.Act(); err == nil || err.Error() != "act: an update is due; call gradient before" {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		if got, want := digest(t, h.Trainer), digest(t, own); got != want {
+			t.Errorf("%s: %s\nwant %s", a.name, got, want)
 		}
 	}
 }
@@ -229,26 +278,23 @@ func TestOutsideRefuses(t *testing.T) {
 	refused("outside_learners: 2, must be 1 where updates is own", a2c, "outside_learners", "2")
 	refused("device: cuda, must be auto or cpu where updates is outside", a2c, "updates", "outside", "device", "cuda")
 	refused("outside_learners: 2, must be 1 with normalize_obs", a2c, "updates", "outside", "outside_learners", "2", "normalize_obs", "true")
-	spec := env.Spec{Obs: env.ObsSpec{Shape: []int{4}, DType: env.Float32, Low: []float32{-1}, High: []float32{1}}, Action: env.ActionSpec{N: 2}}
-	_, err := train.NewPushed(configOfRun(t, a2c, "updates", "outside"), spec)
-	says(err, "updates: outside, must be own where the caller steps the environments")
 
 	own := traintest.NewTrainer(t, configOfRun(t, dqn), nil)
-	_, _, err = own.Gradient(nil, 0)
+	_, err := own.Gradient(nil, 0)
 	says(err, "gradient: updates is own, must be outside")
 	says(own.Adopt(nil, 0, -1), "adopt: updates is own, must be outside")
 	other := applied{method: "pqn", settings: []string{"env", "CartPole-v1"}}
-	_, _, err = traintest.NewTrainer(t, configOfRun(t, other), nil).Gradient(nil, 0)
+	_, err = traintest.NewTrainer(t, configOfRun(t, other), nil).Gradient(nil, 0)
 	says(err, "gradient: the updates of pqn are its own, must be a method with the setting updates")
 
 	tr := traintest.NewTrainer(t, configOfRun(t, dqn, "updates", "outside"), nil)
 	size := tr.ParameterSets()[0].Size
 	grad, theta := make([]float32, size), make([]float32, size)
-	_, _, err = tr.Gradient(grad, 0)
+	_, err = tr.Gradient(grad, 0)
 	says(err, "gradient: no run was begun")
 	says(tr.Run(100, 0), "run: the updates of this trainer come from outside; use gradient and adopt")
 	traintest.Check(t, tr.Begin(400, 0))
-	_, _, err = tr.Gradient(grad[1:], 0)
+	_, err = tr.Gradient(grad[1:], 0)
 	says(err, fmt.Sprintf("gradient: %d numbers, must be %d", size-1, size))
 	says(tr.Adopt(theta[1:], 0, -1), fmt.Sprintf("parameters: %d numbers, must be %d", size-1, size))
 	says(tr.Adopt(theta, -1, -1), "updates: -1, must be 0 to")
@@ -260,15 +306,15 @@ func TestOutsideRefuses(t *testing.T) {
 	}
 	// A limit and a Stop lose nothing, and every call gets on.
 	tr.Stop()
-	if _, _, err := tr.Gradient(grad, 0); !errors.Is(err, fault.ErrStopped) {
+	if _, err := tr.Gradient(grad, 0); !errors.Is(err, fault.ErrStopped) {
 		t.Error(err)
 	}
 	if now := digest(t, tr); now != before {
 		t.Errorf("%s, before refused calls %s", now, before)
 	}
 	for calls := 0; ; calls++ {
-		_, ok, err := tr.Gradient(grad, time.Nanosecond)
-		if ok {
+		info, err := tr.Gradient(grad, time.Nanosecond)
+		if info.State == train.GradientReady {
 			break
 		}
 		if !errors.Is(err, fault.ErrTimedOut) || calls > 100 {
@@ -294,12 +340,12 @@ func TestOutsideDropsOutliers(t *testing.T) {
 	traintest.Check(t, tr.Begin(a.steps, 0))
 	grad, dropped, number := make([]float32, len(s.theta)), 0, int64(0)
 	for {
-		info, ok, err := tr.Gradient(grad, 0)
+		info, err := tr.Gradient(grad, 0)
 		traintest.Check(t, err)
-		if !ok {
+		if info.State == train.GradientNone {
 			break
 		}
-		if info.Dropped {
+		if info.State == train.GradientDropped {
 			dropped++
 			continue
 		}
@@ -329,7 +375,7 @@ func TestOutsideAfterALossThatIsNotFinite(t *testing.T) {
 		traintest.Check(t, tr.Adopt(wild, 3, -1))
 		grad := slices.Clone(start)
 		for range 2 {
-			if _, ok, err := tr.Gradient(grad, 0); ok || !errors.Is(err, fault.ErrNotFinite) {
+			if info, err := tr.Gradient(grad, 0); info.State != train.GradientNone || !errors.Is(err, fault.ErrNotFinite) {
 				t.Fatalf("%s: %v", a.name, err)
 			}
 		}
@@ -357,31 +403,24 @@ func TestOutsideLearnersShareARun(t *testing.T) {
 		s := newServer(t, tr, a.optimizer)
 		traintest.Check(t, tr.Begin(600, 0))
 		grad := make([]float32, len(s.theta))
-		traintest.Must(drop(tr.Gradient(grad, 0)))(t)
+		traintest.Must(tr.Gradient(grad, 0))(t)
 		rows, chosen := latest(t, tr, 2)
 		if n := len(rows.Obs) / 2; !slices.Equal(rows.Obs, all.Obs[2*k*n:2*(k+1)*n]) || !slices.Equal(chosen.Discrete, actions.Discrete[2*k:2*k+2]) {
 			t.Errorf("learner %d has other environments or actions than environments %d and %d", k, 2*k, 2*k+1)
 		}
 		traintest.Check(t, tr.Adopt(s.theta, 4, 596))
-		info := traintest.Must(drop(tr.Gradient(grad, 0)))(t)
+		info := traintest.Must(tr.Gradient(grad, 0))(t)
 		if want := 0.01 * (1 - 598.0/600); math.Abs(info.Rate-want) > 1e-9 || info.Updates != 4 || info.Steps != 4 {
 			t.Errorf("%+v, must have a rate of %v", info, want)
 		}
 		traintest.Check(t, tr.Adopt(s.theta, 2, -1)) // a server that has lost updates
-		if info := traintest.Must(drop(tr.Gradient(grad, 0)))(t); info.Updates != 4 || info.Steps != 6 {
+		if info := traintest.Must(tr.Gradient(grad, 0))(t); info.Updates != 4 || info.Steps != 6 {
 			t.Errorf("%+v", info)
 		}
-		if _, ok, err := tr.Gradient(grad, 0); ok || err != nil {
-			t.Errorf("the run has not ended: %v, %v", ok, err)
+		if info := traintest.Must(tr.Gradient(grad, 0))(t); info.State != train.GradientNone {
+			t.Errorf("the run has not ended: %+v", info)
 		}
 	}
-}
-
-func drop(info train.GradientInfo, ok bool, err error) (train.GradientInfo, error) {
-	if err == nil && !ok {
-		err = errors.New("the run has ended")
-	}
-	return info, err
 }
 
 func latest(t testing.TB, tr *train.Trainer, envs int) (*vec.Rows, vec.Actions) {
@@ -412,12 +451,12 @@ func TestOneBundleIsATrainerOutside(t *testing.T) {
 	traintest.Check(t, tr.Begin(one.steps, 0))
 	grad, dropped := make([]float32, len(s.theta)), 0
 	for {
-		info, ok, err := tr.Gradient(grad, 0)
+		info, err := tr.Gradient(grad, 0)
 		traintest.Check(t, err)
-		if !ok {
+		if info.State == train.GradientNone {
 			break
 		}
-		if info.Dropped {
+		if info.State == train.GradientDropped {
 			dropped++
 		} else {
 			s.push(grad, info)
