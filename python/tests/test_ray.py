@@ -258,3 +258,21 @@ os.kill(os.getpid(), signal.SIGKILL)
         before = until(lambda: model.stats["updates"])
         until(lambda: model.stats["updates"] > before)
         model.learn(100, reset_num_timesteps=False)
+
+
+def test_a_given_order_has_the_bits_of_one_process(cluster, tmp_path):
+    keywords = {**SMALL, "bundles": 4, "shards": 3}
+    with Gorila("MlpPolicy", "CartPole-v1", **keywords) as one:
+        virtual = one.learn(800).get_parameters()["policy"]
+    with Gorila("MlpPolicy", "CartPole-v1", schedule="race", **keywords) as one:
+        race = one.learn(800).get_parameters()["policy"]
+        one.save_order(tmp_path / "race")
+    for options, want in (({"schedule": "virtual"}, virtual), ({"order": tmp_path / "race"}, race)):
+        with running(**keywords, **options) as model:
+            model.learn(800)
+            got = model.get_parameters()["policy"]
+            names = [name for name in want if name.startswith("q_net.")]
+            assert names and all(np.array_equal(got[name], want[name]) for name in names)
+            assert model.num_timesteps == 800
+            with pytest.raises(ConfigError, match="learn may be called once"):
+                model.learn(100)

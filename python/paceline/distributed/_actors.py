@@ -18,6 +18,7 @@ from ..spaces import Array
 from ..store import Store, shard_ranges
 from . import _ray
 from ._learner import Learner, ShardLost
+from ._ordered import Leg, Part
 from ._shards import Answer, Joined, Shard
 from ._spec import WORKERS, Spec
 
@@ -63,6 +64,15 @@ class ParameterServerShard:
 
     def pull(self, run: str) -> Answer:
         return self._filled().pull(run)
+
+    def push_in_order(self, learner: int, number: int, leg: Leg, gradient: Array) -> None:
+        self._filled().push_in_order(learner, number, leg, gradient)
+
+    def pull_in_order(self, learner: int) -> tuple[int, Array]:
+        return self._filled().pull_in_order(learner)
+
+    def tell_in_order(self, steps: int) -> None:
+        self._filled().tell_in_order(steps)
 
     def state(self) -> bytes:
         return self._filled().state()
@@ -230,6 +240,21 @@ class Bundle:
                 self._running = True
 
         self._do(job)
+
+    def begin_in_order(self, total: int) -> None:
+        """Begins a run of a given order, whose legs come one by one."""
+        ranges = shard_ranges(self._spec.size, self._spec.shards)
+
+        def job(learner: Learner) -> None:
+            self._model.begin(total)
+            self._part = Part(self._model, ranges)
+
+        self._do(job)
+
+    def leg(self, steps: int, *pulled: tuple[int, Array]) -> list[Any]:
+        """See Part.leg."""
+        result: list[Any] = self._do(lambda _: self._part.leg(steps, list(pulled)))
+        return result
 
     def halt(self) -> None:
         """Ends the training in progress; everything under way lands."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import pickle
 import secrets
 import uuid
@@ -17,14 +18,17 @@ from ..store import Store, shard_ranges
 from . import _files, _ray, _run
 from ._actors import worker
 from ._model import Distributed
+from ._order_file import read_order
 from ._run import Run
 from ._shards import Shard
 from ._spec import WORKERS, Spec, checked
+from ._virtual import Duration
 
 MOST_SPEC = 90_000  # bytes; arguments above Ray's 100 KB are lost with the process that gave them
 # Keywords of paceline.Gorila that are not a bundle's, and those that Algorithm 1 fixes for a bundle.
 _OURS = ("bundles", "shards", "max_staleness", "num_envs", "num_threads", "seed", "policy", "env")
 _FIXED = {"clock": "updates", "concurrent": False, "synchronized": True, "actor": "online"}
+_NOT_WORKERS = ("schedule", "order", "latency_step", "latency_forward", "latency_gradient", "latency_pull", "latency_push")
 _LOCAL_BUFFER = 1024
 
 
@@ -46,6 +50,13 @@ def start(
     inline_limit: int = 102_400,
     max_staleness: int = 100,
     lease: float = 600.0,
+    schedule: str | None = None,
+    order: File | None = None,
+    latency_step: float | str = "0.0001:0.5",
+    latency_forward: float | str = "0.0001:0.5",
+    latency_gradient: float | str = "0.001:0.5",
+    latency_pull: float | str = "0.0001:0.5",
+    latency_push: float | str = "0.0001:0.5",
     ledger: str = "",
     seed: int | None = None,
     **keywords: Any,
@@ -69,6 +80,11 @@ def start(
     max_staleness: a shard refuses a gradient if it has applied more than this number of gradients since
         the bundle read it; 0 refuses none.
     lease: seconds after which a run without a driver ends.
+    schedule: "race", the default: bundles visit the shards as it comes, and processes that end come back.
+        "virtual", "recorded": in the order of Gorila in one process with the same settings, whose bits
+        the run has; a process that ends, ends the run, and learn may be called once. With "dqn" alone.
+    order, latency_step, latency_forward, latency_gradient, latency_pull, latency_push: of these
+        schedules, as in paceline.Gorila.
     ledger: a folder in which shards and learners log every answer; for tests.
     """
     if method not in WORKERS:
@@ -76,13 +92,38 @@ def start(
     if not isinstance(env, str):
         raise ConfigError(f"env: {type(env).__name__}, must be the name of a built-in environment, which every process makes for itself")
     cluster = checked(bundles, shards, actors_per_bundle, num_cpus, keepers, copy_every, delay, gradients, inline_limit, lease)
+    schedule = schedule or ("race" if order is None else "recorded")
+    latency = tuple(str(text) for text in (latency_step, latency_forward, latency_gradient, latency_pull, latency_push))
+    path = _checked_order(schedule, order, method, bundles, shards, latency)
     _ray.connect(address)
     spec = Spec(
         run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, method=method, policy=policy, env=env,
         worker=keywords_of_worker(method, keywords, bundles), optimizer={"max_staleness": max_staleness},
-        seed=secrets.randbits(31) if seed is None else seed, size=0, ledger=ledger, **cluster,
+        seed=secrets.randbits(31) if seed is None else seed, size=0, ledger=ledger, schedule=schedule, order=path,
+        latency=latency, **cluster,
     )  # fmt: skip
     return _started(spec, None)
+
+
+def _checked_order(schedule: str, order: File | None, method: str, bundles: int, shards: int, latency: tuple[str, ...]) -> str:
+    """The path of an order; checks what a given order needs."""
+    if schedule not in ("race", "virtual", "recorded"):
+        raise ConfigError(f"schedule: {schedule!r}, must be 'race', 'virtual' or 'recorded'")
+    if (schedule == "recorded") != (order is not None):
+        raise ConfigError(f"order: {order!r}, must {'name a file' if order is None else 'be None'} with schedule {schedule}")
+    if schedule != "race" and method != "dqn":
+        raise ConfigError(f"schedule: {schedule!r}, must be 'race' with method {method!r}")
+    for text in latency:
+        Duration(text)
+    if order is None:
+        return ""
+    path = os.fsdecode(order)
+    if not os.path.exists(path) and os.path.exists(f"{path}.order"):
+        path += ".order"
+    record = read_order(path)
+    if (record.learners, record.shards) != (bundles, shards):
+        raise ConfigError(f"order: of {record.learners} bundles and {record.shards} shards, must be of {bundles} and {shards}")
+    return path
 
 
 def of_gorila(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Distributed:
@@ -95,9 +136,8 @@ def of_gorila(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Distri
         raise ConfigError(f"cluster: {cluster!r}, must be 'ray' or None")
     names = list(inspect.signature(Gorila).parameters)
     given |= dict(zip(names, arguments))
-    for name in ("schedule", "order", "latency_file", *(n for n in names if n.startswith("latency_"))):
-        if given.pop(name, None) not in (None, "race"):
-            raise ConfigError(f"{name}: must be left out on a cluster, where bundles visit the shards as it comes")
+    if given.pop("latency_file", None) is not None:
+        raise ConfigError("latency_file: must be left out on a cluster; latency_step and its neighbours are known")
     bundles, each = given.get("bundles", 1), given.get("actors_per_bundle", 1)
     if given.pop("num_envs", None) not in (None, bundles * each):
         raise ConfigError(f"num_envs: must be left out or be bundles * actors_per_bundle ({bundles * each})")
@@ -119,7 +159,7 @@ def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int) -
     ours = {name: p.default for name, p in parameters.items() if name in known and name not in _OURS and p.default is not p.empty}
     changed = {name: value for name, value in ours.items() if value != inspect.signature(DQN).parameters[name].default}
     given = {**changed, **keywords, **_FIXED}
-    for name in ("order", "schedule"):
+    for name in _NOT_WORKERS:
         given.pop(name, None)
     batch = given.get("batch_size", ours["batch_size"])
     given["buffer_size"] = given.get("buffer_size", ours["buffer_size"]) // bundles

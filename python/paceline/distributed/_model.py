@@ -15,13 +15,15 @@ from .._files import File
 from ..callbacks import as_callback, continues
 from ..curve import LearningCurve
 from ..envs.vector import label
-from ..errors import BusyError, ConfigError, PacelineError, notice
+from ..errors import BusyError, ConfigError, PacelineError, StoppedError, notice
 from ..logger import Logger, make_logger
 from ..policy import Evaluation, Policy
 from ..progress import ProgressLine
 from . import _actors, _files, _ray
+from ._conducted import conduct
 from ._run import Run
 from ._spec import Spec
+from ._supervisor import POLL as POLL_STATUS
 from ._watch import Recovery
 
 Self = TypeVar("Self", bound="Distributed")
@@ -295,8 +297,9 @@ class Session:
         self.locals: dict[str, Any] = {"self": model, "total_timesteps": self.goal, "infos": [], "log_interval": log_interval}
 
     def go(self) -> None:
-        model, run, callback = self.model, self.model.run, self.callback
-        number = run.call("begin", self.goal)
+        model, callback = self.model, self.callback
+        if model.run.spec.schedule != "race" and model._begun:
+            raise ConfigError(f"schedule: {model.run.spec.schedule}, learn may be called once, must be 'race' for more")
         model._begun = True
         model.learning_curve.resume()
         if callback is not None:
@@ -304,16 +307,10 @@ class Session:
             callback.on_training_start(self.locals, globals())
             callback.on_rollout_start()
         try:
-            while True:
-                time.sleep(POLL)
-                before = model.num_timesteps
-                model._look()
-                more = self._between(before)
-                if model._status["number"] >= number and not model._status["running"]:
-                    break
-                if not more or model._asked_to_stop:
-                    run.call("halt")
-                    model._asked_to_stop = False
+            if model.run.spec.schedule == "race":
+                self._race()
+            else:
+                self._conduct()
             self._finish_evaluation(wait=True)
         finally:
             model.learning_curve.add(model.num_timesteps, model._status["totals"]["mean_return"], last=True)
@@ -325,8 +322,38 @@ class Session:
             callback.on_rollout_end()
             callback.on_training_end()
 
-    def _between(self, before: int) -> bool:
-        """What is due after a look at the run; returns False to end learning."""
+    def _race(self) -> None:
+        """Watches the bundles until all of them have ended their part."""
+        model, run = self.model, self.model.run
+        number = run.call("begin", self.goal)
+        while True:
+            time.sleep(POLL)
+            more = self._between()
+            if model._status["number"] >= number and not model._status["running"]:
+                return
+            if not more or model._asked_to_stop:
+                run.call("halt")
+                model._asked_to_stop = False
+
+    def _conduct(self) -> None:
+        """Tells bundles and shards what comes next."""
+        looked = time.monotonic()
+
+        def between() -> None:
+            nonlocal looked
+            if time.monotonic() > looked + POLL:
+                looked = time.monotonic()
+                if not self._between() or self.model._asked_to_stop:
+                    raise StoppedError("learn: stopped, a run of a given order cannot go on")
+
+        conduct(self.model.run, self.goal, between)
+        time.sleep(2 * POLL_STATUS)  # until the supervisor has heard of the last visits
+        self._between()
+
+    def _between(self) -> bool:
+        """Looks at the run and does what is due; returns False to end learning."""
+        before = self.model.num_timesteps
+        self.model._look()
         model, totals, more = self.model, self.model._status["totals"], True
         model.learning_curve.add(model.num_timesteps, totals["mean_return"])
         if self.progress is not None:
@@ -392,7 +419,7 @@ class Session:
 def stored(spec: Spec) -> dict[str, Any]:
     """The fields of a Spec that a checkpoint has."""
     fields = dict(vars(spec))
-    for name in ("id", "ledger"):
+    for name in ("id", "ledger", "schedule", "order", "latency"):
         del fields[name]
     fields["worker"] = json.loads(json.dumps(spec.worker, default=_name))
     return fields

@@ -13,6 +13,7 @@ from ..errors import CheckpointError
 from ..spaces import Array
 from ..store import Store
 from . import _records, _wire
+from ._ordered import Leg
 
 APPLIED, STALE, DUPLICATE, MOVED, FOREIGN = "applied", "stale", "duplicate", "moved", "foreign"
 
@@ -77,6 +78,7 @@ class Shard:
         self._counts = dict.fromkeys((APPLIED, STALE, DUPLICATE, MOVED, FOREIGN), 0)
         self._lags = [0, 0]  # sum, most
         self._entries = 0  # of the log
+        self._pulled: dict[int, int] = {}  # version of the latest pull_in_order of each learner
         self._published: tuple[int, Any] = (-1, None)
         self.publications = self.pulls = 0
         self._log = _records.Log(ledger, f"shard-{index}.log")
@@ -111,6 +113,13 @@ class Shard:
         if incarnation != self.incarnation:
             self._counts[MOVED] += 1
             return Answer(MOVED, self.incarnation, self.version)
+        what, first, lag = self._apply(learner, life, step, seen, rate, steps, gradient)
+        return Answer(what, self.incarnation, self.version, lag, self._total, self._parameters(), first)
+
+    def _apply(
+        self, learner: int, life: int, step: int, seen: int, rate: float, steps: int, gradient: Array
+    ) -> tuple[str, str, int]:  # fmt: skip
+        """Applies a gradient; returns Answer's what, first and lag."""
         given = self._store.push(_wire.decode(gradient), rate, min(seen, self.version), (learner, life, step))
         first = STALE if given.stale else APPLIED
         what = DUPLICATE if given.duplicate else first
@@ -125,7 +134,29 @@ class Shard:
             self._lags = [self._lags[0] + given.lag, max(self._lags[1], given.lag)]
             if self.version % self._copy_every == 0:
                 self._copied(self.age, self.state())
-        return Answer(what, self.incarnation, self.version, given.lag, self._total, self._parameters(), first)
+        return what, first, given.lag
+
+    # ------------------------------------------------- in a given order
+
+    def push_in_order(self, learner: int, number: int, leg: Leg, gradient: Array) -> None:
+        """A push in its turn, of parameters that came with the learner's latest pull_in_order."""
+        if not leg.dropped:
+            self._apply(learner, 1, number, self._pulled.get(learner, 0), leg.rate, leg.steps, gradient)
+
+    def pull_in_order(self, learner: int) -> tuple[int, Array]:
+        """The version and the parameters."""
+        self._pulled[learner] = self.version
+        self.pulls += 1
+        return self.version, self._store.pull()[0]
+
+    def tell_in_order(self, steps: int) -> None:
+        """Counts the steps of all learners at the end of a run, of which pushes have told less."""
+        if missing := steps - self._total:
+            learner, (life, earlier, now) = next(iter(self._steps.items()), (0, [1, 0, 0]))
+            self._steps[learner] = [life, earlier, now + missing]
+            self._total = steps
+
+    # -------------------------------------------------------------- counts
 
     def tell(self, run: str, learner: int, life: int, steps: int) -> None:
         """Counts steps of a learner that no push has told."""

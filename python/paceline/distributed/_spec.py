@@ -39,6 +39,9 @@ class Spec:
     bf16: bool = False
     inline_limit: int = 102_400  # bytes of a shard's parameters up to which an answer carries them
     lease: float = 600.0  # seconds
+    schedule: str = "race"  # or virtual, or recorded
+    order: str = ""  # the file of schedule recorded
+    latency: tuple[str, ...] = ()  # of schedule virtual: step, forward, gradient, pull, push
     ledger: str = ""  # a folder for the logs of tests
 
     @property

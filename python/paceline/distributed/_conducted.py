@@ -1,0 +1,64 @@
+"""A run in a given order on a cluster: the driver's side."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from . import _ray
+from ._order_file import read_order
+from ._ordered import Conductor, Leg, recorded, virtual
+from ._run import Run
+from ._virtual import Duration, Latency
+
+
+class RayPlayers:
+    """Players whose calls go to the actors of a run. between: called while the driver waits."""
+
+    def __init__(self, run: Run, between: Callable[[], None]) -> None:
+        spec = run.spec
+        self._bundles = [_ray.find(spec.run, "bundle", k) for k in range(spec.bundles)]
+        self._shards = [_ray.find(spec.run, "shard", k) for k in range(spec.shards)]
+        self._between, self._pushes = between, deque[Any]()
+
+    def begin(self, total: int) -> None:
+        _ray.ray().get([bundle.begin_in_order.remote(total) for bundle in self._bundles])
+
+    def leg(self, learner: int, steps: int, pulled: list[Any]) -> list[Any]:
+        legs: list[Any] = self._bundles[learner].leg.options(num_returns=1 + len(self._shards)).remote(steps, *pulled)
+        return legs
+
+    def wait(self, leg: Any) -> Leg:
+        while not _ray.ray().wait([leg], timeout=0.1)[0]:
+            self._between()
+        self._between()
+        result: Leg = _ray.ray().get(leg)
+        while self._pushes and _ray.ray().wait([self._pushes[0]], timeout=0)[0]:
+            _ray.ray().get(self._pushes.popleft())  # raises the error of a push
+        return result
+
+    def push(self, shard: int, learner: int, number: int, leg: Any, gradient: Any) -> None:
+        self._pushes.append(self._shards[shard].push_in_order.remote(learner, number, leg, gradient))
+
+    def pull(self, shard: int, learner: int) -> Any:
+        return self._shards[shard].pull_in_order.remote(learner)
+
+    def end(self, steps: int) -> None:
+        """Waits for all visits. steps: those that all learners have taken."""
+        _ray.ray().get(list(self._pushes))
+        _ray.ray().get(self._shards[0].tell_in_order.remote(steps))
+
+
+def conduct(run: Run, total: int, between: Callable[[], None]) -> None:
+    """Trains for total steps of all learners in the order that the run's spec asks for."""
+    spec, players = run.spec, RayPlayers(run, between)
+    players.begin(total)
+    conductor = Conductor(players, spec.bundles, spec.shards)
+    if spec.schedule == "virtual":
+        latency = Latency(*(Duration(text) for text in spec.latency))
+        first = -(-int(spec.worker.get("train_freq", 4)) // spec.actors_per_bundle)
+        total = sum(virtual(conductor, latency, spec.seed, spec.bundles, spec.shards, spec.actors_per_bundle, total, first))
+    else:
+        recorded(conductor, iter(read_order(spec.order).steps), spec.bundles)
+    players.end(total)

@@ -1,0 +1,119 @@
+"""Order files: docs/pages/reference/order-_files.md is their description."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import ConfigError
+from ._ordered import Step
+
+_MAGIC = b"paceline order 2\n"
+
+
+class Order(NamedTuple):
+    """A recorded order. envs: environments of a learner. settings: the fingerprint of the run."""
+
+    learners: int
+    shards: int
+    envs: int
+    settings: dict[str, str]
+    steps: list[Step]
+
+
+def read_order(path: str) -> Order:
+    """Reads a file of save_order. A file that is damaged raises ConfigError."""
+    data = Path(path).read_bytes()
+    try:
+        if not data.startswith(_MAGIC):
+            raise ValueError(f"does not begin with {_MAGIC.decode().strip()!r}")
+        if crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
+            raise ValueError("its checksum differs")
+        return _parsed(_Numbers(data[len(_MAGIC) : -4]))
+    except (ValueError, IndexError, UnicodeDecodeError) as err:
+        raise ConfigError(f"order: {path}: {err}") from None
+
+
+class _Numbers:
+    """Reads unsigned LEB128 varints and texts."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def __bool__(self) -> bool:
+        return self._at < len(self._data)
+
+    def next(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+            if shift > 63:
+                raise ValueError("a number above 64 bits")
+
+    def text(self) -> str:
+        size = self.next()
+        self._at += size
+        if self._at > len(self._data):
+            raise ValueError("cut off")
+        return self._data[self._at - size : self._at].decode()
+
+
+def _parsed(numbers: _Numbers) -> Order:
+    settings = {}
+    for _ in range(numbers.next()):
+        name = numbers.text()
+        settings[name] = numbers.text()
+    learners, shards, envs, flags = (numbers.next() for _ in range(4))
+    if not (1 <= learners <= 1024 and 1 <= shards <= 4096 and 1 <= envs <= 1 << 20):
+        raise ValueError(f"{learners} learners, {shards} shards and {envs} environments")
+    if flags:
+        raise ValueError("pulls wait for all learners, which a cluster does not have")
+    return Order(learners, shards, envs, settings, list(_steps(numbers, learners, shards)))
+
+
+def _steps(numbers: _Numbers, learners: int, shards: int) -> Iterator[Step]:
+    done, alone, total = [0] * learners, [False] * learners, 0  # visits of the sequence in progress, whether it is pulls alone
+    while numbers:
+        code = numbers.next()
+        if code == 0:
+            total = numbers.next()
+            for _ in range(1 + learners):
+                numbers.next()
+            continue
+        if code == learners + 1:
+            done[numbers.next()] = 0
+            continue
+        k = code - 1
+        if not 0 <= k < learners:
+            raise ValueError(f"an entry with code {code}")
+        if done[k] == 0:
+            alone[k] = bool(numbers.next() & 1)
+        pushes = 0 if alone[k] else shards
+        push, shard = done[k] < pushes, done[k] % shards
+        if not push and shard == 0:
+            total += numbers.next()
+        yield Step(k, shard, push, total)
+        done[k] = (done[k] + 1) % (pushes + shards)
+
+
+def crc32c(data: bytes) -> int:
+    """The CRC-32C (Castagnoli) of some bytes."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    return crc ^ 0xFFFFFFFF
+
+
+def _entry(value: int) -> int:
+    for _ in range(8):
+        value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+    return value
+
+
+_TABLE = tuple(_entry(value) for value in range(256))

@@ -1,0 +1,113 @@
+"""Given orders of paceline.distributed, without Ray: the bits of Gorila in one process."""
+
+import numpy as np
+import pytest
+
+from paceline import DQN, Gorila, Store, shard_ranges
+from paceline.distributed import _order_file
+from paceline.distributed._factory import keywords_of_worker
+from paceline.distributed._ordered import Conductor, Part, recorded, virtual
+from paceline.distributed._virtual import Duration, Latency, Stream
+from paceline.errors import ConfigError
+
+SMALL = {
+    "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
+    "target_update_interval": 64, "learning_rate": 0.01, "exploration_steps": 400,
+}  # fmt: skip
+LATENCY = Latency(*(Duration(text) for text in ("0.0001:0.5", "0.0001:0.5", "0.001:0.5", "0.0001:0.5", "0.0001:0.5")))
+
+
+class Local:
+    """Players in this process, which do every call at once."""
+
+    def __init__(self, bundles, shards, total, max_staleness=100, **keywords):
+        worker = keywords_of_worker("dqn", {**SMALL, **keywords}, bundles)
+        self.models = [
+            DQN(
+                "MlpPolicy",
+                "CartPole-v1",
+                num_envs=1,
+                num_threads=1,
+                seed=7,
+                updates="outside",
+                outside_learners=bundles,
+                outside_learner=k,
+                **worker,
+            )
+            for k in range(bundles)
+        ]
+        theta = self.models[0].flat_parameters()
+        ranges = shard_ranges(len(theta), shards)
+        self.stores = [Store(theta, *r, optimizer="adagrad", max_staleness=max_staleness) for r in ranges]
+        self.seen = np.zeros((shards, bundles), int)
+        self.parts = [Part(model, ranges) for model in self.models]
+        for model in self.models:
+            model.begin(total)
+
+    def leg(self, learner, steps, pulled):
+        return self.parts[learner].leg(steps, pulled)
+
+    def wait(self, leg):
+        return leg
+
+    def push(self, shard, learner, number, leg, gradient):
+        if not leg.dropped:
+            self.stores[shard].push(gradient, leg.rate, self.seen[shard, learner], (learner, 1, number))
+
+    def pull(self, shard, learner):
+        values, self.seen[shard, learner] = self.stores[shard].pull()
+        return int(self.seen[shard, learner]), values
+
+    def parameters(self):
+        theta = np.concatenate([store.pull()[0] for store in self.stores])
+        for closing in (*self.models, *self.stores):
+            closing.close()
+        return theta
+
+
+def in_one_process(steps, bundles, shards, order=None, path=None, **keywords):
+    """The parameters after a run of Gorila."""
+    with Gorila("MlpPolicy", "CartPole-v1", bundles=bundles, shards=shards, seed=7, order=order, **{**SMALL, **keywords}) as model:
+        model.learn(steps)
+        if path is not None:
+            model.save_order(path)
+        return model._native.parameters.flat("q_net"), model.stats
+
+
+@pytest.mark.parametrize(
+    "bundles, shards, keywords",
+    [(1, 1, {}), (4, 3, {}), (3, 2, {"outliers": 0.5}), (4, 2, {"max_staleness": 1}), (2, 1, {"train_freq": 1})],
+)
+def test_virtual_order_has_the_bits_of_one_process(bundles, shards, keywords):
+    steps = 2000
+    want, stats = in_one_process(steps, bundles, shards, **keywords)
+    players = Local(bundles, shards, steps, **keywords)
+    taken = virtual(Conductor(players, bundles, shards), LATENCY, 7, bundles, shards, 1, steps, {**SMALL, **keywords}["train_freq"])
+    assert sum(taken) == steps == stats["num_timesteps"]
+    assert players.stores[-1].version == stats["updates"] > 50
+    assert sum(store.describe()["refused"] for store in players.stores) == stats["refused"]
+    assert (stats["refused"] > 0) == ("max_staleness" in keywords) and (stats["outliers"] > 0) >= ("outliers" in keywords)
+    assert np.array_equal(players.parameters(), want)
+
+
+def test_a_recorded_race_has_the_bits_of_one_process(tmp_path):
+    want, stats = in_one_process(2000, 3, 2, path=tmp_path / "race", schedule="race", outliers=0.5)
+    order = _order_file.read_order(str(tmp_path / "race.order"))
+    assert (order.learners, order.shards, order.envs, order.settings["method"]) == (3, 2, 1, "gorila")
+    players = Local(3, 2, 2000, outliers=0.5)
+    recorded(Conductor(players, 3, 2), iter(order.steps), 3)
+    assert players.stores[-1].version == stats["updates"]
+    assert np.array_equal(players.parameters(), want)
+    damaged = (tmp_path / "race.order").read_bytes()
+    for at in range(0, len(damaged), 97):
+        (tmp_path / "damaged").write_bytes(damaged[:at] + bytes([damaged[at] ^ 1]) + damaged[at + 1 :])
+        with pytest.raises(ConfigError, match="^order: .*damaged: (its checksum differs|does not begin)"):
+            _order_file.read_order(str(tmp_path / "damaged"))
+
+
+def test_draws_are_those_of_the_library():
+    """Numbers of core/rng and core/train/order."""
+    stream, duration = Stream(7, "latency", 2), Duration("0.0001:0.5")
+    assert (stream.uint64(), stream.uint64()) == (17509904777194984327, 7508739248940059188)
+    stream = Stream(7, "latency", 2)
+    assert sum(duration.draw(stream) for _ in range(200_000)) == 22698024781
