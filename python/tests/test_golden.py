@@ -14,8 +14,8 @@ LEARN = Path(__file__).resolve().parents[2] / "examples" / "python" / "learn.py"
     "isa, env, mode",
     [
         *((isa, "CartPole-v1", "both") for isa in ("generic", "avx2", "avx512", "avx512bf16")),
-        *((isa, "Pendulum-v1", "ppo") for isa in ("generic", "avx2")),
-        *((isa, "CartPole-v1", method) for isa in ("generic", "avx2") for method in ("a3c", "appo", "ga3c")),
+        *((isa, "Pendulum-v1", "ppo") for isa in ("generic", "avx2", "avx512")),
+        *((isa, "CartPole-v1", method) for isa in ("generic", "avx2", "avx512") for method in ("a3c", "appo", "ga3c")),
     ],
 )
 def test_a_run_on_each_path_has_the_golden_hashes(process, isa, env, mode):

@@ -35,8 +35,8 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"stooke_abbeel CartPole-v1":    stookeAbbeel,
 		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, frames),
 		// A2C's: see presets.go.
-		"tuned CartPole-v1": {"num_envs": "64", "learners": "8", "n_steps": "32", "gamma": "0.98", "gae_lambda": "0.95", "normalize_advantage": "true",
-			"learning_rate": "0.003", "learning_rate_final": "0"},
+		"tuned CartPole-v1": {"num_envs": "64", "learners": "8", "n_steps": "32", "gamma": "0.98", "gae_lambda": "0.9", "normalize_advantage": "true",
+			"learning_rate": "0.002", "learning_rate_final": "0", "max_grad_norm": "0.2"},
 		"tuned Catch-v0":  catch,
 		"tuned Bricks-v0": catch,
 		"tuned Pong":      traintest.With(traintest.With(stookeAbbeel, frames), map[string]string{"rule": "gradient"}),
@@ -74,7 +74,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 			tr.Close()
 		}
 	}
-	for _, edit := range [][]string{{"learners", "0"}, {"learners", "81"}, {"schedule", "hogwild"}, {"rule", "sum"}, {"shards", "65"}, {"adam_time", "now"}, {"latency_push", "0"}, {"latency_push", "1:3"}} {
+	for _, edit := range [][]string{{"learners", "0"}, {"learners", "101"}, {"schedule", "hogwild"}, {"rule", "sum"}, {"shards", "65"}, {"adam_time", "now"}, {"latency_push", "0"}, {"latency_push", "1:3"}} {
 		cfg := traintest.Must(train.NewConfig("a3c"))(t)
 		if err := cfg.Set(edit[0], edit[1]); err == nil || !strings.HasPrefix(err.Error(), edit[0]+": ") || !strings.Contains(err.Error(), "must be ") {
 			t.Errorf("%v: %v", edit, err)
