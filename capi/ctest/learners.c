@@ -1,6 +1,6 @@
-/* A3C, APPO and DQN: learners around a store of parameters; GA3C: agents, predictors and trainers. A virtual run has
- * one result for any number of threads and continues from a checkpoint; a race is repeated from the file of its order;
- * environments may be built in, of a table, or stepped by the caller. */
+/* A3C, APPO, DQN and Gorila: learners around a store of parameters; GA3C: agents, predictors and trainers. A virtual
+ * run has one result for any number of threads and continues from a checkpoint; a race is repeated from the file of its
+ * order; environments may be built in, of a table, or stepped by the caller. */
 #include "counter.h"
 
 enum { STEPS = 1200 };
@@ -24,10 +24,14 @@ static const char *const dqn[] = {
     "window",     "32", "train_freq",      "4",    "exploration_steps",   "600",  "learners",    "2",
     "tau",        "1",  "shards",          "3",    "learning_rate",       "0.01", "rule",        "overwrite",
     "concurrent", "1",  "double_q",        "true", "learning_rate_final", "0",    NULL};
+static const char *const gorila[] = {
+    "net_arch", "16", "learning_starts", "80", "batch_size",    "8", "buffer_size", "800", "exploration_steps", "600",
+    "bundles",  "2",  "shards",          "3",  "max_staleness", "2", "outliers",    "2",   NULL};
 static const method methods[] = {{"a3c", "policy", "async/pushes", "stooke_abbeel", a3c},
                                  {"appo", "policy", "async/pushes", "stooke_abbeel", appo},
                                  {"ga3c", "policy", "ga3c/pps", "paper", ga3c},
-                                 {"dqn", "q_net", "async/pushes", "sb3", dqn}};
+                                 {"dqn", "q_net", "async/pushes", "sb3", dqn},
+                                 {"gorila", "q_net", "async/pushes", "nair2015", gorila}};
 static const method *const of_ga3c = &methods[2];
 
 static paceline_config *config_of(const method *m) {
@@ -170,9 +174,12 @@ static void refused(const method *m) {
   OK(paceline_config_new(&cfg, m->name));
   OK(paceline_config_set(cfg, "env", "CartPole-v1"));
   if (m != of_ga3c) {
-    OK(paceline_config_set(cfg, "learners", "3"));
+    const char *learners = m->settings == gorila ? "bundles" : "learners";
+    char says[64];
+    snprintf(says, sizeof says, "num_envs: 4, must be a multiple of %s (3)", learners);
+    OK(paceline_config_set(cfg, learners, "3"));
     OK(paceline_config_set(cfg, "num_envs", "4"));
-    FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, "num_envs: 4, must be a multiple of learners (3)");
+    FAILS(paceline_trainer_new(&t, cfg), PACELINE_EINVAL, says);
   }
   FAILS(paceline_config_set(cfg, "schedule", "hogwild"), PACELINE_EINVAL,
         "schedule: \"hogwild\", must be virtual, race, recorded");

@@ -31,7 +31,7 @@ def digests(steps=1000, **keywords):
 def test_keywords_are_those_of_dqn():
     ours, theirs = (inspect.signature(cls).parameters for cls in (Gorila, DQN))
     assert {name for name in theirs if name not in ours} == FIXED
-    assert {name for name in ours if name not in theirs} == {"bundles"}
+    assert {name for name in ours if name not in theirs} == {"bundles", "cluster"}
     positional = [[name for name, p in of.items() if p.kind is not p.KEYWORD_ONLY] for of in (ours, theirs)]
     assert positional[0] == positional[1]
     different = {name for name in ours if name in theirs and ours[name].default != theirs[name].default}
