@@ -78,7 +78,7 @@ def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
     """A model with the settings and the weights of a stable-baselines3 file."""
     if cls.METHOD == "pqn":
         raise ConfigError("a file of stable-baselines3's, which has no PQN: must be one that PQN.save wrote")
-    if saved.q_learning != (cls.METHOD == "dqn"):
+    if saved.q_learning != (cls.METHOD in ("dqn", "gorila")):
         has, must = ("Q-values", "a policy and values") if saved.q_learning else ("a policy and values", "Q-values")
         raise ConfigError(f"a network with {has}, must have {must} for {cls.__name__}.load")
     saved.refuse_actions()

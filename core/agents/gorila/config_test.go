@@ -10,6 +10,26 @@ import (
 
 func TestPresetsResolve(t *testing.T) { traintest.PresetsResolve(t, "gorila") }
 
+// Settings that differ from the defaults, which are DQN's but for those in gorila.go.
+func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
+	// Nair et al. 2015, section 5.1: N_param = 31, N_learn = N_act = 100, D = 1 million frames, epsilon from 1
+	// to 0.1 over a million global updates, a target every 60,000 updates; section 4.2: AdaGrad. Of Mnih et al.
+	// 2015, whose setup they follow: the network, the minibatch, gamma, replay_start_size, the clipped error.
+	// The thresholds and the learning rate are ours.
+	nair := map[string]string{
+		"num_envs": "100", "bundles": "100", "shards": "31", "policy": "CnnPolicy", "target_update_interval": "60000", "exploration_final_eps": "0.1",
+		"exploration_steps": "1000000", "learning_starts": "50000", "max_staleness": "1000", "max_grad_norm": "0",
+	}
+	both := map[string]string{"num_envs": "4", "bundles": "4", "shards": "3", "buffer_size": "100000", "learning_starts": "1000", "max_staleness": "20"}
+	traintest.Presets(t, "gorila", map[string]map[string]string{
+		"nair2015 CartPole-v1":    nair,
+		"nair2015 atari/breakout": traintest.With(nair, map[string]string{"env_options": `{"recipe": "mnih2015"}`}),
+		"tuned CartPole-v1": traintest.With(both, map[string]string{"policy": "MlpPolicy", "net_arch": "128,128", "batch_size": "64", "train_freq": "2",
+			"target_update_interval": "128", "learning_rate": "0.1", "learning_rate_final": "0", "loss": "squared", "exploration_final_eps": "0.04", "exploration_steps": "4000"}),
+		"tuned Catch-v0": traintest.With(both, map[string]string{"policy": "CnnPolicy", "cnn": "small", "train_freq": "4", "target_update_interval": "125", "exploration_steps": "1500"}),
+	})
+}
+
 // The settings of Algorithm 1 cannot be changed, and messages name the settings of Gorila.
 func TestBadSettingsAreRefused(t *testing.T) {
 	cfg := must(train.NewConfig("gorila"))(t)
