@@ -33,7 +33,7 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 // The settings of Algorithm 1 cannot be changed, and messages name the settings of Gorila.
 func TestBadSettingsAreRefused(t *testing.T) {
 	cfg := must(train.NewConfig("gorila"))(t)
-	for _, name := range []string{"learners", "rule", "sync_period", "adam_time", "clock", "concurrent", "synchronized", "actor", "window", "noisy"} {
+	for _, name := range []string{"learners", "rule", "sync_period", "adam_time", "clock", "concurrent", "synchronized", "actor", "window", "noisy", "updates", "outside_learners"} {
 		if err := cfg.Set(name, "1"); err == nil || !strings.Contains(err.Error(), "is not known") {
 			t.Errorf("%s: %v", name, err)
 		}
