@@ -229,13 +229,18 @@ def _gorila(report: dict[str, Any]) -> Made:
     o, r, at = plan["options"], plan["result"], plan["saturation"]
     rows = []
     for p in report["points"]:
-        measured, predicted = (f"{statistics.median(p[name]):.1f}" for name in ("measured", "predicted"))
-        rows.append([f"{p['bundles']} x {p['shards']}", measured, predicted, times(p["ratio"])])
+        rates = [f"{statistics.median(p[name]):.1f}" for name in ("measured", "predicted")]
+        cores = [f"{1e3 * statistics.median(p[name]):.0f}" for name in ("measured_cores", "predicted_cores")]
+        rows.append([f"{p['bundles']} x {p['shards']}", *rates, times(p["ratio"]), *cores, times(p["cores_ratio"])])
     title = (
         f"{report['env']} on a local cluster of Ray {report['ray']} whose parts share {report['cores']} cores: medians of "
         f"{len(report['one'])} trials, calibrated with one bundle and one shard."
     )
-    made: Made = [(title, ["bundles x shards", "measured, updates/s", "predicted, updates/s", "median of the ratios"], rows)]
+    columns = [
+        "bundles x shards", "measured, updates/s", "predicted", "predicted over measured", "measured, core ms of an update", "predicted",
+        "predicted over measured",
+    ]  # fmt: skip
+    made: Made = [(title, columns, rows)]
     rows = [
         ["updates/s", rate(r["updates_per_second"])],
         ["steps/s", rate(r["steps_per_second"])],

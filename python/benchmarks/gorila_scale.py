@@ -56,23 +56,34 @@ def print_report(args: argparse.Namespace) -> None:
 def measure(args: argparse.Namespace, known: dict[str, Any]) -> dict[str, Any]:
     ones: list[dict[str, float]] = []
     fits: list[dict[str, Any]] = []
-    rows: list[dict[str, Any]] = [
-        {"bundles": bundles, "shards": shards, "measured": [], "predicted": []} for bundles, shards in args.points
-    ]
+    lists = ("measured", "predicted", "measured_cores", "predicted_cores")
+    rows: list[dict[str, Any]] = [{"bundles": b, "shards": s} | {name: [] for name in lists} for b, s in args.points]
     for _ in range(args.trials):
         ones.append(run(args.env, 1, 1, args.updates))
         fits.append(calibrate(args.env, known, ones[-1]))
         for row in rows:
-            row["measured"].append(run(args.env, row["bundles"], row["shards"], args.updates)["rate"])
+            seen = run(args.env, row["bundles"], row["shards"], args.updates)
             result = simulate(fits[-1], row["bundles"], row["shards"])["result"]
-            row["predicted"].append(result["updates_per_second"])
+            for name, value in zip(lists, (seen["rate"], result["updates_per_second"], seen["cores"], core_seconds(result))):
+                row[name].append(value)
             row["limit"] = result["limit"]
     for row in rows:
-        row["ratio"] = statistics.median(p / m for p, m in zip(row["predicted"], row["measured"]))
+        row["ratio"] = _ratio(row["predicted"], row["measured"])
+        row["cores_ratio"] = _ratio(row["predicted_cores"], row["measured_cores"])
     # The trial in the middle, as a whole: its costs belong together.
     middle = sorted(range(args.trials), key=lambda k: ones[k]["rate"])[args.trials // 2]
     plan = bench.run("gorila", {"env": args.env, "costs": fits[middle]})
     return {"env": args.env, "cores": CORES, "updates": args.updates, "one": ones, "points": rows, "plan": plan}
+
+
+def _ratio(over: list[float], under: list[float]) -> float:
+    return statistics.median(a / b for a, b in zip(over, under))
+
+
+def core_seconds(result: dict[str, Any]) -> float:
+    """Predicted core seconds of a server update."""
+    used: float = next(use["used"] for use in result["resources"] if use["name"] == "cores")
+    return used * CORES / float(result["updates_per_second"])
 
 
 def run(env: str, bundles: int, shards: int, updates: int) -> dict[str, float]:
@@ -106,9 +117,8 @@ def calibrate(env: str, known: dict[str, Any], one: dict[str, float]) -> dict[st
         result = simulate(fitted | {"sigma": 0.0}, 1, 1)["result"]
         rate = result["updates_per_second"]
         fitted["gradient"] = max(1e-6, fitted["gradient"] + 1 / one["rate"] - 1 / rate)
-    cores = next(use["used"] for use in result["resources"] if use["name"] == "cores") * CORES / rate
     # All arrays of one shard are objects.
-    fitted["ray"]["object"] = max(0.0, fitted["ray"]["object"] + one["cores"] - cores)
+    fitted["ray"]["object"] = max(0.0, fitted["ray"]["object"] + one["cores"] - core_seconds(result))
     return fitted
 
 
@@ -117,11 +127,16 @@ def text(report: dict[str, Any]) -> str:
     lines = [
         f"{report['env']} on a local cluster of Ray {report['ray']}, {report['cores']} cores; medians of {len(report['one'])} trials",
         f"one bundle, one shard: {one:.1f} updates/s; the simulator is fitted to it",
-        f"{'bundles':>8}{'shards':>8}{'measured/s':>12}{'predicted/s':>13}{'ratio':>7}  used most",
+        f"{'':>16}{'updates/s':>12}{'':>20}{'core ms/update':>17}",
+        f"{'bundles':>8}{'shards':>8}{'measured':>12}{'predicted':>13}{'ratio':>7}{'measured':>12}{'predicted':>13}{'ratio':>7}  used most",
     ]
     for p in report["points"]:
-        measured, predicted = statistics.median(p["measured"]), statistics.median(p["predicted"])
-        lines.append(f"{p['bundles']:>8}{p['shards']:>8}{measured:>12.1f}{predicted:>13.1f}{p['ratio']:>7.2f}  {p['limit']}")
+        rates = [statistics.median(p[name]) for name in ("measured", "predicted")]
+        cores = [1e3 * statistics.median(p[name]) for name in ("measured_cores", "predicted_cores")]
+        lines.append(
+            f"{p['bundles']:>8}{p['shards']:>8}{rates[0]:>12.1f}{rates[1]:>13.1f}{p['ratio']:>7.2f}{cores[0]:>12.1f}{cores[1]:>13.1f}"
+            f"{p['cores_ratio']:>7.2f}  {p['limit']}"
+        )
     return "\n".join([*lines, "", gorila.text(report["plan"])])
 
 

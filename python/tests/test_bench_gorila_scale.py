@@ -21,8 +21,7 @@ TRUE = {
 def true_run(env, bundles, shards, updates):
     """What the simulator says of the true costs."""
     result = gorila_scale.simulate(TRUE, bundles, shards)["result"]
-    cores = next(use["used"] for use in result["resources"] if use["name"] == "cores") * gorila_scale.CORES
-    return {"rate": result["updates_per_second"], "cores": cores / result["updates_per_second"]}
+    return {"rate": result["updates_per_second"], "cores": gorila_scale.core_seconds(result)}
 
 
 def test_calibration_finds_the_gradient_and_the_core_seconds(monkeypatch, capsys):
@@ -36,7 +35,10 @@ def test_calibration_finds_the_gradient_and_the_core_seconds(monkeypatch, capsys
     args = gorila_scale.argparse.Namespace(env="Pong", trials=2, updates=10, points=((2, 1), (4, 3)))
     report = gorila_scale.measure(args, wrong) | {"ray": "0"}
     assert [(p["bundles"], p["shards"]) for p in report["points"]] == [(2, 1), (4, 3)]
-    assert all(p["ratio"] == pytest.approx(1, abs=0.05) and len(p["measured"]) == 2 for p in report["points"])
+    assert all(
+        p["ratio"] == pytest.approx(1, abs=0.05) and p["cores_ratio"] == pytest.approx(1, abs=0.05) and len(p["measured"]) == 2
+        for p in report["points"]
+    )
     assert "prediction: 100 bundles, 31 shards" in gorila_scale.text(report)
     assert json.loads(json.dumps(report)) == report
 
