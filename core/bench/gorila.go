@@ -20,7 +20,7 @@ type GorilaOptions struct {
 	Steps     int     `json:"steps"` // of a bundle between two updates
 	Delay     int     `json:"delay"` // updates of a bundle that may be under way while it goes on
 	Keep      int     `json:"keep"`  // visits of a shard between two copies for the keepers; 0: no copies
-	Cores     int     `json:"cores"` // that all parts share; 0: each part has a machine of its own
+	Cores     float64 `json:"cores"` // that all parts share, less what other programs use; 0: each part has a machine of its own
 	Gbits     float64 `json:"gbits"` // a second, of a link in each direction: an assumption
 	LatencyMS float64 `json:"latency_ms"`
 	Updates   int     `json:"updates"` // of the server that are simulated, at least 4 of each bundle
@@ -123,7 +123,7 @@ func (o *GorilaOptions) cluster() (cluster.Cluster, error) {
 	case o.Updates < 1 || o.Updates > mostUpdates:
 		return c, fmt.Errorf("options: updates %d, must be 1 to %d", o.Updates, mostUpdates)
 	case o.Cores > 0 && len(o.Scale) > 0:
-		return c, fmt.Errorf("options: scale %v, must be empty with cores %d", o.Scale, o.Cores)
+		return c, fmt.Errorf("options: scale %v, must be empty with cores %v", o.Scale, o.Cores)
 	}
 	for _, n := range append([]int{o.Bundles}, o.Scale...) {
 		at := c

@@ -2,9 +2,12 @@
 
 The simulator of `paceline bench gorila` is calibrated with one bundle, one actor and one shard: the
 costs of Ray come from ray_costs.py, those of the library from the library, and two are fitted to a
-run: the gradient to its updates/s, Ray's own threads to its core seconds. Points with more bundles
-and shards are held out: nothing is fitted to them. Each trial calibrates and measures all points,
-because the machine's speed changes.
+run: the gradient to the time of an update, and Ray's own threads to the core seconds of all
+processes, less what they use without training. Points with more bundles and shards are held out: nothing is fitted to them. Each trial
+calibrates and measures all points, because the machine's speed changes.
+
+Rates can be compared on an idle machine only. Core seconds of an update hardly depend on other
+programs, and a run that saturates the cores has cores / core seconds updates a second.
 """
 
 from __future__ import annotations
@@ -63,8 +66,8 @@ def measure(args: argparse.Namespace, known: dict[str, Any]) -> dict[str, Any]:
         fits.append(calibrate(args.env, known, ones[-1]))
         for row in rows:
             seen = run(args.env, row["bundles"], row["shards"], args.updates)
-            result = simulate(fits[-1], row["bundles"], row["shards"])["result"]
-            for name, value in zip(lists, (seen["rate"], result["updates_per_second"], seen["cores"], core_seconds(result))):
+            result = simulate(fits[-1], row["bundles"], row["shards"], ones[-1]["idle"])
+            for name, value in zip(lists, (seen["rate"], result["updates_per_second"], seen["cores"], result["core_seconds"])):
                 row[name].append(value)
             row["limit"] = result["limit"]
     for row in rows:
@@ -80,61 +83,77 @@ def _ratio(over: list[float], under: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(over, under))
 
 
-def core_seconds(result: dict[str, Any]) -> float:
-    """Predicted core seconds of a server update."""
-    used: float = next(use["used"] for use in result["resources"] if use["name"] == "cores")
-    return used * CORES / float(result["updates_per_second"])
-
-
 def run(env: str, bundles: int, shards: int, updates: int) -> dict[str, float]:
-    """A run: server updates a second, and core seconds of an update."""
+    """A run: server updates a second, core seconds of an update, those of the bundles' processes, and `background`."""
     warm = max(20 * bundles, updates // 8)
-    marks: list[tuple[float, float, float]] = []  # updates, time, core seconds
+    marks: list[tuple[float, float, float, float]] = []  # updates, time, core seconds of all processes, of the bundles
 
     def meter(local: dict[str, Any], _: dict[str, Any]) -> bool:
         done = local["self"].stats["updates"]
         if len(marks) < 2 and done >= (marks[0][0] + updates if marks else warm):
-            marks.append((done, time.perf_counter(), ray_costs.core_seconds()))
+            marks.append((done, time.perf_counter(), ray_costs.core_seconds(), ray_costs.core_seconds("ray::Bundle")))
         return len(marks) < 2
 
     settings: dict[str, Any] = {"learning_starts": 50 * bundles, "buffer_size": 2000 * bundles, "train_freq": 4, "seed": 1}
-    with paceline.Gorila("CnnPolicy", env, cluster="ray", bundles=bundles, shards=shards, delay=1, **settings) as model:
+    make: Any = paceline.Gorila  # keywords of paceline.distributed are not in its signature
+    with make("CnnPolicy", env, cluster="ray", bundles=bundles, shards=shards, delay=1, **settings) as model:
+        idle = background(model)
         model.learn(10**9, callback=meter, log_interval=None)
-    (before, began, spent), (after, ended, total) = marks
-    return {"rate": (after - before) / (ended - began), "cores": (total - spent) / (after - before)}
+    (before, *start), (after, *end) = marks
+    seconds, cores, bundle = ((e - s) / (after - before) for s, e in zip(start, end))
+    return {"rate": 1 / seconds, "cores": max(0.0, cores - idle * seconds), "bundle": bundle, "idle": idle}
 
 
-def simulate(known: dict[str, Any], bundles: int, shards: int) -> dict[str, Any]:
-    """A prediction for this machine, whose cores all parts share."""
-    report: dict[str, Any] = bench.run("gorila", {"bundles": bundles, "shards": shards, "cores": CORES, "costs": known})
-    return report
+def background(model: Any, seconds: float = 3.0) -> float:
+    """Core seconds a second of all processes while nothing is trained, and the driver asks for stats as learn does."""
+    start, began = ray_costs.core_seconds(), time.perf_counter()
+    while time.perf_counter() < began + seconds:
+        assert model.stats
+        time.sleep(0.1)
+    return (ray_costs.core_seconds() - start) / (time.perf_counter() - began)
+
+
+def simulate(known: dict[str, Any], bundles: int, shards: int, idle: float) -> dict[str, Any]:
+    """A prediction for this machine, whose cores all parts share, with the core seconds of a server update.
+
+    idle: the cores that processes use without training.
+    """
+    cores = max(0.1, CORES - idle)
+    report: dict[str, Any] = bench.run("gorila", {"bundles": bundles, "shards": shards, "cores": cores, "costs": known})
+    most = next(use["most"] for use in report["result"]["resources"] if use["name"] == "cores")
+    result: dict[str, Any] = report["result"] | {"core_seconds": cores / most}
+    return result
 
 
 def calibrate(env: str, known: dict[str, Any], one: dict[str, float]) -> dict[str, Any]:
-    """Costs with which the simulator has the rate and the core seconds of one bundle with one shard."""
+    """Costs with which the simulator has the time and the core seconds of an update of one bundle with one shard.
+
+    Other programs make the measured time too long, and the core seconds of the bundle's process have
+    those of Ray's threads in it: the time is the smaller of both.
+    """
     fitted: dict[str, Any] = bench.run("gorila", {"bundles": 1, "shards": 1, "cores": CORES, "env": env, "costs": known})["costs"]
-    for _ in range(8):
-        result = simulate(fitted | {"sigma": 0.0}, 1, 1)["result"]
-        rate = result["updates_per_second"]
-        fitted["gradient"] = max(1e-6, fitted["gradient"] + 1 / one["rate"] - 1 / rate)
-    # All arrays of one shard are objects.
-    fitted["ray"]["object"] = max(0.0, fitted["ray"]["object"] + one["cores"] - core_seconds(result))
+    wanted = min(1 / one["rate"], one["bundle"])
+    for _ in range(10):
+        result = simulate(fitted | {"sigma": 0.0}, 1, 1, one["idle"])
+        fitted["gradient"] = max(1e-6, fitted["gradient"] + wanted - 1 / result["updates_per_second"])
+        # All arrays of one shard are objects.
+        fitted["ray"]["object"] = max(0.0, fitted["ray"]["object"] + one["cores"] - result["core_seconds"])
     return fitted
 
 
 def text(report: dict[str, Any]) -> str:
-    one = statistics.median(one["rate"] for one in report["one"])
+    rate, cores = (statistics.median(one[name] for one in report["one"]) for name in ("rate", "cores"))
     lines = [
         f"{report['env']} on a local cluster of Ray {report['ray']}, {report['cores']} cores; medians of {len(report['one'])} trials",
-        f"one bundle, one shard: {one:.1f} updates/s; the simulator is fitted to it",
+        f"one bundle, one shard: {rate:.1f} updates/s, {1e3 * cores:.1f} core ms an update; the simulator is fitted to it",
         f"{'':>16}{'updates/s':>12}{'':>20}{'core ms/update':>17}",
         f"{'bundles':>8}{'shards':>8}{'measured':>12}{'predicted':>13}{'ratio':>7}{'measured':>12}{'predicted':>13}{'ratio':>7}  used most",
     ]
     for p in report["points"]:
         rates = [statistics.median(p[name]) for name in ("measured", "predicted")]
-        cores = [1e3 * statistics.median(p[name]) for name in ("measured_cores", "predicted_cores")]
+        work = [1e3 * statistics.median(p[name]) for name in ("measured_cores", "predicted_cores")]
         lines.append(
-            f"{p['bundles']:>8}{p['shards']:>8}{rates[0]:>12.1f}{rates[1]:>13.1f}{p['ratio']:>7.2f}{cores[0]:>12.1f}{cores[1]:>13.1f}"
+            f"{p['bundles']:>8}{p['shards']:>8}{rates[0]:>12.1f}{rates[1]:>13.1f}{p['ratio']:>7.2f}{work[0]:>12.1f}{work[1]:>13.1f}"
             f"{p['cores_ratio']:>7.2f}  {p['limit']}"
         )
     return "\n".join([*lines, "", gorila.text(report["plan"])])

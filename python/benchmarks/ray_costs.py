@@ -8,6 +8,7 @@ limit for answers.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -88,14 +89,20 @@ def processes(root: int) -> Iterator[int]:
         left += children.get(at, [])
 
 
-def core_seconds(root: int | None = None) -> float:
-    """Seconds that all cores have worked for a process (None: this one) and its descendants."""
+def core_seconds(title: str = "") -> float:
+    """Seconds that all cores have worked for this process and its descendants, or for those with a title.
+
+    title: the beginning of the command line, such as "ray::Bundle" for actors of the class Bundle.
+    """
     ticks = 0
-    for pid in processes(root or os.getpid()):
+    for pid in processes(os.getpid()):
         try:
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+                if not file.read().startswith(title):
+                    continue
             with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
                 fields = file.read().rpartition(")")[2].split()
-        except OSError:
+        except OSError:  # it has ended
             continue
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
@@ -182,6 +189,7 @@ class Local:
     """A Ray cluster of one node on this machine, and this process as its driver."""
 
     def __enter__(self) -> Any:
+        self._stdout = contextlib.redirect_stdout(sys.stderr)  # for Ray, which prints errors of its processes
         try:
             import ray
             from ray.cluster_utils import Cluster
@@ -189,12 +197,14 @@ class Local:
             raise PacelineError("ray is not installed: pip install 'ray==2.60.*'") from None
         self._ray: Any = ray
         self._cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 64, "include_dashboard": False})
+        self._stdout.__enter__()
         ray.init(address=self._cluster.address, namespace="paceline", log_to_driver=False)
         return ray
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *exc: Any) -> None:
         self._ray.shutdown()
         self._cluster.shutdown()
+        self._stdout.__exit__(*exc)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

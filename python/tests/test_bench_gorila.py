@@ -75,6 +75,7 @@ def test_names_of_lags():
         (("--shards", "2000"), "options: shards: 2000, must be 1 to 1024"),
         (("--gbits", "nan"), "gbits"),
         (("--cores", "2", "--scale", "10"), "options: scale [10], must be empty with cores 2"),
+        (("--cores", "-1"), "options: cores: -1, must be 0.01 to 1048576, or 0"),
         (("--costs", "nothing.json"), "costs: nothing.json: no such file"),
     ],
 )

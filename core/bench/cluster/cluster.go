@@ -14,7 +14,7 @@ type Cluster struct {
 	// waits for all answers after each push.
 	Delay   int
 	Keep    int     // visits of a shard between two copies for the keepers; 0: no copies
-	Cores   int     // that all parts share; 0: each part has a machine of its own
+	Cores   float64 // that all parts share, less what other programs use; 0: each part has a machine of its own
 	Speed   float64 // of a link in each direction, bytes a second
 	Latency float64 // of a link, seconds
 }
@@ -24,6 +24,7 @@ const (
 	MaxBundles = 10_000
 	MaxShards  = 1024
 	maxDelay   = 8
+	maxCores   = 1 << 20
 )
 
 // Keepers is the number of keepers.
@@ -36,11 +37,14 @@ func (c *Cluster) Check() error {
 		value, low, large int
 	}{
 		{"bundles", c.Bundles, 1, MaxBundles}, {"shards", c.Shards, 1, MaxShards}, {"steps", c.Steps, 1, 1 << 20},
-		{"delay", c.Delay, 0, maxDelay}, {"keep", c.Keep, 0, math.MaxInt32}, {"cores", c.Cores, 0, 1 << 20},
+		{"delay", c.Delay, 0, maxDelay}, {"keep", c.Keep, 0, math.MaxInt32},
 	} {
 		if n.value < n.low || n.value > n.large {
 			return fmt.Errorf("%s: %d, must be %d to %d", n.name, n.value, n.low, n.large)
 		}
+	}
+	if !(c.Cores == 0 || c.Cores >= 0.01 && c.Cores <= maxCores) {
+		return fmt.Errorf("cores: %v, must be 0.01 to %d, or 0", c.Cores, maxCores)
 	}
 	if !(c.Speed > 0) {
 		return fmt.Errorf("speed: %v, must be above 0", c.Speed)
@@ -95,7 +99,7 @@ func (c *Cluster) resources(k *Costs, rate float64) (list []Resource) {
 	add(Keeping, keeper, 0)
 	if c.Cores > 0 {
 		visits := float64(float64(s) * (shard + k.of(k.Ray, k.array(last, s))))
-		add(Cores, (bundle+visits+float64(Keepers*keeper))/float64(c.Cores), 0)
+		add(Cores, (bundle+visits+float64(Keepers*keeper))/c.Cores, 0)
 		return list
 	}
 	link := func(name string, bytes float64) { add(name, bytes/c.Speed, bytes) }

@@ -77,6 +77,8 @@ func TestSaturation(t *testing.T) {
 		{"links out of shards", "links out of shards", func(c *Cluster, k *Costs) { c.Speed, k.Message = 1e6, 0 }, 1e6 / 4000},
 		{"links of bundles", "links out of bundles", func(c *Cluster, k *Costs) { c.Bundles, c.Speed, c.Delay = 2, 4e5, 2 }, 2 * 4e5 / (16000 + 4*1000)},
 		{"bundles", Bundles, func(c *Cluster, k *Costs) { c.Bundles, c.Delay, k.Gradient = 3, 1, 1 }, 3 / (1.008 + 4*0.0005 + 3e-9*16000)},
+		{"less than one core", Cores, func(c *Cluster, k *Costs) { c.Cores, c.Bundles = 0.5, 2 },
+			0.5 / (0.028 + 4*0.0005 + 3e-9*16000 + 4*(0.0009+0.0007+4e-9*4000+1e-5))},
 		{"cores", Cores, func(c *Cluster, k *Costs) { c.Cores, c.Bundles = 2, 8 },
 			2 / (0.028 + 4*0.0005 + 3e-9*16000 + 4*(0.0009+0.0007+4e-9*4000+1e-5))},
 	} {
@@ -121,7 +123,7 @@ func TestPool(t *testing.T) {
 // random returns a cluster and costs.
 func random(r *rng.Stream) (Cluster, Costs) {
 	c := Cluster{
-		Bundles: 1 + r.Intn(12), Shards: 1 + r.Intn(7), Steps: 1 + r.Intn(4), Delay: r.Intn(3), Keep: r.Intn(6), Cores: r.Intn(4),
+		Bundles: 1 + r.Intn(12), Shards: 1 + r.Intn(7), Steps: 1 + r.Intn(4), Delay: r.Intn(3), Keep: r.Intn(6), Cores: float64(r.Intn(4)),
 		Speed: r.Uniform(1e6, 1e8), Latency: r.Uniform(0, 1e-3),
 	}
 	k := Costs{Parameters: 100 + r.Intn(10000)}

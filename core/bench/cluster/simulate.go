@@ -98,7 +98,7 @@ func newSimulation(c Cluster, k Costs, updates int, seed uint64) *simulation {
 	s := &simulation{Cluster: c, k: k, bundles: make([]bundle, n), shards: make([]shard, c.Shards), calls: k.calls(c.Shards)}
 	s.from, s.to, s.stop = c.window(updates)
 	if c.Cores > 0 {
-		s.pool = &pool{cores: float64(c.Cores)}
+		s.pool = &pool{cores: c.Cores}
 	}
 	for j := range s.shards {
 		s.shards[j] = newShard(&c, &k, j)

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, help="steps of a bundle between two updates (default 4)")
     parser.add_argument("--delay", type=int, help="updates of a bundle that may be under way while it goes on (default 1; 0: it waits)")
     parser.add_argument("--keep", type=int, help="updates of a shard between two copies for the two keepers (default 100; 0: no copies)")
-    parser.add_argument("--cores", type=int, help="cores of one machine that has all parts (default 0: a machine for each part)")
+    parser.add_argument("--cores", type=float, help="cores of one machine that has all parts (default 0: a machine for each part)")
     parser.add_argument("--gbits", type=float, help="assumed speed of the network, Gb/s a link in each direction (default 10)")
     parser.add_argument("--latency-ms", type=float, help="assumed latency of the network (default 0.1)")
     parser.add_argument("--scale", type=_numbers, help="numbers of bundles for which shards are searched; '' for none "
@@ -79,7 +79,7 @@ def lag_names(count: int) -> list[str]:
 
 def text(report: dict[str, Any]) -> str:
     o, r, saturation = report["options"], report["result"], report["saturation"]
-    shared = f"all on one machine of {o['cores']} cores" if o["cores"] else "each on a machine of its own"
+    shared = f"all on one machine of {o['cores']:g} cores" if o["cores"] else "each on a machine of its own"
     alone = report["one"] * o["bundles"]
     lines = [f"prediction: {o['bundles']:,} bundles, {o['shards']} shards, two keepers, {shared}"]
     if not o["cores"]:

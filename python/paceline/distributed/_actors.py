@@ -235,9 +235,10 @@ class Bundle:
 
         def job(learner: Learner) -> None:
             if number > self._begun:
-                self._begun, self._goal = number, goal
                 learner.begin(goal)
-                self._running = True
+                # status reads begun before running: no bundle that has begun seems idle before its first update.
+                self._goal, self._running = goal, True
+                self._begun = number
 
         self._do(job)
 
@@ -289,8 +290,8 @@ class Bundle:
         status: dict[str, Any] = {
             "pid": os.getpid(),
             "error": self._error,
-            "running": self._running,
             "begun": self._begun,
+            "running": self._running,
             "goal": self._goal,
             "life": 0,
         }
