@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 import paceline
-from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN, PacelineWarning
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN, Gorila, PacelineWarning
 
 GOLDEN = Path(__file__).resolve().parents[2] / "python" / "tests" / "golden_learn.txt"
 
@@ -50,6 +50,8 @@ TASKS = [
     Task("CartPole-v1", 500_000, 475.0, False, ("a3c",)),
     Task("CartPole-v1", 100_000, 475.0, False, ("appo",)),
     Task("CartPole-v1", 500_000, 475.0, False, ("ga3c",)),
+    Task("CartPole-v1", 100_000, 475.0, False, ("gorila",)),
+    Task("Catch-v0", 10_000, 0.9, False, ("gorila",)),
     Task("CartPole-v1", 100_000, 475.0, False, ("ppo",)),
     Task("Catch-v0", 40_000, 0.9, False, ("ppo",)),
     Task("Catch-v0", 200_000, 0.9, False, ("a3c", "appo", "ga3c")),
@@ -66,6 +68,7 @@ MODES = {
     "a3c": (A3C, {}),
     "appo": (APPO, {}),
     "ga3c": (GA3C, {}),
+    "gorila": (Gorila, {}),
     "ppo": (PPO, {}),
     "pqn": (PQN, {}),
 }

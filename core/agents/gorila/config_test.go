@@ -25,7 +25,8 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"nair2015 CartPole-v1":    nair,
 		"nair2015 atari/breakout": traintest.With(nair, map[string]string{"env_options": `{"recipe": "mnih2015"}`}),
 		"tuned CartPole-v1": traintest.With(both, map[string]string{"policy": "MlpPolicy", "net_arch": "128,128", "batch_size": "64", "train_freq": "2",
-			"target_update_interval": "128", "learning_rate": "0.1", "learning_rate_final": "0", "loss": "squared", "exploration_final_eps": "0.04", "exploration_steps": "4000"}),
+			"target_update_interval": "128", "learning_rate": "0.05", "learning_rate_final": "0", "loss": "squared", "double_q": "true", "max_grad_norm": "1",
+			"exploration_final_eps": "0.04", "exploration_steps": "4000"}),
 		"tuned Catch-v0": traintest.With(both, map[string]string{"policy": "CnnPolicy", "cnn": "small", "train_freq": "4", "target_update_interval": "125", "exploration_steps": "1500"}),
 	})
 }

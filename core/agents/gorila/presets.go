@@ -58,7 +58,6 @@ var small = []settings.Row{
 	{"learning_starts", "1000"},
 	{"optimizer", "adagrad"},
 	{"max_staleness", "20"},
-	{"max_grad_norm", "10"},
 }
 
 // tuned holds settings that learn a built-in environment. With AdaGrad a learning rate of 0.01 reaches a
@@ -70,9 +69,11 @@ var tuned = map[string][]settings.Row{
 		{"batch_size", "64"},
 		{"train_freq", "2"},
 		{"target_update_interval", "128"},
-		{"learning_rate", "0.1"},
+		{"learning_rate", "0.05"},
 		{"learning_rate_final", "0"},
 		{"loss", "squared"},
+		{"double_q", "true"},
+		{"max_grad_norm", "1"},
 		{"exploration_final_eps", "0.04"},
 		{"exploration_steps", "4000"},
 		{"outliers", "6"},
