@@ -2,7 +2,10 @@
 
 import contextlib
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
 import warnings
 
@@ -13,6 +16,7 @@ ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
+from _ledgers import compare  # noqa: E402
 from paceline import Gorila, distributed  # noqa: E402
 from paceline.distributed import _ray  # noqa: E402
 from paceline.errors import ConfigError, MissingFileError, PacelineError  # noqa: E402
@@ -98,8 +102,8 @@ def test_callbacks_records_and_evaluations(cluster, tmp_path):
 
 
 @pytest.mark.parametrize("part", ["bundle/1", "shard/0", "shard/1", "keeper/0", "supervisor"])
-def test_a_killed_process_comes_back(cluster, part):
-    with running() as model:
+def test_a_killed_process_comes_back(cluster, part, tmp_path):
+    with running(ledger=str(tmp_path)) as model:
         run = model.run
         run.call("begin", 10**9)
         until(lambda: model.stats["updates"] > 50)
@@ -115,7 +119,53 @@ def test_a_killed_process_comes_back(cluster, part):
         until(lambda: model.stats["gradients"] > mark + 20)
         assert time.monotonic() < began + 60
         run.call("halt")
+        until(lambda: not run.call("status")["running"])
         assert model.stats["duplicates"] <= 4
+        ledgers = compare(tmp_path)
+        assert ledgers.pushes > 100 and ledgers.unknown == 0
+        # All lives but that of a killed bundle have ended whole; with delay=1 a learner has two calls in flight.
+        assert ledgers.lives - ledgers.equal == (part == "bundle/1") or not ledgers.in_flight
+        assert ledgers.in_flight <= 2
+
+
+def test_a_lost_node_comes_back(tmp_path):
+    """A cluster of its own: Ray declares a node dead after some seconds."""
+    code = """
+import sys, time, warnings
+import ray
+from ray.cluster_utils import Cluster
+from paceline import distributed
+warnings.simplefilter("ignore")
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "include_dashboard": False, "object_store_memory": 2**27})
+nodes = [cluster.add_node(num_cpus=3, object_store_memory=2**27) for _ in range(2)]
+ray.init(address=cluster.address, namespace="paceline", log_to_driver=False)
+with distributed.start("MlpPolicy", "CartPole-v1", bundles=3, shards=3, copy_every=10, buffer_size=4000, ledger=sys.argv[1]) as model:
+    model.run.call("begin", 10**9)
+    while model.stats["updates"] < 100:
+        time.sleep(0.2)
+    cluster.remove_node(nodes[0], allow_graceful=False)
+    while sum(node["Alive"] for node in ray.nodes()) == 3:
+        time.sleep(0.2)
+    end = time.monotonic() + 60
+    while not model.stats["recoveries"] or model.run.call("status")["down"]:
+        assert time.monotonic() < end, model.run.call("status")
+        time.sleep(0.2)
+    mark = model.stats["gradients"]
+    while model.stats["gradients"] < mark + 50:
+        assert time.monotonic() < end, model.run.call("status")
+        time.sleep(0.2)
+    model.run.call("halt")
+    while model.run.call("status")["running"]:
+        time.sleep(0.2)
+print("back", len(model.recoveries))
+ray.shutdown()
+cluster.shutdown()
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=400, env=environment)
+    assert done.returncode == 0 and re.search(r"^back [1-9]", done.stdout, re.M), done.stdout + done.stderr
+    ledgers = compare(tmp_path)
+    assert ledgers.pushes > 100 and ledgers.unknown == 0 and ledgers.in_flight <= 2
 
 
 def test_a_checkpoint_is_written_while_training_goes_on_and_continued(cluster, tmp_path):
