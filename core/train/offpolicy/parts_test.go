@@ -38,6 +38,39 @@ func start(t *testing.T, edit map[string]string) (*train.Trainer, *offpolicy.Run
 	return tr, &tr.Method().(*dqn.DQN).Run
 }
 
+// The counts of a run that counts updates and drops outliers are accepted at every step, forged ones are not.
+func TestSavedUpdatesAreChecked(t *testing.T) {
+	for _, concurrent := range []string{"true", "false"} {
+		tr, run := start(t, map[string]string{"concurrent": concurrent, "clock": "updates", "outliers": "1", "train_freq": "1"})
+		save := func() (s offpolicy.SavedClock) {
+			t.Helper()
+			check(t, tr.Settle(0))
+			s, err := run.SavedClock()
+			check(t, err)
+			check(t, s.Check(4))
+			return s
+		}
+		check(t, tr.Begin(1000, 0))
+		for range 1000 / 20 {
+			check(t, tr.Run(20, 0))
+			save()
+		}
+		type saved = offpolicy.SavedClock
+		for k, forge := range []func(*saved){
+			func(s *saved) { s.Clock.Applied = -1 }, func(s *saved) { s.Clock.Applied = 1 << 40 }, func(s *saved) { s.Clock.AppliedBefore = -1 },
+			func(s *saved) { s.Clock.AppliedBefore = 1 << 62 }, func(s *saved) { s.Clock.Copies = 1 << 40 }, func(s *saved) { s.Outliers = nil },
+			func(s *saved) { s.Outliers.Dropped++ }, func(s *saved) { s.Outliers.Seen = 1 << 40 }, func(s *saved) { s.Outliers.Seen = -1 },
+			func(s *saved) { s.Outliers.Mean = -1 }, func(s *saved) { s.Outliers.Variance = -1 }, func(s *saved) { s.Seen["q_net"]++ },
+		} {
+			s := save()
+			forge(&s)
+			if err := s.Check(4); err == nil {
+				t.Errorf("forgery %d is accepted: %+v", k, s)
+			}
+		}
+	}
+}
+
 // The counts that a running method saves are accepted at every step, also after a Stop; counts that
 // contradict each other are refused.
 func TestSavedCountsAreChecked(t *testing.T) {
