@@ -1,6 +1,7 @@
 // Package async runs several learners of a method around one store of parameters. A3C and APPO embed
-// its Method, and DQN with learners is one; a learner is a whole A2C, PPO or DQN (train.Learner), with
-// environments of its own and a copy of the parameters. Package param is the store, package order decides who visits it when.
+// its Method, and DQN with learners is one, with the settings of Gorila, too; a learner is a whole A2C, PPO
+// or DQN (train.Learner), with environments of its own and a copy of the parameters. Package param is the
+// store, package order decides who visits it when.
 //
 // # A learner's life
 //
