@@ -75,6 +75,7 @@ attempt cgocheck cgocheck
 for sanitizer in address undefined thread; do attempt host_$sanitizer sanitized $sanitizer; done
 attempt valgrind valgrind_host
 attempt fuzz_checkpoint go_fuzz ./core/checkpoint FuzzLoad
+attempt fuzz_store go_fuzz ./core/param FuzzRange
 attempt fuzz_safetensors go_fuzz ./core/nn FuzzReadSafetensors
 attempt fuzz_settings go_fuzz ./core/settings FuzzSet
 attempt fuzz_replay go_fuzz ./core/replay FuzzOperations
