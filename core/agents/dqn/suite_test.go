@@ -111,6 +111,7 @@ func TestTrainSuiteOfOptions(t *testing.T) {
 				edit[key] = value
 			}
 			s := subject(edit)
+			s.ByUpdates = edit["clock"] == "updates"
 			s.Masked = name == "munchausen, masks" || name == "munchausen, implicit"
 			traintest.Run(t, s)
 		})

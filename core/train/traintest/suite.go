@@ -46,6 +46,8 @@ type Subject struct {
 	// Alone says that learners go their own ways: they read T at pulls alone, and where the host steps
 	// all environments together, the order is another one.
 	Alone bool
+	// ByUpdates says that the learning rate follows updates, not steps.
+	ByUpdates bool
 
 	waits bool // the walks have Spec.Waits
 }
