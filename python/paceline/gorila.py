@@ -64,6 +64,15 @@ class Gorila(DQN):
         return of_gorila(arguments, keywords)
 
     @classmethod
+    def from_preset(cls, preset: str, env: Any, **overrides: Any) -> Any:
+        """As Trainer.from_preset; with cluster="ray" the model of a run on a cluster."""
+        if overrides.get("cluster") is None:
+            return super().from_preset(preset, env, **overrides)
+        from .distributed._factory import of_preset
+
+        return of_preset(preset, env, overrides)
+
+    @classmethod
     def _defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(given["env"], str) and given.get("num_envs") is None:
             return {"num_envs": given.get("bundles", 1)}

@@ -243,6 +243,18 @@ def test_shapes_of_parameters(cluster):
         assert theta.dtype == np.float32 and len(theta) == sum(n for _, n in model.run.ranges) and updates == steps == 0
 
 
+def test_presets(cluster):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Gorila.from_preset("tuned", "CartPole-v1", cluster="ray", bundles=2, seed=1)
+    with model:
+        spec = model.run.spec
+        assert (spec.bundles, spec.shards, spec.worker["train_freq"], spec.worker["buffer_size"]) == (2, 3, 2, 50_000)
+        assert spec.optimizer["max_staleness"] == 20 and model.double_q and model.loss == "squared"
+        assert model.lr_schedule(0.5) == pytest.approx(0.025)
+        model.learn(1500)
+
+
 @pytest.mark.parametrize("method", ["a3c", "appo"])
 def test_learners_of_other_methods(cluster, method, tmp_path):
     keywords = {"n_steps": 16, "batch_size": 32} if method == "appo" else {}

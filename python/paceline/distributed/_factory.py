@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import pickle
 import secrets
@@ -12,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from .._attributes import _READ
 from .._files import File
+from ..config import Config
 from ..errors import CheckpointError, ConfigError
 from ..store import Store, shard_ranges
 from . import _files, _ray, _run
@@ -144,6 +147,24 @@ def of_gorila(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Distri
     if (threads := given.pop("num_threads", None)) is not None:
         given.setdefault("num_cpus", threads)
     return start(**given)
+
+
+def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distributed:
+    """What paceline.Gorila.from_preset(..., cluster=...) makes."""
+    config, plain = Config("gorila"), Config("gorila")
+    config.preset(preset, env)
+    rows = {s.name: (s.type, config.get(s.name)) for s in config.describe() if config.get(s.name) != plain.get(s.name)}
+    for made in (config, plain):
+        made.close()
+    given: dict[str, Any] = {name: _READ.get(kind, str)(text) for name, (kind, text) in rows.items()}
+    given.pop("num_envs", None)
+    if "learning_rate_final" in given:
+        given["learning_rate"] = (given["learning_rate"], given.pop("learning_rate_final"))
+    if (widths := given.pop("net_arch", None)) is not None:
+        given["policy_kwargs"] = {"net_arch": widths}
+    if (options := given.pop("env_options", None)) is not None:
+        given["env_kwargs"] = json.loads(options)
+    return of_gorila((), {"policy": "auto", "env": env, **given, **overrides})
 
 
 def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int) -> dict[str, Any]:

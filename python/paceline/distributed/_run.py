@@ -16,7 +16,7 @@ from ._shards import Answer
 from ._spec import Spec
 from ._supervisor import Supervisor
 
-CALL = 30.0  # seconds for which a driver repeats a call to a process that starts again
+CALL = 120.0  # seconds for which a driver repeats a call to a process that starts again
 
 
 class Run:
@@ -34,7 +34,7 @@ class Run:
         ray = _ray.ray()
         supervisor = ray.remote(Supervisor).options(
             name=_ray.name(spec.run, "supervisor"), namespace=_ray.NAMESPACE, lifetime="detached", max_restarts=-1,
-            max_task_retries=-1, max_concurrency=8, num_cpus=_ray.LITTLE, scheduling_strategy=_ray.beside(_ray.nodes()[0]),
+            max_task_retries=0, max_concurrency=8, num_cpus=_ray.LITTLE, scheduling_strategy=_ray.beside(_ray.nodes()[0]),
         ).remote(spec)  # fmt: skip
         run = cls(spec, supervisor)
         try:
