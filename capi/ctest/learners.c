@@ -24,9 +24,10 @@ static const char *const dqn[] = {
     "window",     "32", "train_freq",      "4",    "exploration_steps",   "600",  "learners",    "2",
     "tau",        "1",  "shards",          "3",    "learning_rate",       "0.01", "rule",        "overwrite",
     "concurrent", "1",  "double_q",        "true", "learning_rate_final", "0",    NULL};
-static const char *const gorila[] = {
-    "net_arch", "16", "learning_starts", "80", "batch_size",    "8", "buffer_size", "800", "exploration_steps", "600",
-    "bundles",  "2",  "shards",          "3",  "max_staleness", "2", "outliers",    "2",   NULL};
+static const char *const gorila[] = {"net_arch",    "16",  "learning_starts",   "80",  "batch_size", "8",
+                                     "buffer_size", "800", "exploration_steps", "600", "bundles",    "2",
+                                     "shards",      "3",   "max_staleness",     "2",   "outliers",   "2",
+                                     NULL};
 static const method methods[] = {{"a3c", "policy", "async/pushes", "stooke_abbeel", a3c},
                                  {"appo", "policy", "async/pushes", "stooke_abbeel", appo},
                                  {"ga3c", "policy", "ga3c/pps", "paper", ga3c},
