@@ -61,7 +61,8 @@ var fixed = []settings.Row{
 	{"outside_learner", "0"},
 }
 
-// defaults are the paper's, where it has one value for all of its runs and every number of bundles.
+// defaults differ from DQN's. train_freq and optimizer are the paper's (Algorithm 1, section 4.2), the others
+// ours.
 var defaults = []settings.Row{
 	{"train_freq", "1"},
 	{"optimizer", "adagrad"},
