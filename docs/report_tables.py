@@ -231,14 +231,23 @@ def _gorila(report: dict[str, Any]) -> Made:
     for p in report["points"]:
         rates = [f"{statistics.median(p[name]):.1f}" for name in ("measured", "predicted")]
         cores = [f"{1e3 * statistics.median(p[name]):.0f}" for name in ("measured_cores", "predicted_cores")]
-        rows.append([f"{p['bundles']} x {p['shards']}", *rates, times(p["ratio"]), *cores, times(p["cores_ratio"])])
+        rows.append(
+            [
+                f"{p['bundles']} x {p['shards']}",
+                *rates,
+                times(p["ratio"]),
+                *cores,
+                times(p["cores_ratio"]),
+                f"{statistics.median(p['others']):.1f}",
+            ]
+        )
     title = (
         f"{report['env']} on a local cluster of Ray {report['ray']} whose parts share {report['cores']} cores: medians of "
         f"{len(report['one'])} trials, calibrated with one bundle and one shard."
     )
     columns = [
         "bundles x shards", "measured, updates/s", "predicted", "predicted over measured", "measured, core ms of an update", "predicted",
-        "predicted over measured",
+        "predicted over measured", "cores that other programs used",
     ]  # fmt: skip
     made: Made = [(title, columns, rows)]
     rows = [

@@ -59,7 +59,7 @@ def print_report(args: argparse.Namespace) -> None:
 def measure(args: argparse.Namespace, known: dict[str, Any]) -> dict[str, Any]:
     ones: list[dict[str, float]] = []
     fits: list[dict[str, Any]] = []
-    lists = ("measured", "predicted", "measured_cores", "predicted_cores")
+    lists = ("measured", "predicted", "measured_cores", "predicted_cores", "others")
     rows: list[dict[str, Any]] = [{"bundles": b, "shards": s} | {name: [] for name in lists} for b, s in args.points]
     for _ in range(args.trials):
         ones.append(run(args.env, 1, 1, args.updates))
@@ -67,7 +67,8 @@ def measure(args: argparse.Namespace, known: dict[str, Any]) -> dict[str, Any]:
         for row in rows:
             seen = run(args.env, row["bundles"], row["shards"], args.updates)
             result = simulate(fits[-1], row["bundles"], row["shards"], ones[-1]["idle"])
-            for name, value in zip(lists, (seen["rate"], result["updates_per_second"], seen["cores"], result["core_seconds"])):
+            values = (seen["rate"], result["updates_per_second"], seen["cores"], result["core_seconds"], seen["others"])
+            for name, value in zip(lists, values):
                 row[name].append(value)
             row["limit"] = result["limit"]
     for row in rows:
@@ -84,14 +85,19 @@ def _ratio(over: list[float], under: list[float]) -> float:
 
 
 def run(env: str, bundles: int, shards: int, updates: int) -> dict[str, float]:
-    """A run: server updates a second, core seconds of an update, those of the bundles' processes, and `background`."""
+    """A run: server updates a second, core seconds of an update, those of the bundles' processes, and cores in use.
+
+    idle: by the run's processes without training. others: by other programs.
+    """
     warm = max(20 * bundles, updates // 8)
-    marks: list[tuple[float, float, float, float]] = []  # updates, time, core seconds of all processes, of the bundles
+    # Updates, time, core seconds of all processes, of the bundles, and of all programs.
+    marks: list[tuple[float, float, float, float, float]] = []
 
     def meter(local: dict[str, Any], _: dict[str, Any]) -> bool:
         done = local["self"].stats["updates"]
         if len(marks) < 2 and done >= (marks[0][0] + updates if marks else warm):
-            marks.append((done, time.perf_counter(), ray_costs.core_seconds(), ray_costs.core_seconds("ray::Bundle")))
+            spent = (ray_costs.core_seconds(), ray_costs.core_seconds("ray::Bundle"), ray_costs.busy_seconds())
+            marks.append((done, time.perf_counter(), *spent))
         return len(marks) < 2
 
     settings: dict[str, Any] = {"learning_starts": 50 * bundles, "buffer_size": 2000 * bundles, "train_freq": 4, "seed": 1}
@@ -100,12 +106,15 @@ def run(env: str, bundles: int, shards: int, updates: int) -> dict[str, float]:
         idle = background(model)
         model.learn(10**9, callback=meter, log_interval=None)
     (before, *start), (after, *end) = marks
-    seconds, cores, bundle = ((e - s) / (after - before) for s, e in zip(start, end))
-    return {"rate": 1 / seconds, "cores": max(0.0, cores - idle * seconds), "bundle": bundle, "idle": idle}
+    seconds, cores, bundle, busy = ((e - s) / (after - before) for s, e in zip(start, end))
+    others = max(0.0, busy - cores) / seconds
+    return {"rate": 1 / seconds, "cores": max(0.0, cores - idle * seconds), "bundle": bundle, "idle": idle, "others": others}
 
 
 def background(model: Any, seconds: float = 3.0) -> float:
     """Core seconds a second of all processes while nothing is trained, and the driver asks for stats as learn does."""
+    while not model.run.call("status")["ready"]:
+        time.sleep(0.1)
     start, began = ray_costs.core_seconds(), time.perf_counter()
     while time.perf_counter() < began + seconds:
         assert model.stats
@@ -147,14 +156,14 @@ def text(report: dict[str, Any]) -> str:
         f"{report['env']} on a local cluster of Ray {report['ray']}, {report['cores']} cores; medians of {len(report['one'])} trials",
         f"one bundle, one shard: {rate:.1f} updates/s, {1e3 * cores:.1f} core ms an update; the simulator is fitted to it",
         f"{'':>16}{'updates/s':>12}{'':>20}{'core ms/update':>17}",
-        f"{'bundles':>8}{'shards':>8}{'measured':>12}{'predicted':>13}{'ratio':>7}{'measured':>12}{'predicted':>13}{'ratio':>7}  used most",
+        f"{'bundles':>8}{'shards':>8}" + 2 * f"{'measured':>12}{'predicted':>13}{'ratio':>7}" + "  others, cores",
     ]
     for p in report["points"]:
         rates = [statistics.median(p[name]) for name in ("measured", "predicted")]
         work = [1e3 * statistics.median(p[name]) for name in ("measured_cores", "predicted_cores")]
         lines.append(
             f"{p['bundles']:>8}{p['shards']:>8}{rates[0]:>12.1f}{rates[1]:>13.1f}{p['ratio']:>7.2f}{work[0]:>12.1f}{work[1]:>13.1f}"
-            f"{p['cores_ratio']:>7.2f}  {p['limit']}"
+            f"{p['cores_ratio']:>7.2f}{statistics.median(p['others']):>15.1f}"
         )
     return "\n".join([*lines, "", gorila.text(report["plan"])])
 

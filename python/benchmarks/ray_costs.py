@@ -108,6 +108,13 @@ def core_seconds(title: str = "") -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def busy_seconds() -> float:
+    """Seconds that all cores have worked for all programs."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        user, nice, system, _, _, irq, softirq = map(int, file.readline().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 def visits(ray: Any, shard: Any, size: int, count: int) -> dict[str, float]:
     """Seconds of one visit with an array of `size` bytes.
 

@@ -24,7 +24,7 @@ IDLE = 0.3
 def true_run(env, bundles, shards, updates):
     """What the simulator says of the true costs."""
     result = gorila_scale.simulate(TRUE, bundles, shards, IDLE)
-    return {"rate": result["updates_per_second"], "cores": result["core_seconds"], "bundle": 1.0, "idle": IDLE}
+    return {"rate": result["updates_per_second"], "cores": result["core_seconds"], "bundle": 1.0, "idle": IDLE, "others": 0.0}
 
 
 def test_calibration_finds_the_gradient_and_the_core_seconds(monkeypatch, capsys):
