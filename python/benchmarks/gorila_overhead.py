@@ -110,7 +110,7 @@ def print_report(args: argparse.Namespace) -> None:
     finally:
         ray.shutdown()
         cluster.shutdown()
-    report = {"process": median(one), "ray": median(many), "ways": ways}
+    report: dict[str, Any] = {"process": median(one), "ray": median(many), "ways": ways}
     report["ratio"] = statistics.median(b["steps"] / a["steps"] for a, b in zip(one, many))
     if args.json:
         print(json.dumps(report, indent=2))
