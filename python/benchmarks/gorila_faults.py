@@ -81,14 +81,15 @@ class Trial:
             name, pid = part, status["pid"]
         else:
             name, pid = self.random.choice([(n, p) for n, p in status["pids"].items() if n.startswith(part) and p])
-        began, updates, gone = time.monotonic(), self.model.stats, status["reported"]
+        began, updates = time.monotonic(), self.model.stats
+        gone = len(self.model.recoveries)
         os.kill(pid, signal.SIGKILL)
         if part == "supervisor":
             self._until(lambda: self._answers(updates), 60)
             seconds, lost = time.monotonic() - began, 0
         else:
-            self._until(lambda: self.model.stats["recoveries"] > gone, 60)
-            recovery = self.model.recoveries[-1]
+            self._until(lambda: any(f"{r.part}/{r.number}" == name for r in self._recoveries(gone)), 120)
+            recovery = next(r for r in self._recoveries(gone) if f"{r.part}/{r.number}" == name)
             seconds, lost = recovery.seconds, recovery.lost
         self.kills.append({"part": part, "name": name, "seconds": seconds, "lost": lost})
         self._print(self.kills[-1])
@@ -107,6 +108,12 @@ class Trial:
         self.kills.append({"part": "node", "name": "node", "seconds": seconds, "lost": 0, "detection": declared - began})
         self._print(self.kills[-1])
         self.workers.append(self.cluster.add_node(num_cpus=4, object_store_memory=2**27))
+
+    def _recoveries(self, first: int) -> list[Any]:
+        """Those that came after the first ones."""
+        self.model.stats  # noqa: B018 - looks
+        found: list[Any] = self.model.recoveries[first:]
+        return found
 
     def _answers(self, before: dict[str, float]) -> bool:
         return bool(self.model.stats["gradients"] > 0 and self.model.stats["updates"] > before["updates"])

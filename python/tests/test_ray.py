@@ -112,6 +112,8 @@ def test_a_killed_process_comes_back(cluster, part, tmp_path):
         began = time.monotonic()
         if part == "supervisor":
             until(lambda: model.stats["updates"] > before["updates"])
+            os.kill(pid(model, "keeper/1"), signal.SIGKILL)  # which the new supervisor reports
+            until(lambda: model.stats and model.recoveries)
         else:
             recovery = until(lambda: next(iter(model.stats and model.recoveries), None))
             assert f"{recovery.part}/{recovery.number}" == part and recovery.seconds < 30

@@ -131,7 +131,9 @@ class Distributed:
         """Asks the supervisor; reports what was lost."""
         if self._closed:
             raise PacelineError(f"{self.name}: closed")
-        self._status = self.run.call("status")
+        before, self._status = self._status, self.run.call("status")
+        if self._status["pid"] != before["pid"]:  # the supervisor has started again, and counts from 0
+            self._told = 0
         new = self._status["reported"] - self._told
         if new > 0:
             self._told = self._status["reported"]
