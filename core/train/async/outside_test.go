@@ -12,6 +12,7 @@ import (
 
 	_ "github.com/paceline-rl/paceline/core/agents/a2c"
 	_ "github.com/paceline-rl/paceline/core/agents/dqn"
+	_ "github.com/paceline-rl/paceline/core/agents/gorila"
 	_ "github.com/paceline-rl/paceline/core/agents/ppo"
 	_ "github.com/paceline-rl/paceline/core/agents/pqn"
 	"github.com/paceline-rl/paceline/core/env"
