@@ -342,3 +342,41 @@ def test_damaged_checkpoints_are_refused(tmp_path):
     path.write_bytes(compressed.getvalue())
     with pytest.raises(CheckpointError, match="is compressed"), _files.opened(path):
         pass
+
+
+HEAD = {
+    "spec": {
+        "method": "dqn", "policy": "MlpPolicy", "env": "CartPole-v1", "worker": {}, "optimizer": {}, "seed": 1, "size": 8,
+        "bundles": 1, "shards": 2, "actors_per_bundle": 1, "num_cpus": 1, "keepers": 2, "copy_every": 100, "delay": 1, "bf16": False,
+        "inline_limit": 1000, "lease": 600.0,
+    },
+    "replay": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"method": "td3"}, "a spec that no run has"),
+        ({"policy": 1}, "a spec that no run has"),
+        ({"seed": "1"}, "a spec that no run has"),
+        ({"env": None}, "has no env"),
+        ({"size": 0}, "size 0"),
+        ({"size": 2**40}, "size 1099511627776"),
+        ({"shards": 9}, "size 8"),
+        ({"shards": 10**9}, "shards: 1000000000, must be 1 to 1024"),
+        ({"lease": "long"}, "lease: 'long'"),
+        ({"worker": []}, "has no spec"),
+        ({}, "shard-0: of parameters 0 to 3, must be of"),
+    ],
+)
+def test_forged_heads_are_refused_before_anything_starts(tmp_path, change, says):
+    from paceline import distributed
+
+    path = tmp_path / "run.zip"
+    with _files.written(path) as to:
+        to.head({**HEAD, "spec": {**HEAD["spec"], **change, **({} if change else {"size": 40})}})
+        for k in range(2):
+            to.add("shard", k, shard(k).state())
+    with pytest.raises((CheckpointError, ConfigError), match=says):
+        distributed.load(path)

@@ -11,14 +11,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from .._attributes import _READ
 from .._files import File
 from ..config import Config
 from ..errors import CheckpointError, ConfigError
 from ..store import Store, shard_ranges
-from . import _files, _ray, _run
+from . import _files, _ray, _records, _run
 from ._actors import worker
 from ._model import Distributed
 from ._order_file import read_order
@@ -262,13 +260,17 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
     """
     with _files.opened(path) as reader:
         spec = _spec_of(reader.head, env, name, overrides)
-        _ray.connect(address)
         states = [reader.read("shard", k) for k in range(spec.shards)]
-        for k, (state, (first, size)) in enumerate(zip(states, shard_ranges(spec.size, spec.shards))):  # before any process starts
-            with Store(np.zeros(size, np.float32), **spec.optimizer) as store:
-                store.first = first
+        for k, (state, place) in enumerate(zip(states, shard_ranges(spec.size, spec.shards))):  # before any process starts
+            with Store.from_bytes(_records.unpack(state, f"shard-{k}")[1]) as store:
+                if (store.first, store.size) != place:
+                    raise CheckpointError(f"shard-{k}: of parameters {store.first} to {store.first + store.size - 1}, must be of {place}")
                 Shard(spec.id, k, store, lambda _: None, lambda *_: None, 1).restore(state, again=False)
-        model = _started(spec, states)
+        _ray.connect(address)
+        try:
+            model = _started(spec, states)
+        except TypeError as err:  # of keywords that no run has
+            raise CheckpointError(f"run.json: {err}") from None
         try:
             for k in range(spec.bundles):
                 if reader.has("bundle", k):
