@@ -113,7 +113,7 @@ $(VENV)/peers/.made: $(VENV)/.made
 # ------------------------------------------------------------------ tests
 
 # Slow tests are marked by testing.Short() in Go, @pytest.mark.slow in Python and `slow` in run.sh.
-test: $(VENV)/.test test-go test-c test-py ## Go, C and Python tests, without the slow ones (8 minutes on two slow cores)
+test: $(VENV)/.test test-go test-c test-py ## Go, C and Python tests, without the slow ones (5 minutes on two fast cores)
 	@echo "left out: slow tests, and those of what is not installed here; make test-all runs them"
 
 test-all: $(VENV)/.test test-go-all test-c-all test-py-slow test-kernels test-gpu ## the tests that make test leaves out: slow ones, no cgo, GPU in software, stable-baselines3 (fetches some gigabytes)
@@ -202,7 +202,7 @@ $(VENV)/ray/.made: $(VENV)/.made
 	$(VENV)/ray/bin/python -m pip --disable-pip-version-check --quiet install 'ray==2.60.*'
 	@touch $@
 
-test-ray: $(VENV)/.package $(VENV)/ray/.made ## runs on local Ray clusters, with killed processes and nodes (installs Ray once; 15 minutes)
+test-ray: $(VENV)/.package $(VENV)/ray/.made ## runs on local Ray clusters, with killed processes and nodes (installs Ray once; 3 minutes)
 	$(VENV)/ray/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls $(VENV)/wheel/*.whl)[test]"
 	$(VENV)/ray/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
 	$(VENV)/ray/bin/python -m pytest -q python/tests/test_ray*.py

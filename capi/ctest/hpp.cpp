@@ -1,35 +1,12 @@
 // paceline.hpp: owners, errors, environments as classes. The second file of the program includes
 // it, too, after paceline.h.
-#include <paceline.hpp>
+#include "check.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <thread>
-
-#define CHECK(condition)                                          \
-  do {                                                            \
-    if (!(condition)) {                                           \
-      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                               \
-    }                                                             \
-  } while (0)
-
-// f throws an Error with this code, whose text contains says.
-template <class F>
-static void throws(int code, const char *says, F &&f) {
-  try {
-    f();
-  } catch (const paceline::Error &e) {
-    if (e.code() == code && std::strstr(e.what(), says) != nullptr) return;
-    std::printf("%s \"%s\", must be %s \"...%s...\"\n", paceline_status_str(e.code()), e.what(),
-                paceline_status_str(code), says);
-    std::exit(1);
-  }
-  std::printf("no error, must be %s \"...%s...\"\n", paceline_status_str(code), says);
-  std::exit(1);
-}
 
 int second_unit();  // hpp_second.cpp
 

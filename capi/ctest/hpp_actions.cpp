@@ -1,20 +1,12 @@
 // paceline.hpp: actions of every kind, of environments as classes and of a VecEnv. Argument: the folder in which run.sh
 // built variants of acting.c.
-#include <paceline.hpp>
+#include "check.hpp"
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-
-#define CHECK(condition)                                          \
-  do {                                                            \
-    if (!(condition)) {                                           \
-      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                               \
-    }                                                             \
-  } while (0)
 
 // f throws an Error with this text and code.
 template <class F>

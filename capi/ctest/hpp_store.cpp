@@ -1,30 +1,9 @@
 // paceline::Store, and a Trainer whose updates come from outside.
-#include <paceline.hpp>
+#include "check.hpp"
 
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-
-#define CHECK(condition)                                          \
-  do {                                                            \
-    if (!(condition)) {                                           \
-      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                               \
-    }                                                             \
-  } while (0)
-
-template <class F>
-static void throws(int code, const char *says, F &&f) {
-  try {
-    f();
-  } catch (const paceline::Error &e) {
-    if (e.code() == code && std::string(e.what()).find(says) != std::string::npos) return;
-    std::printf("%d \"%s\", must be %d \"%s\"\n", e.code(), e.what(), code, says);
-    std::exit(1);
-  }
-  std::printf("no error, must be \"%s\"\n", says);
-  std::exit(1);
-}
 
 static paceline::Trainer trainer(const char *updates) {
   paceline::Config cfg("a2c");

@@ -73,7 +73,7 @@ type Setup struct {
 
 	cfg *Config // Config, by name
 	// initial are the initial parameters of learners, whose networks are equal. Orthogonal weights of
-	// the Nature CNN take a third of a second. nil: the method is alone.
+	// the Nature CNN take half a second. nil: the method is alone.
 	initial *initial
 }
 

@@ -1,9 +1,10 @@
-"""Checks and VecNormalize statistics of an evaluation during learning."""
+"""Checks, VecNormalize statistics, seeds and records of an evaluation during learning."""
 
 from __future__ import annotations
 
 import copy
 import warnings
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from .envs import _ids
@@ -14,6 +15,31 @@ from .spaces import check_spaces
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
+    from .distributed import Distributed
+    from .policy import Evaluation, Policy
+
+
+def next_seed(model: Trainer | Distributed) -> int:
+    """The seed of the next evaluation during learning. Each evaluation of a run plays other episodes."""
+    return (model.seed * 1_000_003 + len(model.evaluations)) % 2**63
+
+
+def record(model: Trainer | Distributed, step: int, result: Evaluation, policy: Policy) -> None:
+    """Records an evaluation. Takes the policy: it becomes the model's best_policy or is closed."""
+    model.evaluations.append((step, result))
+    model.learning_curve.add_evaluation(step, result.mean_return)
+    model.logger.record("eval/mean_reward", result.mean_return)
+    model.logger.record("eval/mean_ep_length", result.mean_length)
+    if result.successes:
+        model.logger.record("eval/success_rate", fmean(result.successes))
+    model.logger.record("time/total_timesteps", step, exclude="tensorboard")
+    model.logger.dump(step)
+    if model.best_policy is None or result.mean_return > model.best_mean_return:
+        if model.best_policy is not None:
+            model.best_policy.close()
+        model.best_policy, model.best_mean_return = policy, result.mean_return
+    else:
+        policy.close()
 
 
 def check(model: Trainer, env: Any) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from . import _ffi
 from ._arguments import MOST_STEPS, steps, whole
-from ._evaluation import check, synchronise
+from ._evaluation import check, next_seed, record, synchronise
 from ._native import Native
 from ._replay_buffer import ReplayBuffer
 from ._threads import busy
@@ -379,27 +379,12 @@ class Loop:
         model, step = self.model, int(self.stats.num_timesteps)
         synchronise(model, self.eval_env)
         policy = model.policy_snapshot()
-        # Each evaluation of a run has a seed of its own, so it plays other episodes.
-        seed = (model.seed * 1_000_003 + len(model.evaluations)) % 2**63
         try:
-            result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=seed, policy=policy)
+            result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=next_seed(model), policy=policy)
         except StoppedError:  # by model.stop, which ends learning
             policy.close()
             return
-        model.evaluations.append((step, result))
-        self.curve.add_evaluation(step, result.mean_return)
-        model.logger.record("eval/mean_reward", result.mean_return)
-        model.logger.record("eval/mean_ep_length", result.mean_length)
-        if result.successes:
-            model.logger.record("eval/success_rate", fmean(result.successes))
-        model.logger.record("time/total_timesteps", step, exclude="tensorboard")
-        model.logger.dump(step)
-        if model.best_policy is None or result.mean_return > model.best_mean_return:
-            if model.best_policy is not None:
-                model.best_policy.close()
-            model.best_policy, model.best_mean_return = policy, result.mean_return
-        else:
-            policy.close()
+        record(model, step, result, policy)
 
     def log(self) -> None:
         """Writes a log record."""

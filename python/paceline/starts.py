@@ -125,6 +125,18 @@ def write(file: File, states: StartStates) -> None:
             raise CheckpointError(f"{name}: not written: {err.strerror}") from None
 
 
+def _contents(path: str, most: int, what: str) -> bytes:
+    """The bytes of a file of at most so many."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(most + 1)
+    except OSError as err:
+        raise CheckpointError(f"{path}: not read: {err.strerror}") from None
+    if len(data) > most:
+        raise CheckpointError(f"{path}: more than {most} bytes, which no {what} has")
+    return data
+
+
 def read(file: File) -> StartStates:
     """Reads a file of write; "x" is "x.starts" if there is no "x".
 
@@ -132,13 +144,7 @@ def read(file: File) -> StartStates:
     file of another version of the format raises VersionError.
     """
     with reading(file, "starts") as name:
-        try:
-            with open(name, "rb") as opened:
-                data = opened.read(_MOST_BYTES + 1)
-        except OSError as err:
-            raise CheckpointError(f"{name}: not read: {err.strerror}") from None
-        if len(data) > _MOST_BYTES:
-            raise CheckpointError(f"{name}: more than {_MOST_BYTES} bytes, which no file of start states has")
+        data = _contents(name, _MOST_BYTES, "file of start states")
         try:
             return _parsed(data)
         except VersionError as err:
@@ -340,13 +346,7 @@ def read_actions(path: str | os.PathLike[str]) -> list[tuple[str, int]]:
 
     Empty lines and the rest of a line after # do not count.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_SCRIPT + 1)
-    except OSError as err:
-        raise CheckpointError(f"{os.fspath(path)}: not read: {err.strerror}") from None
-    if len(data) > _MOST_SCRIPT:
-        raise CheckpointError(f"{os.fspath(path)}: more than {_MOST_SCRIPT} bytes, which no script of actions has")
+    data = _contents(os.fspath(path), _MOST_SCRIPT, "script of actions")
     actions, total = list[tuple[str, int]](), 0
     for number, line in enumerate(data.decode("ascii", "replace").splitlines(), 1):
         words = line.partition("#")[0].strip()

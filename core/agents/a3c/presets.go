@@ -52,7 +52,7 @@ func ofMnih(envID string) ([]settings.Row, error) {
 // Stooke & Abbeel.
 var tuned = map[string]func(string) ([]settings.Row, error){
 	// 475 or more after 500,000 steps on 12, 11 and 11 of seeds 1 to 12, on avx512, avx2 and generic.
-	// Without the three last rows on 10 to 11 of them, and not on seed 2 of avx512 (102) and go (166).
+	// Without the three last rows on 11 of them on avx2, and not on seed 2 of avx512 (102) and of go (166).
 	"CartPole-v1": async.PresetOf("a3c", "a2c", "tuned", append(learners("8", "64", "gradient"), []settings.Row{
 		{"learning_rate", "0.002"},
 		{"gae_lambda", "0.9"},

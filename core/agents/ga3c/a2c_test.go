@@ -45,13 +45,6 @@ func digests(t testing.TB, tr *train.Trainer) string {
 	return fmt.Sprint(policy[:16], " ", segments[:8], " ", s.Steps, s.Updates, s.Episodes, s.MeanReturn)
 }
 
-// metric returns a metric.
-func metric(t testing.TB, tr *train.Trainer, name string) float64 {
-	t.Helper()
-	m, _ := tr.Metric(traintest.Must(tr.MetricIndex(name))(t))
-	return m.Value
-}
-
 // One agent that waits for its updates, one predictor and one trainer, with the exact loss and its
 // mean, are A2C with one environment, bit for bit, where segments end with A2C's rollouts: with
 // n_steps 1, and in Catch-v0, whose episodes have eleven steps.
@@ -74,7 +67,7 @@ func TestOneAgentIsA2C(t *testing.T) {
 		if a != b || want.Stats().Updates != tr.Stats().Updates {
 			t.Errorf("%v: %.16s after %d updates, A2C's %.16s after %d", edits, b, tr.Stats().Updates, a, want.Stats().Updates)
 		}
-		if lag := metric(t, tr, "ga3c/lag_most"); lag != 0 {
+		if lag := traintest.Metric(t, tr, "ga3c/lag_most"); lag != 0 {
 			t.Errorf("%v: lag %v", edits, lag)
 		}
 	}

@@ -15,7 +15,7 @@ func TestPredictionsAndUpdatesShareTheCoresOfTheSteps(t *testing.T) {
 			"latency_step", "0.004", "latency_predict", "0.0009", "latency_predict_row", "0.0001", "latency_update", "0.01", "latency_update_row", "0.001",
 			"latency_device", device, "latency_cores", "1", "predictors", "1", "trainers", "1", "num_envs", "1")
 		traintest.Check(t, tr.Run(2000, 0))
-		return metric(t, tr, "ga3c/pps")
+		return traintest.Metric(t, tr, "ga3c/pps")
 	}
 	// Segments of an episode's end are shorter: an update takes 10 ms and 1 ms for each row.
 	if shared, most := pps("-1"), 5/(5*(0.004+0.001)+0.015); shared > most*1.01 || shared < 0.8*most {

@@ -26,7 +26,7 @@ var machine = []string{
 func tps(t *testing.T, predictors, trainers, agents int) float64 {
 	tr := walks(t, append(machine, "predictors", fmt.Sprint(predictors), "trainers", fmt.Sprint(trainers), "num_envs", fmt.Sprint(agents))...)
 	traintest.Check(t, tr.Run(4000, 0))
-	return metric(t, tr, "ga3c/tps")
+	return traintest.Metric(t, tr, "ga3c/tps")
 }
 
 // From one of each, the ladder comes close to the best numbers of a grid.
@@ -42,14 +42,14 @@ func TestLadderFindsTheBest(t *testing.T) {
 	first := tps(t, 1, 1, 1)
 	for seed := range traintest.Times(5, 1) {
 		tr := walks(t, append(machine, "seed", fmt.Sprint(seed), "predictors", "4", "trainers", "4", "num_envs", "64", "tuner", "ladder", "tuner_period", "0.8")...)
-		for metric(t, tr, "ga3c/tuner_periods") < 40 || tr.Stats().Steps == 0 {
+		for traintest.Metric(t, tr, "ga3c/tuner_periods") < 40 || tr.Stats().Steps == 0 {
 			traintest.Check(t, tr.Run(2000, 0))
 		}
 		trace := filepath.Join(t.TempDir(), "trace")
 		traintest.Check(t, tr.SaveTrace(trace))
 		text := traintest.Must(os.ReadFile(trace))(t)
 		rows := traintest.Must(csv.NewReader(strings.NewReader(string(text))).ReadAll())(t)
-		if got := metric(t, tr, "ga3c/tuner_periods"); len(rows) != 1+int(got) || strings.Join(rows[0], ",") != "period,time,predictors,trainers,agents,old,new,statistic,kept" {
+		if got := traintest.Metric(t, tr, "ga3c/tuner_periods"); len(rows) != 1+int(got) || strings.Join(rows[0], ",") != "period,time,predictors,trainers,agents,old,new,statistic,kept" {
 			t.Errorf("seed %d: %d rows in the trace of %v periods: %v", seed, len(rows), got, rows[0])
 		}
 		kept := []int{1, 1, 1}
@@ -76,7 +76,7 @@ func TestTunersRepeat(t *testing.T) {
 		edits := append(machine, "predictors", "3", "trainers", "3", "num_envs", "12", "tuner", form, "tuner_period", "0.05", "tuner_test", "0", "learning_rate", "0.01")
 		tr := walks(t, append(edits, "num_threads", "1")...)
 		want := run(t, tr, 3000)
-		if n := metric(t, tr, "ga3c/tuner_periods"); n < 10 {
+		if n := traintest.Metric(t, tr, "ga3c/tuner_periods"); n < 10 {
 			t.Errorf("%s: %v periods: the test shows nothing", form, n)
 		}
 		again := walks(t, append(edits, "num_threads", "3")...)
@@ -96,7 +96,7 @@ func TestTunersRepeat(t *testing.T) {
 		race := walks(t, append(edits, "schedule", "race")...)
 		want = run(t, race, 500, 1500)
 		traintest.Check(t, race.Save(path, true))
-		if n := metric(t, race, "ga3c/tuner_periods"); n < 5 {
+		if n := traintest.Metric(t, race, "ga3c/tuner_periods"); n < 5 {
 			t.Errorf("%s: %v periods of the race: the test shows nothing", form, n)
 		}
 		if got := run(t, walks(t, append(edits, "schedule", "recorded", "order", path)...), 2000); got != want {
@@ -163,7 +163,7 @@ func TestNoStepIsLost(t *testing.T) {
 		traintest.Check(t, tr.Begin(3000, 0))
 		for tr.Stats().Steps < 3000 {
 			traintest.Check(t, tr.Run(40, 0))
-			agents := metric(t, tr, "ga3c/agents")
+			agents := traintest.Metric(t, tr, "ga3c/agents")
 			least, most = min(least, agents), max(most, agents)
 		}
 		if rows, steps := tr.Method().(*ga3c.GA3C).DrainRows(), tr.Stats().Steps; rows != steps {

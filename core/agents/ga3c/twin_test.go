@@ -375,7 +375,7 @@ func TestTwin(t *testing.T) {
 			}
 		}
 		if w.lagged > 0 {
-			if lag, want := metric(t, tr, "ga3c/lag_mean"), float64(w.lags)/float64(w.lagged); math.Abs(lag-want) > 1e-9 {
+			if lag, want := traintest.Metric(t, tr, "ga3c/lag_mean"), float64(w.lags)/float64(w.lagged); math.Abs(lag-want) > 1e-9 {
 				t.Fatalf("%d, %v: lag %v, want %v", seed, edits, lag, want)
 			}
 		}

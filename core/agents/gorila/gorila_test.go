@@ -73,20 +73,6 @@ func run(t *testing.T, cfg *train.Config, path string, steps ...int64) string {
 	return digest(t, tr)
 }
 
-// metric returns a metric of a trainer.
-func metric(t *testing.T, tr *train.Trainer, name string) float64 {
-	t.Helper()
-	for i := 0; ; i++ {
-		m, ok := tr.Metric(i)
-		if !ok {
-			t.Fatalf("no metric %s", name)
-		}
-		if m.Name == name {
-			return m.Value
-		}
-	}
-}
-
 // One bundle and one shard have the bits of DQN with AdaGrad that counts updates.
 func TestOneBundleIsDQN(t *testing.T) {
 	for _, edits := range [][]string{
@@ -177,7 +163,7 @@ func TestUpdatesAreAppliedRefusedOrDropped(t *testing.T) {
 	for _, w := range workers(tr) {
 		made += float64(w.Updates.Done())
 	}
-	applied, refused, dropped := metric(t, tr, "async/pushes"), metric(t, tr, "async/refused"), metric(t, tr, "train/outliers")
+	applied, refused, dropped := traintest.Metric(t, tr, "async/pushes"), traintest.Metric(t, tr, "async/refused"), traintest.Metric(t, tr, "train/outliers")
 	if flying := made - applied - refused - dropped; flying < 0 || flying > 4 {
 		t.Errorf("%v updates made, %v applied, %v refused, %v dropped", made, applied, refused, dropped)
 	}

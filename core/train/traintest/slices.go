@@ -99,7 +99,7 @@ func inSlices(t *testing.T, s Subject) {
 		if falls {
 			want *= max(0, 1-float64(st.Steps)/float64(st.Total))
 		}
-		if got := metric(t, tr, "train/learning_rate"); math.Abs(got-want) > 1e-12 && !s.Alone && !s.ByUpdates {
+		if got := Metric(t, tr, "train/learning_rate"); math.Abs(got-want) > 1e-12 && !s.Alone && !s.ByUpdates {
 			t.Errorf("learning rate %v at step %d of %d, want %v", got, st.Steps, st.Total, want)
 		}
 	}
@@ -192,16 +192,9 @@ func notices(t testing.TB, tr *train.Trainer, setting string) (list []string) {
 	}
 }
 
-// metric returns the value of a metric.
-func metric(t testing.TB, tr *train.Trainer, name string) float64 {
+// Metric returns the value of a metric.
+func Metric(t testing.TB, tr *train.Trainer, name string) float64 {
 	t.Helper()
-	for i := 0; ; i++ {
-		m, ok := tr.Metric(i)
-		switch {
-		case !ok:
-			t.Fatalf("no metric %s", name)
-		case m.Name == name:
-			return m.Value
-		}
-	}
+	m, _ := tr.Metric(Must(tr.MetricIndex(name))(t))
+	return m.Value
 }

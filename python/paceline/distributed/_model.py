@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .. import _evaluation
 from .._arguments import MOST_STEPS, steps, whole
 from .._files import File
 from ..callbacks import as_callback, continues
@@ -385,8 +386,8 @@ class Session:
         env = similar if self.eval_env is None else self.eval_env
         if env is None:
             raise ConfigError("eval_env: None, must be an environment to evaluate in when eval_freq is set")
-        seed = (model.seed * 1_000_003 + len(model.evaluations)) % 2**63
-        call = self.evaluator.evaluate.remote(policy, env, self.n_eval_episodes, seed, True, options if env == similar else {})
+        known: Mapping[str, Any] = options if env == similar else {}
+        call = self.evaluator.evaluate.remote(policy, env, self.n_eval_episodes, _evaluation.next_seed(model), True, known)
         self.evaluating = call, model.num_timesteps, policy
 
     def _finish_evaluation(self, wait: bool) -> None:
@@ -404,18 +405,7 @@ class Session:
             self.evaluator = None
             policy.close()
             return
-        model.evaluations.append((step, result))
-        model.learning_curve.add_evaluation(step, result.mean_return)
-        model.logger.record("eval/mean_reward", result.mean_return)
-        model.logger.record("eval/mean_ep_length", result.mean_length)
-        model.logger.record("time/total_timesteps", step, exclude="tensorboard")
-        model.logger.dump(step)
-        if model.best_policy is None or result.mean_return > model.best_mean_return:
-            if model.best_policy is not None:
-                model.best_policy.close()
-            model.best_policy, model.best_mean_return = policy, result.mean_return
-        else:
-            policy.close()
+        _evaluation.record(model, step, result, policy)
 
 
 def stored(spec: Spec) -> dict[str, Any]:

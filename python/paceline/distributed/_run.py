@@ -41,6 +41,7 @@ class Run:
             run.call("call")
             for k, state in enumerate(states):
                 run.shard(k, "fill", state)
+            run._await_counts()
         except BaseException:
             run.stop()
             raise
@@ -53,6 +54,14 @@ class Run:
             raise _ray.missing(name)
         spec: Spec = _ray.ray().get(supervisor.call.remote(), timeout=CALL)
         return cls(spec, supervisor)
+
+    def _await_counts(self) -> None:
+        """Returns when the supervisor knows the counts of the shards, which learn goes on from."""
+        until = time.monotonic() + CALL
+        while not self.call("status")["counted"]:
+            if time.monotonic() > until:
+                raise PacelineError(f"{self.spec.run}: a shard has not answered for {CALL:g} s")
+            time.sleep(0.05)
 
     # -------------------------------------------------------------- calls
 

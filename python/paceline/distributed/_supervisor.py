@@ -124,6 +124,7 @@ class Supervisor:
                 "number": self._number,
                 "running": bool(self._number) and not (up and len(idle) == len(up)),
                 "ready": all(b.get("life") or b.get("error") for b in bundles),
+                "counted": all("version" in self._watch.status("shard", k) for k in range(self.spec.shards)),
                 "totals": self._watch.totals(),
                 "recoveries": list(self._watch.recoveries)[-200:],
                 "reported": self._watch.reported,
