@@ -1,4 +1,4 @@
-"""Order files: docs/pages/reference/order-_files.md is their description."""
+"""Order files: docs/pages/reference/order-files.md is their description."""
 
 from __future__ import annotations
 
