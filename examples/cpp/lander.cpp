@@ -131,12 +131,13 @@ paceline::Config dqn() {
       .set("buffer_size", 50000)
       .set("batch_size", 64)
       .set("train_freq", 2)
+      .set("n_steps", 3)
       .set("learning_rate", 5e-4)
       .set("learning_rate_final", 1e-5)
       .set("target_update_interval", 1000)
       .set("double_q", true)
       .set("exploration_steps", 20000)
-      .set("exploration_final_eps", 0.1);
+      .set("exploration_final_eps", 0.02);
   return cfg;
 }
 
