@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from conftest import slow_but
 from paceline import DQN
 
 vector_env = pytest.importorskip("ale_py.vector_env", reason="ale-py is not installed")
@@ -12,7 +13,7 @@ from gymnasium.vector import AutoresetMode  # noqa: E402
 KEYWORDS = {"buffer_size": 2000, "learning_starts": 200, "batch_size": 16, "target_update_interval": 100, "seed": 1}
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("mode", slow_but((AutoresetMode.SAME_STEP,), [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP]))
 def test_pong_is_learnt_with_frames_stored_once(mode):
     # Episodes of at most 60 steps, so that truncations occur.
     env = vector_env.AtariVectorEnv("pong", num_envs=2, autoreset_mode=mode, max_num_frames_per_episode=240)

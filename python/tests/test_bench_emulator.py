@@ -13,6 +13,7 @@ import emulator as bench_emulator
 from paceline import PacelineError
 
 
+@pytest.mark.slow
 def test_ratios_follow_from_the_rates(capsys):
     assert bench_emulator.main(["--games", "pong,boxing", "--seconds", "0.1", "--turns", "2", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -25,6 +25,7 @@ def test_command_measures_every_call_from_every_language(process):
     assert "act, 64-64 MLP, 8" in ffi.text(report)
 
 
+@pytest.mark.slow
 def test_missing_compilers_are_reported(process):
     compilers = {"CC": "/nowhere/cc", "CXX": "false"}
     report = json.loads(process(CALL, "bench", "ffi", "--rounds", 1, "--json", options=(), env=compilers).stdout)

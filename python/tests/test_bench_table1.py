@@ -130,6 +130,7 @@ def test_parts_of_the_table_are_run_and_merged(made, tmp_path, capsys):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_pong_uses_the_recipe_of_the_paper(capsys):
     if table1.main(["--steps", "32", "--warm-up", "32", "--part", "42/42", "--json"]):
         assert "ROM" in capsys.readouterr().err

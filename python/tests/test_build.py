@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDED = ("sh", "sed", "mkdir", "chmod", "dirname")  # programs that capi/install.sh needs
 

@@ -9,6 +9,7 @@ import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformReward
 
 import paceline
+from conftest import slow_but
 from envs import MODES, SMALL, Steps
 from paceline import A2C, DQN
 from paceline.callbacks import BaseCallback
@@ -153,7 +154,7 @@ def invaders():
         yield policy
 
 
-@pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled", None])
+@pytest.mark.parametrize("mode", slow_but(("same_step", None), ["next_step", "same_step", "disabled", None]))
 def test_evaluation_counts_games_not_lives(invaders, mode):
     make = paceline.make if mode is None else lambda *args, **kw: paceline.make_vec(*args, 1, autoreset_mode=mode, **kw)
     result = invaders.evaluate(env := make("SpaceInvaders", episodic_life=True), 1, seed=3, epsilon=1.0)

@@ -4,6 +4,8 @@ import platform
 
 import pytest
 
+from conftest import slow_but
+
 
 def test_fork_after_loading_is_refused(process):
     assert process("fork_after.py").stdout.endswith("done\n")
@@ -72,7 +74,7 @@ unsigned mode(void) { return _mm_getcsr(); }
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is x86-64's")
-@pytest.mark.parametrize("env", ["CartPole-v1", "Catch-v0"])
+@pytest.mark.parametrize("env", slow_but(("CartPole-v1",), ["CartPole-v1", "Catch-v0"]))
 def test_the_floating_point_mode_of_the_host_changes_no_result(process, compile_c, env):
     host = compile_c(SET_FLUSH_TO_ZERO, "libhost.so", "-shared", "-fPIC")
     plain = process("hashes.py", env).stdout

@@ -194,7 +194,7 @@ def test_all_recipes_are_tested():
     assert str(refused.value).endswith("must be " + " or ".join(sorted([*PIPELINES, *others])))
 
 
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("game", slow_but(("breakout",), GAMES))
 @pytest.mark.parametrize("recipe", PIPELINES)
 def test_a_recipe_equals_its_pipeline(recipe, game):
     side = PIPELINES[recipe](consoles.roms()[game])
@@ -230,7 +230,9 @@ def test_recipe_ale_equals_vector_env(game):
     assert (found := vector.compare(game, 200)).none(), found
 
 
-@pytest.mark.parametrize("keywords", vector.VARIANTS, ids=lambda k: ",".join(f"{a}={b}" for a, b in k.items()))
+@pytest.mark.parametrize(
+    "keywords", slow_but(vector.VARIANTS[2::5], vector.VARIANTS), ids=lambda k: ",".join(f"{a}={b}" for a, b in k.items())
+)
 def test_keywords_equal_those_of_vector_env(keywords):
     for game in ("breakout", "seaquest"):
         found = vector.compare(game, 60, envs=1, **keywords)

@@ -75,7 +75,9 @@ def test_any_learning_rate_function_is_saved(tmp_path):
             assert other.setting("learning_rate_schedule") == ""
 
 
-@pytest.mark.parametrize("method, keywords", [(DQN, {"buffer_size": 200, "learning_starts": 64}), (A2C, {})])
+@pytest.mark.parametrize(
+    "method, keywords", [(DQN, {"buffer_size": 200, "learning_starts": 64}), pytest.param(A2C, {}, marks=pytest.mark.slow)]
+)
 def test_normalize_images_false_keeps_pixel_values(method, keywords, tmp_path):
     kwargs = {"policy_kwargs": {"normalize_images": False}}
     with method("CnnPolicy", "Catch-v0", seed=1, **keywords, **kwargs) as raw, method("CnnPolicy", "Catch-v0", seed=1, **keywords) as usual:
@@ -149,15 +151,15 @@ def test_very_long_names_are_refused(tmp_path):
     [
         (DQN, "mnih2015", {"recipe": "mnih2015"}, {"decorrelation_steps": 10}),
         (A2C, "cule", {"decorrelation_steps": 400}, {"episodic_life": True}),
-        (A2C, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}),
+        pytest.param(A2C, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
         (A3C, "mnih2016", {"recipe": "mnih2015"}, {"episodic_life": False}),
-        (A3C, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}),
-        (APPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}),
+        pytest.param(A3C, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
+        pytest.param(APPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
         (GA3C, "paper", {"recipe": "mnih2015"}, {"episodic_life": False}),
-        (PPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"recipe": "ale"}),
-        (PPO, "cleanrl", {"episodic_life": True}, {"decorrelation_steps": 10}),
+        pytest.param(PPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"recipe": "ale"}, marks=pytest.mark.slow),
+        pytest.param(PPO, "cleanrl", {"episodic_life": True}, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
         (PQN, "pqn", {"episodic_life": True}, {"episodic_life": False}),
-        (PQN, "pqn_cleanrl", {"episodic_life": True}, {"noop_max": 1}),
+        pytest.param(PQN, "pqn_cleanrl", {"episodic_life": True}, {"noop_max": 1}, marks=pytest.mark.slow),
     ],
 )
 def test_env_kwargs_override_single_options_of_a_preset(tmp_path, model_class, preset, of_preset, given):

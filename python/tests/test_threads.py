@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import paceline
+from conftest import slow_but
 
 SMALL = {"learning_starts": 200, "buffer_size": 1000, "num_threads": 1}
 
@@ -118,6 +119,6 @@ def test_threads_share_a_policy():
     policy.close()
 
 
-@pytest.mark.parametrize("what", ["model", "environment", "step", "send", "processes", "closing"])
+@pytest.mark.parametrize("what", slow_but(("model", "step", "closing"), ["model", "environment", "step", "send", "processes", "closing"]))
 def test_two_threads_on_one_object(process, what):
     process("threads.py", what, options=())

@@ -9,6 +9,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import worker_envs as we
+from conftest import slow_but
 from paceline import PacelineWarning, make_vec, workers
 from paceline.errors import CallbackError, ConfigError
 
@@ -46,7 +47,7 @@ ENVS = {"CartPole": cartpole, "Pendulum": pendulum, "Counting": we.Counting, "Pa
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ENVS)
+@pytest.mark.parametrize("name", slow_but(("CartPole", "Parts"), ENVS))
 @pytest.mark.parametrize("processes", [2, None])
 def test_every_step_equals_sync_vector_env(make, name, mode, processes):
     ours = make(ENVS[name], 5, workers_=processes, autoreset_mode=mode)

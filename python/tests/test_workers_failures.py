@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import worker_envs as we
-from conftest import descriptors, restore_sigint
+from conftest import descriptors, restore_sigint, slow_but
 from paceline import make_vec, workers
 from paceline.errors import CallbackError, ConfigError, ForkError, HandleError
 
@@ -288,7 +288,7 @@ QUIET = {
 }
 
 
-@pytest.mark.parametrize("end", QUIET)
+@pytest.mark.parametrize("end", slow_but(("under way", "dead", "exit"), QUIET))
 def test_processes_end_without_output(process, end):
     done = process(
         f"""

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import worker_envs as we
+from conftest import slow_but
 from paceline import make_vec
 from paceline.errors import ConfigError
 
@@ -82,7 +83,7 @@ def run(*command, cwd, **options):
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("way", ["file", "module", "stdin", "-c", "interactive"])
+@pytest.mark.parametrize("way", slow_but(("file", "interactive"), ["file", "module", "stdin", "-c", "interactive"]))
 def test_workers_start_without_a_guard(script, way):
     text, cwd = script.read_text(), script.parent
     seen = {
