@@ -180,12 +180,12 @@ func sameBits(t *testing.T, name string, got, want []float32) {
 }
 
 // eachISA runs f as a subtest on every path of this machine but portable, which is made of two
-// others. -short skips the Go path if there are others.
+// others. -short skips the Go and the generic path unless the process has chosen it.
 func eachISA(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	defer Use(ISA())
 	for _, isa := range ISAs() {
-		if isa == cpu.Portable || testing.Short() && isa == cpu.Go && len(ISAs()) > 1 {
+		if isa == cpu.Portable || testing.Short() && isa != cpu.Chosen() && (isa == cpu.Go || isa == cpu.Generic) {
 			continue
 		}
 		if err := Use(isa); err != nil {

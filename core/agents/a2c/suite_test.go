@@ -25,7 +25,7 @@ func subject(edit map[string]string) traintest.Subject {
 }
 
 // short are the variants that run with -short.
-var short = []string{"defaults", "V-trace, resets during the update", "branches and a box, V-trace true"}
+var short = []string{"V-trace, resets during the update", "branches and a box, V-trace true"}
 
 // The suite of every method, with various settings.
 func TestSuite(t *testing.T) {

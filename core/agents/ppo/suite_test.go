@@ -29,7 +29,7 @@ func subject(edit map[string]string) traintest.Subject {
 }
 
 // short are the variants that run with -short.
-var short = []string{"V-trace", "target_kl, rmsprop", "branches and a box"}
+var short = []string{"target_kl, rmsprop", "branches and a box"}
 
 // The suite of every method, with various settings.
 func TestSuite(t *testing.T) {
