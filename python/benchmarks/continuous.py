@@ -145,14 +145,13 @@ def _one(library: str, number: int, seed: int, steps: int, episodes: int, core: 
     return done.stdout
 
 
-def train(file: Path, numbers: list[int], seeds: list[int], most_steps: int, episodes: int, minutes: float) -> None:
+def train(file: Path, lengths: dict[int, int], seeds: list[int], episodes: int, minutes: float) -> None:
     """Runs what is missing in the file, one process on each core, until no new run may begin."""
     done = {_key(r) for r in read(file)}
     jobs: queue.SimpleQueue[tuple[str, int, int, int]] = queue.SimpleQueue()
     for seed in seeds:
-        for number in numbers:
+        for number, steps in lengths.items():
             row = ROWS[number]
-            steps = min(row.steps, most_steps)
             for library in _LIBRARIES if seed % 2 else reversed(_LIBRARIES):
                 if (row.method, row.env, library, seed, steps) not in done:
                     jobs.put((library, number, seed, steps))
@@ -196,12 +195,11 @@ def speed(number: int, turns: int) -> dict[str, Any]:
     return {"steps": steps, "seconds": seconds, "times_as_fast": median(t / o for o, t in zip(ours, theirs, strict=True))}
 
 
-def summary(runs: list[dict[str, Any]], numbers: list[int], most_steps: int) -> list[dict[str, Any]]:
+def summary(runs: list[dict[str, Any]], lengths: dict[int, int]) -> list[dict[str, Any]]:
     """One entry for each row that both libraries have runs of: both means with their standard errors, and their difference."""
     out = []
-    for number in numbers:
+    for number, steps in lengths.items():
         row = ROWS[number]
-        steps = min(row.steps, most_steps)
         entry: dict[str, Any] = {"method": row.method, "env": row.env, "steps": steps, "of": row.steps, "row": number}
         for library in _LIBRARIES:
             key = row.method, row.env, library, steps
@@ -232,11 +230,26 @@ def text(entries: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def _lengths(rows: list[int], names: list[str], most_steps: str) -> dict[int, int]:
+    """The steps of each row's runs."""
+    lengths = {number: ROWS[number].steps for number in rows}
+    for limit in filter(None, most_steps.split(",")):
+        name, _, steps = limit.rpartition("=")
+        if not steps.isdigit() or int(steps) < 1 or (name and name not in names):
+            raise PacelineError(f"--most-steps: {limit!r}, must be N, or NAME=N with a name of {', '.join(names)}; N at least 1")
+        for number in lengths:
+            if not name or names[number] == name:
+                lengths[number] = min(lengths[number], int(steps))
+    return lengths
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=Path, default=Path("build/continuous.jsonl"), help="file (default build/continuous.jsonl)")
     parser.add_argument("--rows", default="", help="methods and environments, as ppo:Pendulum-v1,... (default: all)")
     parser.add_argument("--seeds", default="1,2,3,4,5")
-    parser.add_argument("--most-steps", type=int, default=sys.maxsize, help="steps of the runs for which RL Zoo has more")
+    parser.add_argument(
+        "--most-steps", default="", help="steps of the runs for which RL Zoo has more: N for all, or METHOD:ENV=N for one, comma-separated"
+    )
     parser.add_argument("--episodes", type=int, default=50, help="episodes of each evaluation (default 50)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run later than this")
     parser.add_argument("--turns", type=int, default=0, help="turns in which the speed of each row is measured (default 0: not measured)")
@@ -256,8 +269,9 @@ def print_report(args: argparse.Namespace) -> None:
     rows = [names.index(name) for name in wanted]
     args.runs.parent.mkdir(parents=True, exist_ok=True)
     seeds = [int(seed) for seed in args.seeds.split(",")]
-    train(args.runs, rows, seeds, args.most_steps, args.episodes, args.minutes)
-    entries = summary(read(args.runs), rows, args.most_steps)
+    lengths = _lengths(rows, names, args.most_steps)
+    train(args.runs, lengths, seeds, args.episodes, args.minutes)
+    entries = summary(read(args.runs), lengths)
     for entry in entries if args.turns else ():
         entry["speed"] = speed(entry["row"], args.turns)
     print(json.dumps({"entries": entries}) if args.json else text(entries))

@@ -15,9 +15,9 @@ def run(library: str, seed: int, mean: float, steps: int = 10) -> dict[str, obje
 
 def test_a_summary_has_means_their_errors_and_the_difference_in_errors():
     runs = [run("paceline", 1, 3.0), run("paceline", 2, 5.0), run("stable-baselines3", 1, 9.0, steps=20)]
-    assert continuous.summary(runs, [0], 10) == []
+    assert continuous.summary(runs, {0: 10}) == []
     runs += [run("stable-baselines3", 1, 0.0), run("stable-baselines3", 2, 2.0)]
-    (entry,) = continuous.summary(runs, [0, 1], 10)
+    (entry,) = continuous.summary(runs, {0: 10, 1: 10})
     assert entry["paceline"]["mean"] == 4.0 and entry["paceline"]["error"] == pytest.approx(1.0)
     assert entry["stable-baselines3"]["returns"] == [0.0, 2.0]
     assert entry["difference_in_errors"] == pytest.approx(3 / 2**0.5)
@@ -31,6 +31,19 @@ def test_a_run_that_is_in_the_file_is_not_repeated(tmp_path, capsys):
     assert continuous.main(["--runs", str(file), "--rows", "ppo:Pendulum-v1", "--seeds", "1", "--most-steps", "10", "--json"]) == 0
     assert len(file.read_text().splitlines()) == 2
     assert json.loads(capsys.readouterr().out)["entries"][0]["paceline"]["returns"] == [3.0]
+
+
+def test_a_row_has_a_length_of_its_own(tmp_path, capsys, monkeypatch):
+    rows = []
+    monkeypatch.setattr(continuous, "train", lambda file, lengths, *more: rows.append(lengths))
+    names = "ppo:Pendulum-v1,a2c:LunarLanderContinuous-v3,ppo:BipedalWalker-v3"
+    command = ["--runs", str(tmp_path / "r"), "--rows", names, "--most-steps"]
+    assert continuous.main([*command, "1000000,a2c:LunarLanderContinuous-v3=300000"]) == 0
+    assert list(rows[0].values()) == [100_000, 300_000, 1_000_000]
+    capsys.readouterr()
+    for bad in "many", "a2c:Ant=5", "ppo:Pendulum-v1=0":
+        assert continuous.main([*command, bad]) == 1
+        assert capsys.readouterr().err.startswith(f"paceline: --most-steps: '{bad}', must be N, or NAME=N with a name of ")
 
 
 def test_speed_is_the_median_ratio_of_turns_of_whole_rollouts(monkeypatch):
