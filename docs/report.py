@@ -54,7 +54,8 @@ COMMANDS = {
         "--machines 'System II' --seeds 1 --periods 2 --period-s 1",
     ),
     "continuous": (
-        "python python/benchmarks/continuous.py --runs docs/benchmarks/continuous.jsonl --most-steps 1000000,a2c:LunarLanderContinuous-v3=300000 --turns 3",
+        "python python/benchmarks/continuous.py --runs docs/benchmarks/continuous.jsonl"
+        " --most-steps 1000000,a2c:LunarLanderContinuous-v3=300000 --turns 3",
         "--runs build/quick.jsonl --rows a2c:Pendulum-v1 --seeds 1,2 --most-steps 64 --episodes 1 --turns 1",
     ),
 }
