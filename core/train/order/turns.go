@@ -3,7 +3,6 @@ package order
 import (
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/threads"
@@ -118,7 +117,7 @@ type Turns struct {
 	pace pace  // of virtual and recorded order
 	race *race // nil in other schedules
 
-	mu       sync.Mutex // of all fields below and of the learners
+	mu       threads.Mutex // of all fields below and of the learners
 	learners []learner
 	next     []int64 // see nextVisits
 	ready    []int   // learners whose turn to visit has come, and for which no core is free
