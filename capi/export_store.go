@@ -30,14 +30,18 @@ func pacelineGoTrainerGradient(out *C.float, n C.size_t, info *C.paceline_gradie
 		if err != nil {
 			return err
 		}
-		info.state = map[train.GradientState]C.uint32_t{
-			train.GradientNone: C.PACELINE_GRADIENT_NONE, train.GradientReady: C.PACELINE_GRADIENT_READY,
-			train.GradientDropped: C.PACELINE_GRADIENT_DROPPED, train.GradientLater: C.PACELINE_GRADIENT_LATER,
-		}[g.State]
-		info.number, info.updates, info.num_timesteps, info.rows = C.int64_t(g.Number), C.int64_t(g.Updates), C.int64_t(g.Steps), C.int64_t(g.Rows)
-		info.loss, info.learning_rate = C.double(g.Loss), C.double(g.Rate)
+		fillGradient(info, g)
 		return nil
 	}), why)
+}
+
+func fillGradient(info *C.paceline_gradient, g train.GradientInfo) {
+	info.state = map[train.GradientState]C.uint32_t{
+		train.GradientNone: C.PACELINE_GRADIENT_NONE, train.GradientReady: C.PACELINE_GRADIENT_READY,
+		train.GradientDropped: C.PACELINE_GRADIENT_DROPPED, train.GradientLater: C.PACELINE_GRADIENT_LATER,
+	}[g.State]
+	info.number, info.updates, info.num_timesteps, info.rows = C.int64_t(g.Number), C.int64_t(g.Updates), C.int64_t(g.Steps), C.int64_t(g.Rows)
+	info.loss, info.learning_rate = C.double(g.Loss), C.double(g.Rate)
 }
 
 //export pacelineGoTrainerAdopt

@@ -108,7 +108,9 @@ enum { /* sizes in the first version with PACELINE_ABI_VERSION 2 */
        FIRST_paceline_store_options = 72,
        FIRST_paceline_push = 48,
        FIRST_paceline_answer = 24,
-       FIRST_paceline_gradient = 56
+       FIRST_paceline_gradient = 56,
+       FIRST_paceline_steps = 48,
+       FIRST_paceline_minibatch = 80
 };
 
 /* PACELINE_OK, or an error if Go may not be called. frame: the caller's. */

@@ -13,6 +13,34 @@ int paceline_trainer_adopt(paceline_trainer *t, const float *in, size_t n, int64
   return GO(pacelineGoTrainerAdopt(id(t), (float *)in, n, updates, steps, &why));
 }
 
+int paceline_trainer_add_steps(paceline_trainer *t, uint32_t env, const paceline_steps *steps) {
+  ENTER;
+  NEED(t);
+  COPY(paceline_steps, full, steps);
+  return GO(pacelineGoTrainerAddSteps(id(t), env, &full, &why));
+}
+
+int paceline_trainer_draw(const paceline_minibatch *to, paceline_trainer *t, double beta) {
+  ENTER;
+  COPY(paceline_minibatch, full, to);
+  NEED(t);
+  return GO(pacelineGoTrainerDraw(&full, id(t), beta, &why));
+}
+
+int paceline_trainer_set_errors(paceline_trainer *t, const int64_t *identities, const float *errors, size_t n) {
+  ENTER;
+  NEED(t, identities, errors);
+  return GO(pacelineGoTrainerSetErrors(id(t), (int64_t *)identities, (float *)errors, n, &why));
+}
+
+int paceline_trainer_gradient_of(float *out, size_t n, paceline_gradient *info, paceline_trainer *t,
+                                 const paceline_minibatch *batch) {
+  ENTER;
+  NEED(out, info, t);
+  COPY(paceline_minibatch, given, batch);
+  FILL(paceline_gradient, info, pacelineGoTrainerGradientOf(out, n, &full, id(t), &given, &why));
+}
+
 int paceline_store_new(paceline_store **out, const float *parameters, size_t n, const paceline_store_options *options) {
   ENTER;
   NEED(out, parameters);

@@ -1091,6 +1091,73 @@ PACELINE_API int paceline_trainer_gradient(float *out, size_t n, paceline_gradie
 PACELINE_API int paceline_trainer_adopt(paceline_trainer *t, const float *in, size_t n, int64_t updates, int64_t steps);
 
 /*
+ * Actors, replay memories and learners may be in processes of their own (Nair et al. 2015, section 4;
+ * Horgan et al. 2018). All three are of "dqn" with "updates" outside and "clock" updates:
+ *
+ *     an actor         chooses by paceline_policy_act and steps a paceline_vec
+ *     a replay memory  is a trainer to which steps are added; no run is begun:
+ *                          paceline_trainer_add_steps(memory, env, &steps);  // from an actor
+ *                          paceline_trainer_draw(&batch, memory, beta);      // for a learner
+ *                          paceline_trainer_set_errors(memory, batch.identities, batch.errors, batch.num_rows);
+ *     a learner        is a trainer that takes no steps; begin it for the schedules' sake:
+ *                          paceline_trainer_gradient_of(grad, n, &g, learner, &batch);
+ *                          ... push, pull and paceline_trainer_adopt as above
+ *
+ * paceline_trainer_new_push makes both trainers, with the specs of the actors' environments. num_envs of a
+ * replay memory is the number of the environments whose steps it gets. Minibatches follow n_steps, gamma
+ * and "prioritized", in which both trainers must agree.
+ */
+
+/* Consecutive steps of one environment. */
+typedef struct paceline_steps {
+  uint32_t struct_size;
+  uint32_t num_steps; /* at least 1 */
+  uint32_t
+      begins;   /* 1: obs begins a segment (one in progress is cut, as a truncation after its last step); 0: its first
+                       * row is the last one of the steps added before, and is not read */
+  uint32_t end; /* of the last step: a sum of enum paceline_end; 0: the segment goes on */
+  const void *obs;           /* [num_steps + 1, observation]; the last row is not read if the last step terminated */
+  const int32_t *actions;    /* [num_steps], from 0 on */
+  const float *rewards;      /* [num_steps] */
+  const uint8_t *next_masks; /* [num_steps, n], action masks after each step; NULL if actions have none. If they have
+                              * masks, NULL allows every action */
+} paceline_steps;
+
+/* Adds steps of environment env, 0 to num_envs - 1, to the replay memory. They can be drawn at once, where
+ * n_steps are known. If a row is refused (an action out of range, NaN), none is added. */
+PACELINE_API int paceline_trainer_add_steps(paceline_trainer *t, uint32_t env, const paceline_steps *steps);
+
+/* Transitions over n_steps, in arrays of yours. Entry i of every array is row i. */
+typedef struct paceline_minibatch {
+  uint32_t struct_size;
+  uint32_t num_rows;   /* batch_size */
+  void *obs;           /* [num_rows, observation], of the spec's dtype */
+  void *next_obs;      /* likewise, after the steps; zeros where they terminated */
+  int32_t *actions;    /* [num_rows] */
+  float *rewards;      /* [num_rows], discounted sums of the steps */
+  float *discounts;    /* [num_rows], the factors of the values of next_obs; 0 where the steps terminated */
+  float *weights;      /* [num_rows], factors of the losses; 1 where draws are uniform */
+  uint8_t *next_masks; /* [num_rows, n], action masks of next_obs; NULL if actions have none */
+  int64_t *identities; /* [num_rows], for set_errors: a transition keeps its number while it is stored. gradient_of does
+                        * not read them */
+  float *errors; /* [num_rows], for set_errors: gradient_of writes them; 0 where draws are uniform. NULL: not wanted */
+} paceline_minibatch;
+
+/* Draws a minibatch from the replay memory and copies it to the arrays of to, except errors. beta: the exponent of
+ * importance weights, 0 to 1. If no transition can be drawn yet, the error says so. */
+PACELINE_API int paceline_trainer_draw(const paceline_minibatch *to, paceline_trainer *t, double beta);
+
+/* Makes the priorities of n drawn transitions from the errors of gradient_of. Transitions that are no longer
+ * stored are passed over. Does nothing where draws are uniform. */
+PACELINE_API int paceline_trainer_set_errors(paceline_trainer *t, const int64_t *identities, const float *errors,
+                                             size_t n);
+
+/* Computes the gradient of a minibatch that was drawn elsewhere, at the parameters that the trainer has. It is
+ * paceline_trainer_gradient in all else, takes no rounds and does not wait. */
+PACELINE_API int paceline_trainer_gradient_of(float *out, size_t n, paceline_gradient *info, paceline_trainer *t,
+                                              const paceline_minibatch *batch);
+
+/*
  * A store has a range of a network's parameters and the state of their optimiser: a shard of the
  * parameter server of Gorila (Nair et al. 2015). Learners in other processes push gradients to it and
  * pull parameters from it. Your program carries both, over any transport.

@@ -800,6 +800,21 @@ class Trainer {
     check(paceline_trainer_adopt(get(), parameters.data(), parameters.size(), updates, steps));
   }
 
+  /* A replay memory apart from its actors and learners, and a learner apart from both: see
+   * paceline_trainer_add_steps and the functions after it. */
+  void add_steps(uint32_t env, const paceline_steps &steps) { check(paceline_trainer_add_steps(get(), env, &steps)); }
+  void draw(const paceline_minibatch &to, double beta = 0) { check(paceline_trainer_draw(&to, get(), beta)); }
+  void set_errors(const std::vector<int64_t> &identities, const std::vector<float> &errors) {
+    const size_t n = identities.size() < errors.size() ? identities.size() : errors.size();
+    check(paceline_trainer_set_errors(get(), identities.data(), errors.data(), n));
+  }
+  paceline_gradient gradient_of(const paceline_minibatch &batch, std::vector<float> &grad) {
+    grad.resize(first_size());
+    auto info = detail::sized<paceline_gradient>();
+    check(paceline_trainer_gradient_of(grad.data(), grad.size(), &info, get(), &batch));
+    return info;
+  }
+
   /* A copy of the network as it is at this step. */
   Policy policy() {
     paceline_policy *it = nullptr;

@@ -101,6 +101,8 @@ func (p *Prioritised) Flushed() { p.starts.flushed() }
 
 func (p *Prioritised) Len() int { return p.starts.len }
 
+func (p *Prioritised) Has(pick int) bool { return p.starts.has(p.starts.leafOf(pick)) }
+
 func (p *Prioritised) Draw(draws *rng.Stream, picks []int) {
 	p.starts.check()
 	total := p.masses.total()

@@ -18,9 +18,11 @@ type Sampler interface {
 	// Weights overwrites weights with the importance weights of the latest Draw, of as many rows. beta
 	// is their exponent, 0 to 1. The largest weight is 1.
 	Weights(beta float64, weights []float32)
-	// Update takes the errors of the latest Draw's picks, of which the priorities are made. If a
+	// Update takes the errors of picks that can be drawn, of which the priorities are made. If a
 	// transition was picked twice, its last error counts.
 	Update(picks []int, errors []float32)
+	// Has reports whether a visible transition can be drawn.
+	Has(pick int) bool
 	// Part returns the part of a checkpoint with the state of the sampler. It comes after the part of
 	// the memory. ok is false if the memory is all its state.
 	Part(name string) (p checkpoint.Part, ok bool)
@@ -80,6 +82,8 @@ func (u Uniform) Weights(_ float64, weights []float32) {
 
 // Update does nothing.
 func (u Uniform) Update([]int, []float32) {}
+
+func (u Uniform) Has(pick int) bool { return u.starts == nil || u.starts.has(u.starts.leafOf(pick)) }
 
 // Part returns none.
 func (u Uniform) Part(string) (checkpoint.Part, bool) { return checkpoint.Part{}, false }

@@ -121,12 +121,7 @@ func (t *Trainer) checkTransition(x *Transitions, i int) error {
 	if err := t.spec.Obs.CheckFinite(x.NextObs[i*size : (i+1)*size]); err != nil {
 		return fmt.Errorf("next %w", err)
 	}
-	if t.spec.Masks {
-		for _, allowed := range x.NextMasks[i*actions : (i+1)*actions] {
-			if allowed != 0 {
-				return nil
-			}
-		}
+	if t.spec.Masks && noneAllowed(x.NextMasks[i*actions:(i+1)*actions]) {
 		return fmt.Errorf("next_masks: %w", fault.ErrNoneAllowed)
 	}
 	return nil

@@ -150,6 +150,17 @@ class Gradient(Growable):
     _fields_ = [("state", c_uint32), *_each("number updates num_timesteps rows", c_int64), *_each("loss learning_rate", c_double)]
 
 
+class Steps(Growable):
+    _fields_ = [*_each("num_steps begins end", c_uint32), *_each("obs actions rewards next_masks", c_void_p)]
+
+
+class Minibatch(Growable):
+    _fields_ = [
+        ("num_rows", c_uint32),
+        *_each("obs next_obs actions rewards discounts weights next_masks identities errors", c_void_p),
+    ]
+
+
 class ConsoleState(Growable):
     _fields_ = [
         ("ended", c_uint32),
@@ -257,6 +268,10 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_console_restore": (STATUS, [_handle, c_void_p, c_size_t]),
     "paceline_trainer_gradient": (STATUS, [POINTER(c_float), c_size_t, POINTER(Gradient), _handle, c_int64]),
     "paceline_trainer_adopt": (STATUS, [_handle, POINTER(c_float), c_size_t, c_int64, c_int64]),
+    "paceline_trainer_add_steps": (STATUS, [_handle, c_uint32, POINTER(Steps)]),
+    "paceline_trainer_draw": (STATUS, [POINTER(Minibatch), _handle, c_double]),
+    "paceline_trainer_set_errors": (STATUS, [_handle, POINTER(c_int64), POINTER(c_float), c_size_t]),
+    "paceline_trainer_gradient_of": (STATUS, [POINTER(c_float), c_size_t, POINTER(Gradient), _handle, POINTER(Minibatch)]),
     "paceline_store_new": (STATUS, [_out_handle, POINTER(c_float), c_size_t, POINTER(StoreOptions)]),
     "paceline_store_push": (STATUS, [POINTER(Answer), _handle, POINTER(c_float), c_size_t, POINTER(Push)]),
     "paceline_store_pull": (STATUS, [POINTER(c_float), c_size_t, POINTER(c_int64), _handle]),

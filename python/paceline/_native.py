@@ -175,6 +175,23 @@ class Native:
         """Overwrites the first set."""
         _lib.lib().paceline_trainer_adopt(self.value, parameters.ctypes.data_as(POINTER(c_float)), parameters.size, updates, steps)
 
+    # ------------------- actors, replay memories and learners that are apart
+
+    def add_steps(self, env: int, steps: _ffi.Steps) -> None:
+        _lib.lib().paceline_trainer_add_steps(self.value, env, ctypes.byref(steps))
+
+    def draw(self, to: _ffi.Minibatch, beta: float) -> None:
+        _lib.lib().paceline_trainer_draw(ctypes.byref(to), self.value, beta)
+
+    def set_errors(self, identities: Array, errors: Array) -> None:
+        """identities: int64; errors: float32."""
+        of = identities.ctypes.data_as(POINTER(c_int64)), errors.ctypes.data_as(POINTER(c_float))
+        _lib.lib().paceline_trainer_set_errors(self.value, *of, identities.size)
+
+    def gradient_of(self, out: Array, info: _ffi.Gradient, batch: _ffi.Minibatch) -> None:
+        to = out.ctypes.data_as(POINTER(c_float))
+        _lib.lib().paceline_trainer_gradient_of(to, out.size, ctypes.byref(info), self.value, ctypes.byref(batch))
+
     # ------------------------------- reading and writing state, after the updates that are due
 
     def hash(self, part: str) -> str:

@@ -32,8 +32,41 @@ class ReplayBufferSamples(NamedTuple):
     rewards: Array
 
 
+class Minibatch(NamedTuple):
+    """Transitions over n_steps, drawn by ReplayBuffer.draw for gradient_of of another model.
+
+    obs, next_obs: [n, ...], as the library stores them: float32, or uint8 [C, H, W]. next_obs is zeros
+        where the steps terminated.
+    actions: int32 [n], counted from 0.
+    rewards: float32 [n], the discounted sums of the steps.
+    discounts: float32 [n], the factors of the values of next_obs; 0 where the steps terminated.
+    weights: float32 [n], factors of the losses; 1 where draws are uniform.
+    next_masks: uint8 [n, actions], action masks of next_obs; [n, 0] without masks.
+    identities: int64 [n], by which set_errors names the transitions.
+    """
+
+    obs: Array
+    next_obs: Array
+    actions: Array
+    rewards: Array
+    discounts: Array
+    weights: Array
+    next_masks: Array
+    identities: Array
+
+    def struct(self, errors: Array | None = None) -> _ffi.Minibatch:
+        """The library's struct, which points to the arrays."""
+        named = {name: array.ctypes.data for name, array in self._asdict().items() if array.size}
+        if errors is not None:
+            named["errors"] = errors.ctypes.data
+        return _ffi.Minibatch(num_rows=len(self.actions), **named)
+
+
 class ReplayBuffer:
     """A view of a model's replay memory: `sample` and `read` copy transitions, `add` adds transitions.
+
+    add_steps, draw and set_errors are for a replay memory apart from its actors and learners: that of a
+    model with updates="outside" of which no run is begun. See DQN.gradient_of.
 
     Each call first does the updates that are due. No call draws from the random streams of
     training.
@@ -111,14 +144,69 @@ class ReplayBuffer:
                 rows["next_masks"][i] = np.asarray(info["action_mask"]) != 0
         self._model._native.add_transitions(struct)
 
-    def _from_zero(self, actions: Array) -> Array:
+    def add_steps(
+        self, env: int, obs: Any, actions: Any, rewards: Any, *, begins: bool, terminated: bool = False, truncated: bool = False,
+        next_masks: Any = None,
+    ) -> None:  # fmt: skip
+        """Adds k consecutive steps of an environment, 0 to n_envs - 1. They can be drawn at once, where n_steps are known.
+
+        obs: [k + 1, ...], the observations before, between and after the steps. The last one is not read
+            if terminated.
+        actions, rewards: [k].
+        begins: obs[0] begins a segment; one in progress is cut. False: the segment of the call before
+            goes on, obs[0] is its last observation and is not read.
+        terminated, truncated: of the last step.
+        next_masks: [k, actions], the action masks of obs[1:]; None allows every action.
+        """
+        model, k = self._model, len(rewards)
+        stored = np.ascontiguousarray(model.obs_layout.read(obs, (k + 1,), "replay_buffer.add_steps: obs"), model.obs_layout.dtype)
+        chosen = np.ascontiguousarray(self._from_zero(np.asarray(actions).reshape(-1), "add_steps"), np.int32)
+        paid = np.ascontiguousarray(rewards, np.float32).reshape(-1)
+        if len(chosen) != k:
+            raise SpaceError(f"replay_buffer.add_steps: {len(chosen)} actions, must be {k}, one for each reward")
+        masks = None if next_masks is None else np.ascontiguousarray(np.asarray(next_masks) != 0, np.uint8)
+        if masks is not None and masks.shape != (k, model.action_layout.n):
+            raise SpaceError(f"replay_buffer.add_steps: next_masks of shape {masks.shape}, must be {(k, model.action_layout.n)}")
+        steps = _ffi.Steps(
+            num_steps=k, begins=int(begins), end=int(terminated) + 2 * int(truncated), obs=stored.ctypes.data,
+            actions=chosen.ctypes.data, rewards=paid.ctypes.data, next_masks=None if masks is None else masks.ctypes.data,
+        )  # fmt: skip
+        model._native.add_steps(env, steps)
+
+    def draw(self, beta: float = 0.0) -> Minibatch:
+        """Draws a minibatch of batch_size transitions over n_steps, by priorities if the model is prioritized.
+
+        beta: the exponent of importance weights, 0 to 1. Raises ConfigError if no transition can be drawn yet.
+        """
+        n, layout = int(self._model.setting("batch_size")), self._model.obs_layout
+        masks = self._model.action_layout.n if self._model.setting("action_masks") == "true" else 0
+        obs, next_obs = (np.empty((n, *layout.shape), layout.dtype) for _ in range(2))
+        rewards, discounts, weights = (np.empty(n, np.float32) for _ in range(3))
+        batch = Minibatch(
+            obs, next_obs, np.empty(n, np.int32), rewards, discounts, weights, np.empty((n, masks), np.uint8), np.empty(n, np.int64)
+        )  # fmt: skip
+        self._model._native.draw(batch.struct(), beta)
+        return batch
+
+    def set_errors(self, identities: Any, errors: Any) -> None:
+        """Makes the priorities of drawn transitions from the errors of gradient_of.
+
+        identities, errors: [n]. Transitions that are no longer stored are passed over. It does nothing
+        where draws are uniform.
+        """
+        of, values = np.ascontiguousarray(identities, np.int64).reshape(-1), np.ascontiguousarray(errors, np.float32).reshape(-1)
+        if len(of) != len(values):
+            raise ConfigError(f"replay_buffer.set_errors: {len(values)} errors, must be {len(of)}, one for each identity")
+        self._model._native.set_errors(of, values)
+
+    def _from_zero(self, actions: Array, call: str = "add") -> Array:
         """Actions of the space, counted from 0."""
         layout = self._model.action_layout
         lowest, highest = layout.start, layout.start + layout.n - 1
         outside = np.flatnonzero((actions < lowest) | (actions > highest))
         if len(outside):
             row = int(outside[0])
-            raise ConfigError(f"replay_buffer.add: actions[{row}]: {actions[row]}, must be {lowest} to {highest}")
+            raise ConfigError(f"replay_buffer.{call}: actions[{row}]: {actions[row]}, must be {lowest} to {highest}")
         return actions.astype(np.int64) - lowest
 
     def _stored(self) -> int:

@@ -278,11 +278,7 @@ class Trainer(Model):
             if there is none, in the next one. Ctrl-C interrupts the call; nothing is lost.
         """
         self._check_open()
-        size = self._native.parameters.sizes[self.sets[0]]
-        if out is None:
-            out = np.empty(size, np.float32)
-        elif not (isinstance(out, np.ndarray) and out.dtype == np.float32 and out.flags.c_contiguous and out.flags.writeable):
-            raise ConfigError("out: must be a contiguous NumPy array of float32 that can be written")
+        out = self._gradient_array(out)
         if self._source is not None and self._source.needs_reset:
             raise ConfigError("gradient: no run was begun, or its latest round was interrupted; call begin first")
         info = _ffi.Gradient()
@@ -294,6 +290,18 @@ class Trainer(Model):
         self._native.warn_of_notices()
         if info.state == _ffi.GRADIENT_NONE:
             return None
+        return self._gradient(out, info)
+
+    def _gradient_array(self, out: Array | None) -> Array:
+        """out, or a new array for a gradient."""
+        if out is None:
+            return np.empty(self._native.parameters.sizes[self.sets[0]], np.float32)
+        if not (isinstance(out, np.ndarray) and out.dtype == np.float32 and out.flags.c_contiguous and out.flags.writeable):
+            raise ConfigError("out: must be a contiguous NumPy array of float32 that can be written")
+        return out
+
+    @staticmethod
+    def _gradient(out: Array, info: _ffi.Gradient) -> Gradient:
         return Gradient(
             out, info.number, info.updates, info.num_timesteps, info.loss, info.learning_rate, info.rows,
             dropped=info.state == _ffi.GRADIENT_DROPPED,

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from . import _asynchronous
+from . import _asynchronous, _ffi
 from ._files import File
-from ._replay_buffer import ReplayBuffer
+from ._replay_buffer import Minibatch, ReplayBuffer
 from ._trainer import Trainer, constructor
 from .compat._sb3_file import Saved
 from .config import ACTIVATION, Fixed, Rules, Values, class_name, optimizer_kwargs, translate, widths, zero_for_none
 from .errors import ConfigError, notice
 from .learning import Periods
 from .schedules import Schedule
+from .spaces import Array
+from .store import Gradient
 
 _FIXED: Fixed = {
     "optimize_memory_usage": ((False, True), "the replay memory always stores each frame once"),
@@ -333,6 +335,26 @@ class DQN(Trainer):
     def save_order(self, path: File) -> None:
         """Writes the order in which learners visited the store, as A3C.save_order does."""
         _asynchronous.save_order(self, path)
+
+    def gradient_of(self, minibatch: Minibatch, out: Array | None = None) -> tuple[Gradient, Array]:
+        """The gradient of a minibatch that another model's replay_buffer has drawn, and the errors of its rows.
+
+        For learners apart from their actors and replay memories: models with updates="outside" and
+        clock="updates", whose settings of the network, n_steps, gamma and prioritized agree.
+
+            batch = memory.replay_buffer.draw(beta)          # memory gets steps by replay_buffer.add_steps
+            g, errors = learner.gradient_of(batch)
+            memory.replay_buffer.set_errors(batch.identities, errors)
+            ...                                              # push g.grad to a store, pull, learner.adopt
+
+        It takes no steps and needs no begin, which only says where schedules end. out, and what is
+        raised: as in gradient.
+        """
+        self._check_open()
+        out, info, errors = self._gradient_array(out), _ffi.Gradient(), np.zeros(len(minibatch.actions), np.float32)
+        self._native.gradient_of(out, info, minibatch.struct(errors))
+        self._native.warn_of_notices()
+        return self._gradient(out, info), errors
 
     def _print_made(self) -> None:
         megabytes = self._native.metric("replay_bytes") / 1e6

@@ -117,6 +117,14 @@ func (d *DQN) updateTarget() {
 	d.Clock.Copies = passed
 }
 
+// UpdateOf is train.Apart's: the update of a learner whose minibatches come from other replay memories.
+func (d *DQN) UpdateOf(batch *train.Transitions, errors []float32) error {
+	d.TakeApplied()
+	d.updateTarget()
+	d.Perturb()
+	return d.Run.UpdateOf(batch, errors)
+}
+
 // Act is the first half of a round where the host steps the environments. Observe of package
 // offpolicy is the second half.
 func (d *DQN) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, error) {

@@ -84,26 +84,42 @@ func (m *minibatch) update(u int64) (losses []float32, err error) {
 	if err := m.drawable(); err != nil {
 		return nil, err
 	}
-	at := m.stepOf(u)
-	m.drawing.Draw(m.draws, m.picks)
+	beta := 0.0
 	if m.batch.Weights != nil {
-		m.drawing.Weights(m.schedule.Beta.At(at), m.batch.Weights)
+		beta = m.schedule.Beta.At(m.stepOf(u))
 	}
-	if m.keys {
-		m.batch.Key = m.draws.Uint64()
-	}
-	m.memory.Gather(m.picks, m.cfg.Steps, m.cfg.Gamma, &m.batch, m.pool)
-	err = m.stepper.Update(m.theta, m.thetaMinus, &m.batch, m.rate(u, 0), &m.report)
-	if err != nil {
-		return nil, train.AtUpdate(err, at, u)
+	m.draw(beta, m.picks, &m.batch)
+	if err := m.step(u, &m.batch); err != nil {
+		return nil, err
 	}
 	m.drawing.Update(m.picks, m.report.Rows)
+	return m.loss[:], nil
+}
+
+// draw draws picks and gathers their transitions. beta is the exponent of importance weights.
+func (m *minibatch) draw(beta float64, picks []int, to *experience.Transitions) {
+	m.drawing.Draw(m.draws, picks)
+	if to.Weights != nil {
+		m.drawing.Weights(beta, to.Weights)
+	}
+	if m.keys {
+		to.Key = m.draws.Uint64()
+	}
+	m.memory.Gather(picks, m.cfg.Steps, m.cfg.Gamma, to, m.pool)
+}
+
+// step is the step of update u along the gradient of a minibatch.
+func (m *minibatch) step(u int64, batch *experience.Transitions) error {
+	at := m.stepOf(u)
+	if err := m.stepper.Update(m.theta, m.thetaMinus, batch, m.rate(u, 0), &m.report); err != nil {
+		return train.AtUpdate(err, at, u)
+	}
 	if !m.learner {
 		m.theta.Updates = uint64(u - m.outliers.Dropped)
 	}
-	m.units.Look(m.stepper, at, m.batch.Obs)
+	m.units.Look(m.stepper, at, batch.Obs)
 	m.loss[0] = float32(m.report.Loss)
-	return m.loss[:], nil
+	return nil
 }
 
 // drawable returns an error if no transition can be drawn, which happens where every segment is

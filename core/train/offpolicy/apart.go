@@ -1,0 +1,130 @@
+package offpolicy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// This file makes a Run one part of a method whose actors, replay memories and learners are apart
+// (train.Apart): a replay memory that others fill and draw from, or a learner of minibatches that others
+// bring.
+
+// AddSteps is train.Apart's.
+func (r *Run) AddSteps(e int, from *train.Steps) error {
+	if r.spec.Masks && r.cfg.ownMasks() {
+		return errors.New("munchausen: true, no steps can be added where environments have action masks, because they come without the masks of their observations")
+	}
+	if !from.Begins && !r.Memory.Open(e) {
+		return fmt.Errorf("begins: 0, must be 1, as no segment of environment %d is in progress", e)
+	}
+	defer func() {
+		r.Flush()
+		r.room.forget()
+	}()
+	size, masks := r.spec.Obs.Bytes(), r.spec.Action.N
+	for i := range from.Actions {
+		if err := r.makeRoom(e); err != nil {
+			return err
+		}
+		if i == 0 && from.Begins {
+			if err := r.Memory.Begin(e, from.Obs[:size]); err != nil {
+				return err
+			}
+		}
+		s := experience.Step{Action: from.Actions[i : i+1], Reward: from.Rewards[i]}
+		if i == len(from.Actions)-1 {
+			s.End = from.End
+		}
+		if r.spec.Masks {
+			s.NextMask = from.NextMasks[i*masks : (i+1)*masks]
+		}
+		next := from.Obs[(i+1)*size : (i+2)*size]
+		err := r.Memory.Add(e, &s, next)
+		if errors.Is(err, replay.ErrNotAStack) {
+			if err = r.storeWhole(nil); err == nil {
+				err = r.Memory.Add(e, &s, next)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeRoom makes room for the beginning of a segment and a step of environment e.
+func (r *Run) makeRoom(e int) error {
+	if r.Memory.Room(e) < 2 {
+		r.Flush() // evicts transitions that are too old
+	}
+	if r.Memory.Room(e) < 2 {
+		return r.Memory.Grow(2)
+	}
+	return nil
+}
+
+// DrawRows is train.Apart's.
+func (r *Run) DrawRows() int { return r.cfg.BatchSize }
+
+// Draw is train.Apart's.
+func (r *Run) Draw(beta float64, to *train.Transitions, identities []int64) error {
+	m := &r.Updates.minibatch
+	if err := m.drawable(); err != nil {
+		return err
+	}
+	m.draw(beta, m.picks, to)
+	for row, pick := range m.picks {
+		identities[row] = r.Memory.Identity(pick)
+	}
+	return nil
+}
+
+// SetErrors is train.Apart's.
+func (r *Run) SetErrors(identities []int64, of []float32) {
+	picks, known := make([]int, 0, len(identities)), make([]float32, 0, len(identities))
+	for row, identity := range identities {
+		if pick, ok := r.Memory.Pick(identity); ok && r.drawing.Has(pick) {
+			picks, known = append(picks, pick), append(known, of[row])
+		}
+	}
+	if len(picks) > 0 {
+		r.drawing.Update(picks, known)
+	}
+}
+
+// UpdateOf is train.Apart's. The method has updated ThetaMinus.
+func (r *Run) UpdateOf(batch *train.Transitions, to []float32) error {
+	up := r.Updates
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	if up.err != nil {
+		return up.err
+	}
+	up.lockedRun(func(u int64) (losses []float32, err error) {
+		defer caught(&err)
+		m := &up.minibatch
+		if m.keys {
+			batch.Key = m.draws.Uint64()
+		}
+		if err := m.step(u, batch); err != nil {
+			return nil, err
+		}
+		copy(to, m.report.Rows)
+		return m.loss[:], nil
+	})
+	up.released = up.done
+	return up.err
+}
+
+// Weighted is train.Apart's.
+func (r *Run) Weighted() bool { return r.cfg.Priorities != nil }
+
+// ByUpdates is train.Apart's.
+func (r *Run) ByUpdates() bool { return r.cfg.Periods.ByUpdates }
+
+// TakeApplied lets the clocks know the updates of Theta, before an update of a minibatch that others bring.
+func (r *Run) TakeApplied() { r.countApplied() }
