@@ -348,7 +348,8 @@ HEAD = {
     "spec": {
         "method": "dqn", "policy": "MlpPolicy", "env": "CartPole-v1", "worker": {}, "optimizer": {}, "seed": 1, "size": 8,
         "bundles": 1, "shards": 2, "actors_per_bundle": 1, "num_cpus": 1, "keepers": 2, "copy_every": 100, "delay": 1, "bf16": False,
-        "inline_limit": 1000, "lease": 600.0,
+        "inline_limit": 1000, "lease": 600.0, "actors": 0, "envs_per_actor": 1, "replay_shards": 1, "pull_every": 50,
+        "actor_epsilon": "schedule",
     },
     "replay": False,
 }  # fmt: skip

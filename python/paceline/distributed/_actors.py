@@ -179,7 +179,7 @@ class RayChannel:
 
 
 class Bundle:
-    """Actors, replay memory and learner of the paper's bundled mode, in one process.
+    """Actors, replay memory and learner of the paper's bundled mode, in one process; the learner alone where actors are apart.
 
     The learner has a thread of its own. Calls that need the model are done by that thread between
     two gradients.
@@ -195,8 +195,10 @@ class Bundle:
         threading.Thread(target=self._main, name="paceline-bundle", daemon=True).start()
 
     def _main(self) -> None:
+        from ._apart import sampled
+
         try:
-            self._model = worker(self._spec, self._index)
+            self._model = sampled(self._spec, self._index) if self._spec.actors else worker(self._spec, self._index)
             ranges = shard_ranges(self._spec.size, self._spec.shards)
             self._learner = Learner(
                 self._model, RayChannel(self._spec).of(self._index), ranges, run=self._spec.id, learner=self._index,

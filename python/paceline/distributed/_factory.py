@@ -43,6 +43,11 @@ def start(
     bundles: int = 1,
     shards: int = 4,
     actors_per_bundle: int = 1,
+    actors: int = 0,
+    envs_per_actor: int = 1,
+    replay_shards: int = 1,
+    pull_every: int = 50,
+    actor_epsilon: str = "schedule",
     num_cpus: int = 1,
     keepers: int = 2,
     copy_every: int = 100,
@@ -71,6 +76,15 @@ def start(
     address: of the cluster, as in ray.init. None: the cluster of this machine, or a new one.
     bundles: learners, each a process with actors_per_bundle environments and its share of the replay
         memory. shards: processes with a range of the parameters each.
+    actors: processes that act alone and send their steps to the replay shards, from which the learners draw;
+        a bundle is then a learner alone. Each has a core of Ray. 0: every bundle has its own actors. With
+        "dqn" alone.
+    envs_per_actor: environments that such an actor steps.
+    replay_shards: processes with a share of the replay memory each, 1 to actors. Actor i sends its steps to
+        shard i % replay_shards, and learners draw minibatches from all shards in turn.
+    pull_every: steps of each environment of such an actor after which it sends them and pulls the parameters.
+    actor_epsilon: "schedule": all of these actors have the epsilon of exploration_initial_eps and its neighbours,
+        and 1 before the first update. "apex": actor i of N keeps 0.4^(1 + 7 i / (N - 1)).
     num_cpus: cores that Ray reserves for a bundle, and its number of threads.
     keepers, copy_every: processes that own the newest copy of every shard, made every copy_every
         updates. A shard that ends goes on from that copy.
@@ -92,18 +106,35 @@ def start(
         raise ConfigError(f"method: {method!r}, must be {', '.join(map(repr, WORKERS))}")
     if not isinstance(env, str):
         raise ConfigError(f"env: {type(env).__name__}, must be the name of a built-in environment, which every process makes for itself")
-    cluster = checked(bundles, shards, actors_per_bundle, num_cpus, keepers, copy_every, delay, gradients, inline_limit, lease)
+    cluster = checked(
+        bundles, shards, actors_per_bundle, num_cpus, keepers, copy_every, delay, gradients, inline_limit, lease,
+        actors, envs_per_actor, replay_shards, pull_every, actor_epsilon,
+    )  # fmt: skip
+    if actors:
+        _check_apart(method, schedule, order, keywords)
     schedule = schedule or ("race" if order is None else "recorded")
     latency = tuple(str(text) for text in (latency_step, latency_forward, latency_gradient, latency_pull, latency_push))
     path = _checked_order(schedule, order, method, bundles, shards, latency)
     _ray.connect(address)
     spec = Spec(
         run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, method=method, policy=policy, env=env,
-        worker=keywords_of_worker(method, keywords, bundles), optimizer={"max_staleness": max_staleness},
+        worker=keywords_of_worker(method, keywords, bundles, replay_shards if actors else bundles),
+        optimizer={"max_staleness": max_staleness},
         seed=secrets.randbits(31) if seed is None else seed, size=0, ledger=ledger, schedule=schedule, order=path,
         latency=latency, **cluster,
     )  # fmt: skip
     return _started(spec, None)
+
+
+def _check_apart(method: str, schedule: str | None, order: File | None, keywords: Mapping[str, Any]) -> None:
+    """Refuses what actors that are apart do not have."""
+    if method != "dqn":
+        raise ConfigError(f"actors: must be 0 with method {method!r}, whose learners need the steps of the latest parameters")
+    if schedule not in (None, "race") or order is not None:
+        raise ConfigError(f"schedule: {schedule or 'recorded'!r}, must be 'race' where actors are apart")
+    for name in ("action_masks", "noisy"):
+        if keywords.get(name):
+            raise ConfigError(f"{name}: True, must be False where actors are apart")
 
 
 def _checked_order(schedule: str, order: File | None, method: str, bundles: int, shards: int, latency: tuple[str, ...]) -> str:
@@ -139,9 +170,10 @@ def of_gorila(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Distri
     given |= dict(zip(names, arguments))
     if given.pop("latency_file", None) is not None:
         raise ConfigError("latency_file: must be left out on a cluster; latency_step and its neighbours are known")
-    bundles, each = given.get("bundles", 1), given.get("actors_per_bundle", 1)
-    if given.pop("num_envs", None) not in (None, bundles * each):
-        raise ConfigError(f"num_envs: must be left out or be bundles * actors_per_bundle ({bundles * each})")
+    who, each = ("actors", "envs_per_actor") if given.get("actors") else ("bundles", "actors_per_bundle")
+    envs = given.get(who, 1) * given.get(each, 1)
+    if given.pop("num_envs", None) not in (None, envs):
+        raise ConfigError(f"num_envs: must be left out or be {who} * {each} ({envs})")
     if (threads := given.pop("num_threads", None)) is not None:
         given.setdefault("num_cpus", threads)
     return start(**given)
@@ -165,8 +197,8 @@ def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distribute
     return of_gorila((), {"policy": "auto", "env": env, **given, **overrides})
 
 
-def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int) -> dict[str, Any]:
-    """The keywords of a bundle's model. What all bundles share is divided."""
+def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, memories: int) -> dict[str, Any]:
+    """The keywords of a bundle's model. What all bundles or replay memories share is divided."""
     if method != "dqn":
         return dict(keywords)
     from ..dqn import DQN
@@ -181,7 +213,7 @@ def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int) -
     for name in _NOT_WORKERS:
         given.pop(name, None)
     batch = given.get("batch_size", ours["batch_size"])
-    given["buffer_size"] = given.get("buffer_size", ours["buffer_size"]) // bundles
+    given["buffer_size"] = given.get("buffer_size", ours["buffer_size"]) // memories
     given["learning_starts"] = max(-(-given.get("learning_starts", ours["learning_starts"]) // bundles), batch)
     return given
 
@@ -272,9 +304,10 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
         except TypeError as err:  # of keywords that no run has
             raise CheckpointError(f"run.json: {err}") from None
         try:
-            for k in range(spec.bundles):
-                if reader.has("bundle", k):
-                    model.run.bundle(k, "load", reader.read("bundle", k))
+            for part, number in (("bundle", spec.bundles), ("replay", spec.replay_shards)):
+                for k in range(number):
+                    if reader.has(part, k):
+                        model.run.experience(part, k, "load", reader.read(part, k))
         except BaseException:
             model.close()
             raise
@@ -310,4 +343,5 @@ def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Map
 
 _CHECKED = (
     "bundles", "shards", "actors_per_bundle", "num_cpus", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease",
+    "actors", "envs_per_actor", "replay_shards", "pull_every", "actor_epsilon",
 )  # fmt: skip

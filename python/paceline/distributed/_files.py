@@ -3,6 +3,7 @@
     run.json     the keywords, the counts, and which entries there are
     shard-K      the state of a shard: JSON and a file of paceline.Store.save
     bundle-K     a file of the worker's save(replay=True)
+    replay-K     the state of a replay shard: JSON and a file of save(replay=True)
 
 Nothing in it is a pickle. Files are untrusted: sizes are checked before anything is read, and each
 entry is checked by what reads it.

@@ -28,6 +28,7 @@ from ._supervisor import POLL as POLL_STATUS
 from ._watch import Recovery
 
 Self = TypeVar("Self", bound="Distributed")
+_COUNTS = ("lag", "lag_most", "refused", "outliers", "duplicates", "lost_updates", "lost_transitions", "lost_steps", "recoveries")
 POLL = 0.1  # seconds between two looks at a run
 
 
@@ -77,7 +78,8 @@ class Distributed:
     def __repr__(self) -> str:
         spec = self.run.spec
         state = ", closed" if self._closed else ""
-        return f"<paceline.Gorila {spec.run!r} on {label(self._local.env)}: {spec.bundles} bundles, {spec.shards} shards{state}>"
+        apart = f"{spec.actors} actors, {spec.replay_shards} replay shards, " if spec.actors else ""
+        return f"<paceline.Gorila {spec.run!r} on {label(self._local.env)}: {apart}{spec.bundles} bundles, {spec.shards} shards{state}>"
 
     # ------------------------------------------------------------- progress
 
@@ -198,7 +200,7 @@ class Distributed:
         for name in ("loss", "learning_rate"):
             if not math.isnan(totals[name]):
                 log.record(f"train/{name}", totals[name])
-        for name in ("lag", "lag_most", "refused", "outliers", "duplicates", "lost_updates", "recoveries"):
+        for name in _COUNTS:
             if not math.isnan(totals[name]):
                 log.record(f"async/{name}", totals[name])
         log.record("train/n_updates", totals["updates"])
@@ -242,15 +244,17 @@ class Distributed:
         """Writes a checkpoint for paceline.distributed.load, while training goes on.
 
         It has every shard at some moment of the call and, if replay is True, the experience of every
-        bundle. A bundle that is not there is waited for.
+        bundle or replay shard. One that is not there is waited for.
         """
         spec = self.run.spec
         with _files.written(path) as to:
             to.head({"spec": stored(spec), "replay": bool(replay), "totals": _plain(self.stats)})
             for k in range(spec.shards):
                 to.add("shard", k, self.run.shard(k, "state"))
-            for k in range(spec.bundles if replay else 0):
+            for k in range(spec.bundles if replay and not spec.actors else 0):
                 to.add("bundle", k, self.run.bundle(k, "save", True))
+            for k in range(spec.replay_shards if replay and spec.actors else 0):
+                to.add("replay", k, self.run.experience("replay", k, "save"))
 
     # --------------------------------------------------------------- ending
 

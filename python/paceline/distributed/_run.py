@@ -73,7 +73,11 @@ class Run:
         return self._patiently(lambda: getattr(self._actor("shard", index), method).remote(*arguments))
 
     def bundle(self, index: int, method: str, *arguments: Any) -> Any:
-        return self._patiently(lambda: getattr(self._actor("bundle", index), method).remote(*arguments), seconds=600)
+        return self.experience("bundle", index, method, *arguments)
+
+    def experience(self, part: str, index: int, method: str, *arguments: Any) -> Any:
+        """A call to a part with a replay memory, whose saves and loads take long."""
+        return self._patiently(lambda: getattr(self._actor(part, index), method).remote(*arguments), seconds=600)
 
     def _actor(self, part: str, index: int) -> Any:
         handle = _ray.find(self.spec.run, part, index)

@@ -43,21 +43,34 @@ class Spec:
     order: str = ""  # the file of schedule recorded
     latency: tuple[str, ...] = ()  # of schedule virtual: step, forward, gradient, pull, push
     ledger: str = ""  # a folder for the logs of tests
+    actors: int = 0  # processes that act alone; 0: bundles have actors and replay memories
+    envs_per_actor: int = 1
+    replay_shards: int = 1
+    pull_every: int = 50  # steps of an environment of an actor between two pulls
+    actor_epsilon: str = "schedule"  # or apex
 
     @property
     def num_envs(self) -> int:
-        return self.bundles * self.actors_per_bundle
+        return self.actors * self.envs_per_actor if self.actors else self.bundles * self.actors_per_bundle
 
 
 def checked(
     bundles: Any, shards: Any, actors_per_bundle: Any, num_cpus: Any, keepers: Any, copy_every: Any, delay: Any, gradients: Any,
-    inline_limit: Any, lease: Any,
+    inline_limit: Any, lease: Any, actors: Any, envs_per_actor: Any, replay_shards: Any, pull_every: Any, actor_epsilon: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """The fields of a Spec that keywords of the same names stand for; raises ConfigError."""
     if gradients not in ("fp32", "bf16"):
         raise ConfigError(f"gradients: {gradients!r}, must be 'fp32' or 'bf16'")
     if not isinstance(lease, (int, float)) or not 1 <= lease <= 1e7:
         raise ConfigError(f"lease: {lease!r}, must be 1 to 1e7 seconds")
+    actors = whole("actors", actors, 0, 10_000)
+    replay_shards = whole("replay_shards", replay_shards, 1, max(1, actors))
+    if actor_epsilon not in ("schedule", "apex"):
+        raise ConfigError(f"actor_epsilon: {actor_epsilon!r}, must be 'schedule' or 'apex'")
+    if actors and actors_per_bundle != 1:
+        raise ConfigError(f"actors_per_bundle: {actors_per_bundle!r}, must be 1 where actors is {actors}, as bundles then have none")
+    if not actors and (envs_per_actor, replay_shards, actor_epsilon) != (1, 1, "schedule"):
+        raise ConfigError("actors: 0, must be at least 1 with envs_per_actor, replay_shards or actor_epsilon")
     return {
         "bundles": whole("bundles", bundles, 1, 1000),
         "shards": whole("shards", shards, 1, 1024),
@@ -69,4 +82,9 @@ def checked(
         "bf16": gradients == "bf16",
         "inline_limit": whole("inline_limit", inline_limit, 0, 2**31),
         "lease": float(lease),
+        "actors": actors,
+        "envs_per_actor": whole("envs_per_actor", envs_per_actor, 1, 1024),
+        "replay_shards": replay_shards,
+        "pull_every": whole("pull_every", pull_every, 1, 1_000_000),
+        "actor_epsilon": actor_epsilon,
     }

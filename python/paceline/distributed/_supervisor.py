@@ -7,12 +7,13 @@ import threading
 import time
 from typing import Any
 
-from . import _actors, _ray
+from . import _actors, _apart, _ray
 from ._keepers import Keeper
 from ._spec import Spec
 from ._watch import Watch
 
 POLL = 0.25  # seconds between two rounds of questions
+WORKERS = ("actor", "bundle")  # the parts that begin and end
 STARTING = 120.0  # seconds in which a driver makes its first call, whatever the lease
 
 
@@ -43,7 +44,9 @@ class Supervisor:
         for part, cls, number, options in (
             ("keeper", Keeper, spec.keepers, {"num_cpus": _ray.LITTLE, "max_concurrency": 2}),
             ("shard", _actors.ParameterServerShard, spec.shards, {"num_cpus": 0}),
+            ("replay", _apart.Replay, spec.replay_shards if spec.actors else 0, {"num_cpus": 0}),
             ("bundle", _actors.Bundle, spec.bundles, {"num_cpus": spec.num_cpus, "max_concurrency": 4}),
+            ("actor", _apart.Actor, spec.actors, {"num_cpus": 1, "max_concurrency": 4}),
         ):
             remote = ray.remote(cls)
             for k in range(number):
@@ -86,9 +89,11 @@ class Supervisor:
                 new = self._watch.answered(part, index, status)
             if new and part == "keeper":
                 self._copy()
-            if part == "bundle" and status["begun"] > self._number:  # this process has started again
+            if part not in WORKERS:
+                continue
+            if status["begun"] > self._number:  # this process has started again
                 self._number, self._goal = status["begun"], status["goal"]
-            if part == "bundle" and self._number and status["life"] and status["begun"] < self._number and not status["error"]:
+            if self._number and status["life"] and status["begun"] < self._number and not status["error"]:
                 self._handles[part, index].begin.remote(self._number, self._goal)
         with self._lock:
             self._watch.settle()
@@ -117,13 +122,14 @@ class Supervisor:
         """The counts, the latest events and the state of the run; renews the lease."""
         self._called, self._driven = time.monotonic(), True
         with self._lock:
-            bundles = [self._watch.status("bundle", k) for k in range(self.spec.bundles)]
-            up = [bundles[k] for k in range(self.spec.bundles) if self._watch.up("bundle", k)]
+            workers = [place for place in self._handles if place[0] in WORKERS]
+            living = [self._watch.status(*place) for place in self._handles if place[0] in (*WORKERS, "replay")]
+            up = [self._watch.status(*place) for place in workers if self._watch.up(*place)]
             idle = [b for b in up if b["begun"] == self._number and not b["running"]]
             return {
                 "number": self._number,
                 "running": bool(self._number) and not (up and len(idle) == len(up)),
-                "ready": all(b.get("life") or b.get("error") for b in bundles),
+                "ready": all(one.get("life") or one.get("error") for one in living),
                 "counted": all("version" in self._watch.status("shard", k) for k in range(self.spec.shards)),
                 "totals": self._watch.totals(),
                 "recoveries": list(self._watch.recoveries)[-200:],
@@ -137,16 +143,16 @@ class Supervisor:
             }
 
     def halt(self) -> None:
-        """Ends the training in progress in all bundles."""
+        """Ends the training in progress in all bundles and actors."""
         self._goal = 0
         for (part, _), handle in self._handles.items():
-            if part == "bundle":
+            if part in WORKERS:
                 handle.halt.remote()
 
     def end(self, why: str = "stopped") -> None:
         """Ends every process of the run, this one last."""
         self._ended = why
-        for part in ("bundle", "shard", "keeper"):
+        for part in (*WORKERS, "replay", "shard", "keeper"):
             for (kind, _), handle in self._handles.items():
                 if kind == part:
                     _ray.kill(handle)

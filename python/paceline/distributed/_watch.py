@@ -17,7 +17,7 @@ class Recovery(NamedTuple):
     part: str
     number: int
     seconds: float
-    lost: int  # updates of a shard, transitions of a bundle, copies of a keeper
+    lost: int  # updates of a shard, transitions of a bundle or a replay, copies of a keeper, at most so many steps of an actor
     text: str
 
 
@@ -34,12 +34,13 @@ class _Seen:
 
 
 class Watch:
-    """Statuses of processes by (part, index); parts are "shard", "bundle" and "keeper"."""
+    """Statuses of processes by (part, index); parts are "shard", "bundle", "keeper", "actor" and "replay"."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._seen: dict[tuple[str, int], _Seen] = {}
-        self._lives: dict[int, dict[int, dict[str, Any]]] = {}  # bundle, life: the latest status
+        self._lives: dict[tuple[str, int], dict[int, dict[str, Any]]] = {}  # bundle or actor, life: the latest status
+        self._lost = {"transitions": 0, "steps": 0}
         self.recoveries: deque[Recovery] = deque(maxlen=10_000)
         self.reported = 0  # recoveries so far
 
@@ -57,8 +58,8 @@ class Watch:
         """The process has answered. Returns True if it is another process than before, or the first one."""
         seen = self._of(part, index)
         before, seen.status = seen.status, status
-        if part == "bundle" and status.get("life"):
-            lives = self._lives.setdefault(index, {})
+        if part in ("bundle", "actor") and status.get("life"):
+            lives = self._lives.setdefault((part, index), {})
             lives[status["life"]] = status
         new = status.get("pid") != before.get("pid")
         if new and before and math.isnan(seen.failed):  # it ended and started between two calls
@@ -80,15 +81,17 @@ class Watch:
             if back < seen.first:
                 continue
             lost = self.lost(index, seen.status.get("incarnation", 0)) if part == "shard" else int(seen.held)
-            what = {"shard": "updates", "bundle": "transitions", "keeper": "copies"}[part]
-            text = f"{part} {index} lost {lost} {what}, back after {seconds:.1f} s"
+            what = _WHAT[part]
+            if what in self._lost:
+                self._lost[what] += lost
+            text = f"{part} {index} lost {'at most ' * (part == 'actor')}{lost} {what}, back after {seconds:.1f} s"
             self.recoveries.append(Recovery(part, index, seconds, lost, text))
             self.reported += 1
 
     def lost(self, shard: int, incarnation: int) -> int:
         """Updates that learners saw applied and that the shard did not remember when it started."""
         key = f"{shard}:{incarnation}"
-        return sum(status.get("lost", {}).get(key, 0) for lives in self._lives.values() for status in lives.values())
+        return sum(status.get("lost", {}).get(key, 0) for status in self._learners("bundle")[0])
 
     def status(self, part: str, index: int) -> dict[str, Any]:
         return self._of(part, index).status
@@ -111,24 +114,31 @@ class Watch:
 
     # ------------------------------------------------------------ counts
 
+    def _learners(self, part: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The statuses of all lives, and of the latest life of each process."""
+        of = [lives for (kind, _), lives in self._lives.items() if kind == part]
+        return [status for lives in of for status in lives.values()], [lives[max(lives)] for lives in of if lives]
+
     def totals(self) -> dict[str, float]:
         """The counts of the whole run, under the names of a model's stats."""
         shards = [self._seen[key].status for key in sorted(self._seen) if key[0] == "shard"]
-        lives = [status for lives in self._lives.values() for status in lives.values()]
-        latest = [lives[max(lives)] for lives in self._lives.values() if lives]
+        lives, latest = self._learners("bundle")
+        apart = any(part == "actor" for part, _ in self._seen)
+        acting, now_acting = self._learners("actor") if apart else (lives, latest)
+        replays = [seen.status for (part, _), seen in self._seen.items() if part == "replay"] or latest
         pushes = _sum(lives, "applied") + _sum(lives, "stale")
-        played = [s["mean_return"] for s in latest if s.get("episodes") and not math.isnan(s.get("mean_return", math.nan))]
-        lengths = [s["mean_length"] for s in latest if s.get("episodes") and not math.isnan(s.get("mean_length", math.nan))]
+        played = [s["mean_return"] for s in now_acting if s.get("episodes") and not math.isnan(s.get("mean_return", math.nan))]
+        lengths = [s["mean_length"] for s in now_acting if s.get("episodes") and not math.isnan(s.get("mean_length", math.nan))]
         count = _count_of(shards)
         return {
             "num_timesteps": int(shards[0].get("steps", 0)) if shards else 0,
             "updates": int(shards[-1].get("version", 0)) if shards else 0,
             "gradients": _sum(lives, "gradients"),
-            "episodes": _sum(lives, "episodes"),
+            "episodes": _sum(acting, "episodes"),
             "mean_return": _mean(played),
             "mean_length": _mean(lengths),
             "loss": _mean([s["loss"] for s in latest if not math.isnan(s.get("loss", math.nan))]),
-            "epsilon": _mean([s["epsilon"] for s in latest if not math.isnan(s.get("epsilon", math.nan))]),
+            "epsilon": _mean([s["epsilon"] for s in now_acting if not math.isnan(s.get("epsilon", math.nan))]),
             "learning_rate": _mean([s["learning_rate"] for s in latest if not math.isnan(s.get("learning_rate", math.nan))]),
             "lag": _sum(lives, "lag_sum") / pushes if pushes else math.nan,
             "lag_most": max((s.get("lag_most", 0) for s in lives), default=0),
@@ -137,7 +147,9 @@ class Watch:
             "duplicates": count("duplicate"),
             "foreign": count("foreign"),
             "lost_updates": sum(sum(s.get("lost", {}).values()) for s in lives),
-            "replay_size": _sum(latest, "replay_size"),
+            "lost_transitions": self._lost["transitions"],
+            "lost_steps": self._lost["steps"],
+            "replay_size": _sum(replays, "replay_size"),
             "bytes_sent": _sum(lives, "bytes_sent"),
             "bytes_read": _sum(lives, "bytes_read"),
             "publications": _sum(shards, "publications"),
@@ -146,13 +158,18 @@ class Watch:
         }
 
 
+_WHAT = {"shard": "updates", "bundle": "transitions", "replay": "transitions", "keeper": "copies", "actor": "steps"}
+
+
 def _works(part: str, status: Mapping[str, Any]) -> bool:
     """Whether a process that answers also does its work."""
-    return {"shard": "version" in status, "bundle": bool(status.get("life")), "keeper": True}[part]
+    return {"shard": "version" in status, "keeper": True}.get(part, bool(status.get("life")))
 
 
 def _held(part: str, status: Mapping[str, Any]) -> int:
-    return int(status.get("replay_size", 0)) if part == "bundle" else len(status.get("copies", ()))
+    if part == "keeper":
+        return len(status.get("copies", ()))
+    return int(status.get("unsent" if part == "actor" else "replay_size", 0))
 
 
 def _sum(rows: list[dict[str, Any]], name: str) -> int:

@@ -1,0 +1,176 @@
+"""The processes of a run whose actors, replay memory and learners are apart: Ray actors around Memory and Player."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from typing import Any
+
+from ..errors import PacelineError
+from ..spaces import Array
+from ..store import shard_ranges
+from . import _ray
+from ._actors import RayChannel
+from ._memory import Drawn, Memory, actors_of, shard_of
+from ._player import Player
+from ._sampled import Sampled
+from ._spec import Spec
+
+_SMALL = 1024  # transitions of a model whose replay memory has no use
+
+
+class ReplayChannel(RayChannel):
+    """The way to the parameter shards and the replay shards. replay: the shard that an actor sends its steps to."""
+
+    def __init__(self, spec: Spec, replay: int = 0) -> None:
+        super().__init__(spec)
+        self._replays = [_ray.find(spec.run, "replay", k) for k in range(spec.replay_shards)]
+        self._own, self._errors = self._replays[replay], None
+
+    def add(self, *send: Any) -> Any:
+        return self._own.add.remote(self._spec.id, *send)
+
+    def added(self, sent: Any) -> bool:
+        return bool(self._get(sent))
+
+    def held(self) -> bool:
+        return bool(self._get(self._own.held.remote(self._spec.id)))
+
+    def draw(self, shard: int, beta: float) -> Any:
+        return self._replays[shard].draw.remote(self._spec.id, beta)
+
+    def drawn(self, sent: Any) -> Drawn | None:
+        drawn: Drawn | None = self._get(sent)
+        return drawn
+
+    def errors(self, shard: int, life: int, identities: Array, errors: Array) -> None:
+        before, self._errors = self._errors, self._replays[shard].errors.remote(self._spec.id, life, identities, errors)
+        if before is not None:
+            self._get(before)
+
+
+class Replay:
+    """A shard of the replay memory, in a process of its own.
+
+    When Ray starts the process again, it is empty: keepers have no copies of experience, which is large and
+    soon replaced. It fills again up to its share of learning_starts before a learner draws from it.
+    """
+
+    def __init__(self, spec: Spec, index: int) -> None:
+        self._index, self._error = index, ""
+        self._made: Memory | None = None
+        try:
+            self._made = Memory(memory_model(spec, index), spec, index)
+        except Exception as err:  # Ray would not start a process again whose constructor fails
+            self._error = f"{type(err).__name__}: {err}"
+
+    @property
+    def _memory(self) -> Memory:
+        if self._made is None:
+            raise PacelineError(f"replay {self._index}: {self._error}")
+        return self._made
+
+    def add(self, *send: Any) -> bool:
+        return self._memory.add(*send)
+
+    def held(self, run: str) -> bool:
+        return self._memory.held(run)
+
+    def draw(self, run: str, beta: float) -> Drawn | None:
+        return self._memory.draw(run, beta)
+
+    def errors(self, *given: Any) -> None:
+        self._memory.errors(*given)
+
+    def save(self) -> bytes:
+        return self._memory.state()
+
+    def load(self, state: bytes) -> None:
+        self._memory.restore(state)
+
+    def status(self) -> dict[str, Any]:
+        return {"pid": os.getpid(), "error": self._error} | (self._made.status() if self._made is not None else {})
+
+
+class Actor:
+    """An actor in a process of its own. The player has a thread of its own."""
+
+    def __init__(self, spec: Spec, index: int) -> None:
+        self._spec, self._index = spec, index
+        self._begins: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        self._player: Player | None = None
+        self._running, self._error, self._goal = False, "", 0
+        self._asked = self._begun = 0  # the latest begin, and the latest that the thread has seen
+        threading.Thread(target=self._main, name="paceline-actor", daemon=True).start()
+
+    def _main(self) -> None:
+        import paceline
+
+        try:
+            spec, index = self._spec, self._index
+            envs = paceline.make_vec(
+                spec.env, spec.envs_per_actor, num_threads=1, autoreset_mode="same_step", **spec.worker.get("env_kwargs") or {}
+            )
+            ranges = shard_ranges(spec.size, spec.shards)
+            channel = ReplayChannel(spec, shard_of(index, spec.replay_shards))
+            self._player = Player(envs, model_without_envs(spec, 1, num_threads=1), channel, ranges, spec, index)
+            while True:
+                number, goal = self._begins.get()
+                # status reads begun before running: no actor that has begun seems idle before its first step.
+                self._goal, self._running = goal, True
+                self._begun = number
+                self._player.play(goal)
+                self._running = False
+        except BaseException as err:  # the thread's end must be seen
+            self._error, self._running = f"{type(err).__name__}: {err}", False
+
+    def begin(self, number: int, goal: int) -> None:
+        """Plays until all actors together have taken goal steps. number: of this begin; each begins once."""
+        if number > self._asked:
+            self._asked = number
+            self._begins.put((number, goal))
+
+    def halt(self) -> None:
+        """Ends the training in progress; everything under way lands."""
+        if self._player is not None:
+            self._player.stop()
+
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = {
+            "pid": os.getpid(), "error": self._error, "begun": self._begun, "running": self._running, "goal": self._goal, "life": 0,
+        }  # fmt: skip
+        return status | (self._player.status() if self._player is not None else {})
+
+
+def model_without_envs(spec: Spec, num_envs: int, **keywords: Any) -> Any:
+    """A model of the run's network that steps nothing."""
+    import paceline
+
+    with contextlib.closing(paceline.make_vec(spec.env, 1, **spec.worker.get("env_kwargs") or {})) as envs:
+        spaces = envs.single_observation_space, envs.single_action_space
+    batch = int(spec.worker.get("batch_size", 32))
+    small = {"buffer_size": max(_SMALL, batch), "learning_starts": min(int(spec.worker["learning_starts"]), _SMALL)}
+    given = {name: value for name, value in spec.worker.items() if name != "env_kwargs"}
+    return paceline.DQN(spec.policy, spaces, num_envs=num_envs, seed=spec.seed, updates="outside", **{**given, **small, **keywords})
+
+
+def memory_model(spec: Spec, index: int) -> Any:
+    """The model of a replay shard."""
+    envs = actors_of(index, spec) * spec.envs_per_actor
+    size = max(int(spec.worker["buffer_size"]), int(spec.worker.get("batch_size", 32)), envs)
+    return model_without_envs(
+        spec, envs, buffer_size=size, num_threads=1, outside_learners=spec.replay_shards, outside_learner=index
+    )  # fmt: skip
+
+
+def sampled(spec: Spec, index: int) -> Sampled:
+    """The model of a learner."""
+    channel = ReplayChannel(spec)
+    # Only the schedules know learning_starts here.
+    model = model_without_envs(
+        spec, 1, num_threads=spec.num_cpus, learning_starts=int(spec.worker["learning_starts"]), outside_learners=spec.bundles,
+        outside_learner=index,
+    )  # fmt: skip
+    return Sampled(model, channel, spec.replay_shards, index, lambda: channel.join(0).steps)

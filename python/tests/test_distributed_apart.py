@@ -1,0 +1,268 @@
+"""Actors, replay shards and learners that are apart, in one process: Player, Memory, Sampled and Learner without Ray."""
+
+import contextlib
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import paceline
+from paceline.distributed import _apart
+from paceline.distributed._factory import keywords_of_worker, local_worker, optimizer_of
+from paceline.distributed._learner import Learner, ShardLost
+from paceline.distributed._memory import Memory, Piece, actors_of, shard_of
+from paceline.distributed._player import Player, apex_epsilon
+from paceline.distributed._sampled import Sampled
+from paceline.distributed._shards import Shard
+from paceline.distributed._spec import Spec, checked
+from paceline.distributed._watch import Watch
+from paceline.errors import ConfigError
+from paceline.store import Store, shard_ranges
+
+SETTINGS = {
+    "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
+    "target_update_interval": 64, "learning_rate": 0.01, "exploration_steps": 400,
+}  # fmt: skip
+
+
+def spec_of(env="CartPole-v1", keywords=SETTINGS, **cluster):
+    cluster = {"bundles": 1, "shards": 2, "actors": 2, "replay_shards": 1, "pull_every": 10} | cluster
+    worker = keywords_of_worker("dqn", keywords, cluster["bundles"], cluster["replay_shards"])
+    return Spec(run="r", id="i", method="dqn", policy="MlpPolicy", env=env, worker=worker, optimizer={}, seed=7, size=0, **cluster)
+
+
+@pytest.fixture(autouse=True)
+def _threads_take_turns():
+    """Python changes threads every 5 ms, in which a learner has many updates."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(before)
+
+
+class Whole:
+    """All parts of a run in one process; the channels of its actors and learners."""
+
+    def __init__(self, spec):
+        with local_worker(spec) as local:
+            theta, options = local.flat_parameters(), optimizer_of(local, "dqn")
+        self.spec, self.ranges, self.lock = spec, shard_ranges(len(theta), spec.shards), threading.Lock()
+        self.shards = [
+            Shard(spec.id, k, Store(theta, first, size, **options), lambda p: p, lambda *_: None, 1)
+            for k, (first, size) in enumerate(self.ranges)
+        ]
+        self.memories = [Memory(_apart.memory_model(spec, k), spec, k) for k in range(spec.replay_shards)]
+        self.sent, self.lose = [], 0
+        self.models = []
+
+    # a Channel of a Learner
+    def join(self, shard):
+        return self.call(self.shards[shard].join, self.spec.id, 0)
+
+    def tell(self, shard, *told):
+        self.call(self.shards[shard].tell, *told)
+
+    def push(self, shard, *push):
+        return self.call(self.shards[shard].push, *push)
+
+    def answer(self, sent):
+        return sent, sent.parameters
+
+    def pull(self, shard):
+        return self.answer(self.call(self.shards[shard].pull, self.spec.id))
+
+    def release(self):
+        pass
+
+    # Replays
+    def draw(self, shard, beta):
+        return self.call(self.memories[shard].draw, self.spec.id, beta)
+
+    def drawn(self, sent):
+        return sent
+
+    def errors(self, shard, *given):
+        self.call(self.memories[shard].errors, self.spec.id, *given)
+
+    def call(self, method, *arguments):
+        with self.lock:
+            return method(*arguments)
+
+    def of(self, actor):
+        """The Channel of an actor."""
+        whole, memory = self, self.memories[shard_of(actor, self.spec.replay_shards)]
+
+        class Acting:
+            pull, tell, release = whole.pull, whole.tell, whole.release
+
+            def add(self, *send):
+                whole.sent.append(send)
+                return send
+
+            def added(self, send):
+                held = whole.call(memory.add, whole.spec.id, *send)
+                if whole.lose:
+                    whole.lose -= 1
+                    raise ShardLost("after the call")
+                return held
+
+            def held(self):
+                return whole.call(memory.held, whole.spec.id)
+
+        return Acting()
+
+    def player(self, actor):
+        spec = self.spec
+        envs = paceline.make_vec(spec.env, spec.envs_per_actor, num_threads=1, autoreset_mode="same_step")
+        return Player(envs, _apart.model_without_envs(spec, 1, num_threads=1), self.of(actor), self.ranges, spec, actor, patience=2)
+
+    def learner(self, index=0):
+        spec = self.spec
+        model = _apart.model_without_envs(spec, 1, learning_starts=spec.worker["learning_starts"])
+        sampled = Sampled(model, self, spec.replay_shards, index, lambda: self.join(0).steps)
+        self.models.append(sampled)
+        return Learner(sampled, self, self.ranges, run=spec.id, learner=index, delay=1)
+
+    def close(self):
+        for model in (*self.models, *(memory.model for memory in self.memories)):
+            model.close()
+
+
+def train(whole, goal, players=None, learner=None):
+    """Plays and learns until the goal; returns the players and the learner."""
+    players = players or [whole.player(k) for k in range(whole.spec.actors)]
+    learner = learner or whole.learner()
+    threads = [threading.Thread(target=player.play, args=(goal,)) for player in players]
+    for thread in threads:
+        thread.start()
+    learner.begin(goal)
+    while learner.update():
+        pass
+    for thread in threads:
+        thread.join()
+    return players, learner
+
+
+def test_the_ratio_of_steps_and_updates_is_that_of_the_settings():
+    with contextlib.closing(Whole(spec_of())) as whole:
+        players, learner = train(whole, 2000)
+        total = whole.join(0).steps
+        assert 2000 <= total <= 2000 + 2 * 2 * 10 and sum(p.acknowledged for p in players) == total == whole.memories[0].added
+        assert abs(whole.shards[1].version - (total - 64) // 4) <= 12 and learner.tally.gradients == whole.shards[0].version
+        assert all(p.episodes > 5 and p.status()["mean_return"] > 5 and p.epsilon < 0.2 for p in players)
+        train(whole, total + 400, players, learner)  # goes on
+        assert abs(whole.shards[1].version - (whole.join(0).steps - 64) // 4) <= 12
+        for player in players:
+            player.close()
+
+
+def test_what_actors_send_are_whole_episodes():
+    """The pieces of an environment, one after another, are the steps of CartPole."""
+    with contextlib.closing(Whole(spec_of(envs_per_actor=3, actors=1, keywords={**SETTINGS, "learning_starts": 400}))) as whole:
+        player = whole.player(0)
+        player.play(300)
+        player.close()
+        assert [number for _, _, number, _ in whole.sent] == list(range(1, len(whole.sent) + 1))
+        before = {}
+        steps = ends = 0
+        for piece in (piece for *_, pieces in whole.sent for piece in pieces):
+            assert len(piece.obs) == len(piece.actions) + 1 == len(piece.rewards) + 1
+            last = before.get(piece.env)
+            assert piece.begins == (last is None) and (last is None or (piece.obs[0] == last).all())
+            # The observation after a termination is never read.
+            known = piece.obs[: len(piece.obs) - piece.terminated]
+            for obs, following, action in zip(known, known[1:], piece.actions):
+                assert following[0] == pytest.approx(obs[0] + 0.02 * obs[1], abs=1e-5)
+                assert (following[1] > obs[1]) == (action == 1)
+            over = piece.terminated or piece.truncated
+            before[piece.env] = None if over else piece.obs[-1]
+            steps, ends = steps + len(piece.rewards), ends + over
+        assert steps == whole.join(0).steps >= 300 and ends == player.episodes > 3
+
+
+def test_a_send_that_comes_twice_counts_once():
+    with contextlib.closing(Whole(spec_of(actors=1))) as whole:
+        whole.lose = 3
+        player, _ = train(whole, 500)
+        assert whole.memories[0].added == player[0].steps == whole.join(0).steps
+        player[0].close()
+
+
+def test_a_memory_that_is_new_goes_on_in_the_middle_of_an_episode():
+    spec = spec_of(actors=1)
+    with contextlib.closing(Whole(spec)) as whole:
+        memory, obs = whole.memories[0], np.arange(12, dtype=np.float32).reshape(3, 4)
+        memory.add("i", 0, 1, 1, [Piece(0, obs, np.zeros(2, np.int64), np.ones(2, np.float32), False, False, False)])
+        memory.add("i", 0, 1, 2, [Piece(0, obs[2:].repeat(2, 0), np.zeros(1, np.int64), np.ones(1, np.float32), False, True, False)])
+        assert memory.added == memory.model.replay_buffer.size() == 3
+        saved = memory.state()
+        other = Memory(_apart.memory_model(spec, 0), spec, 0)
+        other.restore(saved)
+        assert (other.added, other.model.hashes().replay) == (3, memory.model.hashes().replay)
+        other.model.close()
+
+
+def test_actors_belong_to_shards():
+    spec = spec_of(actors=5, replay_shards=2, envs_per_actor=3)
+    assert [shard_of(actor, 2) for actor in range(5)] == [0, 1, 0, 1, 0]
+    assert [actors_of(shard, spec) for shard in range(2)] == [3, 2]
+    with _apart.memory_model(spec, 1) as model:
+        assert model.n_envs == 6
+
+
+def test_epsilons_of_apex():
+    assert [round(apex_epsilon(k, 3), 6) for k in range(3)] == [0.4, round(0.4**4.5, 6), round(0.4**8, 6)]
+    assert apex_epsilon(0, 1) == 0.4
+
+
+def test_learning_with_priorities_and_n_steps():
+    """Two actors and a learner raise CartPole's return."""
+    keywords = {
+        **SETTINGS, "policy_kwargs": {"net_arch": [64]}, "train_freq": 1, "prioritized": "dqn_zoo", "n_steps": 3, "double_q": True,
+        "optimizer": "adam", "learning_rate": 1e-3, "batch_size": 32, "target_update_interval": 100, "exploration_steps": 1500,
+    }  # fmt: skip
+    with contextlib.closing(Whole(spec_of(keywords=keywords, replay_shards=2))) as whole:
+        players, _ = train(whole, 6000)
+        assert max(np.mean([r for r, _ in list(p._played)[-20:]]) for p in players) > 50  # 22 at random
+        for player in players:
+            player.close()
+
+
+@pytest.mark.parametrize(
+    "keywords, says",
+    [
+        ({"actors": -1}, "actors: -1, must be 0 to 10000"),
+        ({"actors": 2, "replay_shards": 3}, "replay_shards: 3, must be 1 to 2"),
+        ({"actors": 2, "actors_per_bundle": 2}, "actors_per_bundle: 2, must be 1 where actors is 2, as bundles then have none"),
+        ({"envs_per_actor": 2}, "actors: 0, must be at least 1 with envs_per_actor, replay_shards or actor_epsilon"),
+        ({"actors": 2, "pull_every": 0}, "pull_every: 0, must be 1 to 1000000"),
+        ({"actors": 2, "actor_epsilon": 0.1}, "actor_epsilon: 0.1, must be 'schedule' or 'apex'"),
+    ],
+)
+def test_bad_keywords_are_refused(keywords, says):
+    good = {
+        "bundles": 1, "shards": 1, "actors_per_bundle": 1, "num_cpus": 1, "keepers": 1, "copy_every": 1, "delay": 0,
+        "gradients": "fp32", "inline_limit": 0, "lease": 1, "actors": 0, "envs_per_actor": 1, "replay_shards": 1, "pull_every": 1,
+        "actor_epsilon": "schedule",
+    }  # fmt: skip
+    assert checked(**good)["actors"] == 0
+    with pytest.raises(ConfigError, match=f"^{says}$"):
+        checked(**{**good, **keywords})
+
+
+def test_losses_are_said():
+    now = [0.0]
+    watch = Watch(lambda: now[0])
+    actor = {"pid": 1, "life": 5, "unsent": 100, "steps": 70, "episodes": 2, "mean_return": 9.0, "mean_length": 9.0, "epsilon": 0.1}
+    watch.answered("actor", 0, actor)
+    watch.answered("replay", 1, {"pid": 2, "life": 5, "replay_size": 321})
+    for part, index, status in (("actor", 0, actor | {"pid": 3, "life": 6}), ("replay", 1, {"pid": 4, "life": 6, "replay_size": 0})):
+        now[0] += 1
+        watch.failed(part, index)
+        now[0] += 1
+        watch.answered(part, index, status)
+    watch.settle()
+    assert [r.text[: r.text.index(",")] for r in watch.recoveries] == ["actor 0 lost at most 100 steps", "replay 1 lost 321 transitions"]
+    totals = watch.totals()
+    assert (totals["lost_steps"], totals["lost_transitions"], totals["episodes"], totals["replay_size"]) == (100, 321, 4, 0)

@@ -1,0 +1,142 @@
+"""Actors, replay shards and learners that are apart, on a local Ray cluster with tiny networks; make test-ray."""
+
+import contextlib
+import os
+import signal
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+ray = pytest.importorskip("ray")
+
+from ray.cluster_utils import Cluster  # noqa: E402
+
+from _ledgers import compare  # noqa: E402
+from paceline import Gorila, distributed  # noqa: E402
+from paceline.distributed import _ray  # noqa: E402
+from paceline.errors import ConfigError  # noqa: E402
+
+SMALL = {
+    "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
+    "target_update_interval": 64, "learning_rate": 0.01, "exploration_steps": 400,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "include_dashboard": False, "object_store_memory": 2**27})
+    made.add_node(num_cpus=3, object_store_memory=2**27)
+    ray.init(address=made.address, namespace=_ray.NAMESPACE, log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@contextlib.contextmanager
+def running(env="CartPole-v1", policy="MlpPolicy", **keywords):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with Gorila(
+            policy, env, cluster="ray", **{**SMALL, "shards": 2, "actors": 2, "replay_shards": 2, "pull_every": 10, **keywords}
+        ) as model:
+            yield model
+    assert not _ray.named(model.name)
+
+
+def until(condition):
+    """Waits for a condition. The limit is that of a run that hangs."""
+    end = time.monotonic() + 600
+    while not (value := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return value
+
+
+def stored_bytes():
+    """Bytes in the object stores of all nodes."""
+    name = "object_store_memory"
+    return ray.cluster_resources()[name] - ray.available_resources()[name]
+
+
+def test_a_run_trains_saves_and_goes_on(cluster, tmp_path):
+    with running(prioritized="dqn_zoo", n_steps=3) as model:
+        assert "2 actors, 2 replay shards, 1 bundles, 2 shards" in repr(model) and model.num_envs == 2
+        model.learn(1000)
+        stats = model.stats
+        assert 1000 <= stats["num_timesteps"] < 1100 and stats["episodes"] > 10 and stats["mean_return"] > 5
+        assert abs(stats["updates"] - (stats["num_timesteps"] - 64) // 4) < 25 and stats["replay_size"] == stats["num_timesteps"]
+        assert stats["publications"] <= stats["pulls"] and stats["lost_steps"] == stats["lost_transitions"] == stats["lost_updates"] == 0
+        assert model.predict(model.observation_space.sample(), deterministic=True)[0] in (0, 1)
+        model.save(tmp_path / "run.zip", replay=True)
+        hashes = [model.run.experience("replay", k, "status") for k in range(2)]
+    until(lambda: stored_bytes() == 0)
+    assert b"pickle" not in (tmp_path / "run.zip").read_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loaded = distributed.load(tmp_path / "run.zip")
+    with loaded:
+        again = [loaded.run.experience("replay", k, "status") for k in range(2)]
+        for name in ("added", "drawn", "replay_size"):
+            assert [one[name] for one in again] == [one[name] for one in hashes]
+        loaded.learn(200, reset_num_timesteps=False)
+        assert loaded.stats["num_timesteps"] >= stats["num_timesteps"] + 200 and loaded.stats["updates"] > stats["updates"]
+
+
+def test_images_travel_through_the_object_store(cluster):
+    """Minibatches above Ray's inline limit are read-only views in the learner."""
+    keywords = {"policy_kwargs": None, "learning_starts": 40, "buffer_size": 400, "train_freq": 20, "actors": 1, "replay_shards": 1}
+    with running("Catch-v0", "CnnPolicy", envs_per_actor=2, **keywords) as model:
+        model.learn(200)
+        assert model.stats["updates"] >= 4 and model.stats["replay_size"] >= 200
+    until(lambda: stored_bytes() == 0)
+
+
+@pytest.mark.parametrize("part", ["actor/1", "replay/0", "bundle/0"])
+def test_a_killed_process_comes_back(cluster, part, tmp_path):
+    with running(ledger=str(tmp_path)) as model:
+        run = model.run
+        run.call("begin", 10**9)
+        until(lambda: model.stats["updates"] > 30)
+        os.kill(until(lambda: run.call("status")["pids"].get(part)), signal.SIGKILL)
+        recovery = until(lambda: next(iter(model.stats and model.recoveries), None))
+        assert f"{recovery.part}/{recovery.number}" == part
+        before = model.stats
+        what = {"actor/1": "lost_steps", "replay/0": "lost_transitions", "bundle/0": None}[part]
+        if what == "lost_steps":
+            assert before[what] == recovery.lost == 20 and "actor 1 lost at most 20 steps" in recovery.text
+        elif what:
+            assert before[what] == recovery.lost > 0 and f"replay 0 lost {recovery.lost} transitions" in recovery.text
+        until(lambda: model.stats["updates"] > before["updates"] + 20)
+        until(lambda: model.stats["num_timesteps"] > before["num_timesteps"] + 100)
+        run.call("halt")
+        until(lambda: not run.call("status")["running"])
+        ledgers = compare(tmp_path)
+        assert ledgers.pushes > 30 and ledgers.unknown == 0
+
+
+def test_attach_and_apex(cluster):
+    with running(actor_epsilon="apex", actors=3, replay_shards=1) as model:
+        run = model.run
+        run.call("begin", 10**9)
+        until(lambda: model.stats["updates"])
+        other = distributed.attach(model.name)
+        assert other.run.spec == run.spec and other.stats["num_timesteps"] > 0
+        other.detach()
+        epsilons = [ray.get(run._actor("actor", k).status.remote())["epsilon"] for k in range(3)]
+        assert np.allclose(epsilons, [0.4, 0.4**4.5, 0.4**8])
+
+
+@pytest.mark.parametrize(
+    "keywords, says",
+    [
+        ({"method": "a3c"}, "^actors: must be 0 with method 'a3c'"),
+        ({"schedule": "virtual"}, "^schedule: 'virtual', must be 'race' where actors are apart$"),
+        ({"noisy": True}, "^noisy: True, must be False where actors are apart$"),
+        ({"num_envs": 3}, r"^num_envs: must be left out or be actors \* envs_per_actor \(2\)$"),
+    ],
+)
+def test_bad_keywords_are_refused(cluster, keywords, says):
+    with pytest.raises(ConfigError, match=says), running(**keywords):
+        pass
