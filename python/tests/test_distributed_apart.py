@@ -9,6 +9,7 @@ import pytest
 
 import paceline
 from paceline.distributed import _apart
+from paceline.distributed._actors import worker
 from paceline.distributed._factory import keywords_of_worker, local_worker, optimizer_of
 from paceline.distributed._learner import Learner, ShardLost
 from paceline.distributed._memory import Memory, Piece, actors_of, shard_of
@@ -209,6 +210,15 @@ def test_actors_belong_to_shards():
     assert [actors_of(shard, spec) for shard in range(2)] == [3, 2]
     with _apart.memory_model(spec, 1) as model:
         assert model.n_envs == 6
+
+
+def test_cores_of_a_process_are_its_threads():
+    spec = spec_of(num_cpus=2, actors_per_bundle=3, actors=0)
+    with worker(spec, 0) as model:
+        assert model.setting("num_threads") == "2" and model.n_envs == 3
+    spec = spec_of(num_cpus=2, keywords={**SETTINGS, "learning_starts": 50_000})
+    with _apart.model_without_envs(spec, 1, num_threads=spec.num_cpus, learning_starts=spec.worker["learning_starts"]) as model:
+        assert model.setting("num_threads") == "2" and model.setting("learning_starts") == "50000"
 
 
 def test_epsilons_of_apex():

@@ -116,15 +116,29 @@ def test_a_killed_process_comes_back(cluster, part, tmp_path):
         assert ledgers.pushes > 30 and ledgers.unknown == 0
 
 
-def test_attach_and_apex(cluster):
-    with running(actor_epsilon="apex", actors=3, replay_shards=1) as model:
+def acted(run, actor):
+    """The status of an actor that has acted; None before."""
+    status = run.experience("actor", actor, "status")
+    return status if status.get("epsilon", 0) > 0 else None
+
+
+def test_attach_and_the_preset_of_apex(cluster):
+    with pytest.raises(ConfigError, match="^actors: must be the number of actors, at least 1, with preset 'apex'$"):
+        Gorila.from_preset("apex", "CartPole-v1", cluster="ray")
+    keywords = {"learning_starts": 64, "batch_size": 8, "train_freq": 8, "buffer_size": 4000, "pull_every": 10, "seed": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Gorila.from_preset("apex", "CartPole-v1", cluster="ray", actors=3, **keywords)
+    with model:
         run = model.run
+        assert (model.n_steps, model.prioritized, model.dueling, run.spec.optimizer["optimizer"]) == (3, "dqn_zoo", True, "rmsprop_mnih")
         run.call("begin", 10**9)
         until(lambda: model.stats["updates"])
         other = distributed.attach(model.name)
         assert other.run.spec == run.spec and other.stats["num_timesteps"] > 0
         other.detach()
-        epsilons = [ray.get(run._actor("actor", k).status.remote())["epsilon"] for k in range(3)]
+        statuses = [until(lambda k=k: acted(run, k)) for k in range(3)]
+        epsilons = [status["epsilon"] for status in statuses]
         assert np.allclose(epsilons, [0.4, 0.4**4.5, 0.4**8])
 
 

@@ -7,9 +7,9 @@
         model.save("run.zip", replay=True)
 
 Nair et al. 2015: bundles (actors, replay memory, learner) push gradients to the shards of a parameter
-server and pull its parameters. Bundles, shards, and the keepers that own copies of the shards, are
-detached Ray actors in the namespace "paceline"; Ray places them and starts them again. Every node
-needs this package.
+server and pull its parameters. With actors=N actors and the replay memory are processes of their own.
+All processes, and the keepers that own copies of the shards, are detached Ray actors in the namespace
+"paceline"; Ray places them and starts them again. Every node needs this package.
 
 attach(name) takes up a run whose driver has ended, stop(name) ends a run, load(path) continues a
 checkpoint, on any number of nodes. docs/pages/guides/clusters.md is the manual.

@@ -20,6 +20,7 @@ from . import _files, _ray, _records, _run
 from ._actors import worker
 from ._model import Distributed
 from ._order_file import read_order
+from ._presets import apex
 from ._run import Run
 from ._shards import Shard
 from ._spec import WORKERS, Spec, checked
@@ -181,6 +182,10 @@ def of_gorila(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Distri
 
 def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distributed:
     """What paceline.Gorila.from_preset(..., cluster=...) makes."""
+    if preset == "apex":
+        if not overrides.get("actors"):
+            raise ConfigError("actors: must be the number of actors, at least 1, with preset 'apex'")
+        return of_gorila((), {"policy": "auto", "env": env, **apex(env), **overrides})
     config, plain = Config("gorila"), Config("gorila")
     config.preset(preset, env)
     rows = {s.name: (s.type, config.get(s.name)) for s in config.describe() if config.get(s.name) != plain.get(s.name)}
