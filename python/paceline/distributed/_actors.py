@@ -170,10 +170,10 @@ class RayChannel:
     def release(self) -> None:
         self._held.clear()
 
-    def _get(self, ref: Any) -> Any:
+    def _get(self, ref: Any, timeout: float | None = WAIT) -> Any:
         """Waits for a result; ShardLost if its process is gone or has no parameters yet."""
         try:
-            return _ray.ray().get(ref, timeout=WAIT)
+            return _ray.ray().get(ref, timeout=timeout)
         except _ray.lost_errors() as err:
             raise ShardLost(str(err)) from None
 

@@ -22,7 +22,10 @@ _SMALL = 1024  # transitions of a model whose replay memory has no use
 
 
 class ReplayChannel(RayChannel):
-    """The way to the parameter shards and the replay shards. replay: the shard that an actor sends its steps to."""
+    """The way to the parameter shards and the replay shards. replay: the shard that an actor sends its steps to.
+
+    A replay shard that saves its transitions may be busy for minutes, so its calls have no time limit.
+    """
 
     def __init__(self, spec: Spec, replay: int = 0) -> None:
         super().__init__(spec)
@@ -33,22 +36,22 @@ class ReplayChannel(RayChannel):
         return self._own.add.remote(self._spec.id, *send)
 
     def added(self, sent: Any) -> bool:
-        return bool(self._get(sent))
+        return bool(self._get(sent, None))
 
     def held(self) -> bool:
-        return bool(self._get(self._own.held.remote(self._spec.id)))
+        return bool(self._get(self._own.held.remote(self._spec.id), None))
 
     def draw(self, shard: int, beta: float) -> Any:
         return self._replays[shard].draw.remote(self._spec.id, beta)
 
     def drawn(self, sent: Any) -> Drawn | None:
-        drawn: Drawn | None = self._get(sent)
+        drawn: Drawn | None = self._get(sent, None)
         return drawn
 
     def errors(self, shard: int, life: int, identities: Array, errors: Array) -> None:
         before, self._errors = self._errors, self._replays[shard].errors.remote(self._spec.id, life, identities, errors)
         if before is not None:
-            self._get(before)
+            self._get(before, None)
 
 
 class Replay:

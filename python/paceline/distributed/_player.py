@@ -88,7 +88,7 @@ class Player:
                 self._sent = self._channel.add(self._index, self.life, self._number, pieces), self._number, pieces
                 while held and not self.stopping:
                     time.sleep(HELD)
-                    held = self._patiently(self._channel.held)
+                    held = self._held()
                 self._pull()
             self._settle()
             self._pull()
@@ -103,15 +103,12 @@ class Player:
         """Waits for the send in flight, repeats it if the shard was lost, and tells parameter shard 0 of its steps."""
         if self._sent is None:
             return False
-        until = time.monotonic() + self._patience
         sent, number, pieces = self._sent
         while True:
             try:
                 held = self._channel.added(sent)
                 break
-            except ShardLost:
-                if time.monotonic() > until:
-                    raise
+            except ShardLost:  # the supervisor says so; there is nothing to do without it
                 if self.stopping:
                     raise StoppedError("actor: a replay shard was lost while the run was stopped") from None
                 time.sleep(0.1)
@@ -121,6 +118,13 @@ class Player:
         told = self._spec.id, self._spec.bundles + self._index, self.life, self.acknowledged
         self._patiently(lambda: self._channel.tell(0, *told))
         return held
+
+    def _held(self) -> bool:
+        """Whether the learners are still behind. A shard that is lost says so at the next send."""
+        try:
+            return self._channel.held()
+        except ShardLost:
+            return False
 
     def _pull(self) -> None:
         """Takes the newest parameters, if there are newer ones."""
