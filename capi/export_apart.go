@@ -30,17 +30,24 @@ func needArrays(of string, n int, arrays ...array) error {
 	return nil
 }
 
-// hostMasks returns n action masks of the host's; nil if actions have none. NULL is instead, if not nil.
-func hostMasks(spec *env.Spec, of string, at *C.uint8_t, n int, instead []byte) ([]byte, error) {
+// The most steps of a call, and rows of a minibatch.
+const (
+	mostSteps = 1 << 20
+	mostRows  = 1 << 16
+)
+
+// hostMasks returns n action masks of the host's; nil if actions have none. NULL allows every action, unless
+// it must not.
+func hostMasks(spec *env.Spec, of string, at *C.uint8_t, n int, must bool) ([]byte, error) {
 	switch given := hostSlice((*byte)(at), n*spec.Action.N); {
 	case given != nil && !spec.Masks:
 		return nil, fmt.Errorf("%s.next_masks: set, must be NULL where actions have no masks", of)
 	case given != nil:
 		return given, nil
-	case spec.Masks && instead == nil:
+	case spec.Masks && must:
 		return nil, fmt.Errorf("%s.next_masks: NULL, must point to %d masks", of, n)
 	case spec.Masks:
-		return instead, nil
+		return bytes.Repeat([]byte{1}, n*spec.Action.N), nil
 	}
 	return nil, nil
 }
@@ -49,6 +56,9 @@ func hostMasks(spec *env.Spec, of string, at *C.uint8_t, n int, instead []byte) 
 func pacelineGoTrainerAddSteps(id C.uint64_t, number C.uint32_t, from *C.paceline_steps, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		n := int(from.num_steps)
+		if n > mostSteps {
+			return fmt.Errorf("steps.num_steps: %d, must be at most %d", n, mostSteps)
+		}
 		if err := needArrays("steps", n, array{"obs", from.obs}, array{"actions", unsafe.Pointer(from.actions)}, array{"rewards", unsafe.Pointer(from.rewards)}); err != nil {
 			return err
 		}
@@ -59,7 +69,7 @@ func pacelineGoTrainerAddSteps(id C.uint64_t, number C.uint32_t, from *C.pacelin
 		if all := C.uint32_t(C.PACELINE_TERMINATED | C.PACELINE_TRUNCATED); from.end > all {
 			return fmt.Errorf("steps.end: %d, must be 0 to %d", from.end, all)
 		}
-		masks, err := hostMasks(t.spec, "steps", from.next_masks, n, bytes.Repeat([]byte{1}, n*t.spec.Action.N))
+		masks, err := hostMasks(t.spec, "steps", from.next_masks, n, false)
 		if err != nil {
 			return err
 		}
@@ -73,13 +83,16 @@ func pacelineGoTrainerAddSteps(id C.uint64_t, number C.uint32_t, from *C.pacelin
 // minibatchOf returns the host's arrays.
 func minibatchOf(spec *env.Spec, host *C.paceline_minibatch) (x train.Transitions, err error) {
 	n := int(host.num_rows)
+	if n > mostRows {
+		return x, fmt.Errorf("minibatch.num_rows: %d, must be at most %d", n, mostRows)
+	}
 	if err := needArrays("minibatch", n,
 		array{"obs", host.obs}, array{"next_obs", host.next_obs}, array{"actions", unsafe.Pointer(host.actions)},
 		array{"rewards", unsafe.Pointer(host.rewards)}, array{"discounts", unsafe.Pointer(host.discounts)}, array{"weights", unsafe.Pointer(host.weights)},
 	); err != nil {
 		return x, err
 	}
-	masks, err := hostMasks(spec, "minibatch", host.next_masks, n, nil)
+	masks, err := hostMasks(spec, "minibatch", host.next_masks, n, true)
 	size := n * spec.Obs.Bytes()
 	return train.Transitions{
 		Obs:       unsafe.Slice((*byte)(host.obs), size),

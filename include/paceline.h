@@ -1111,7 +1111,7 @@ PACELINE_API int paceline_trainer_adopt(paceline_trainer *t, const float *in, si
 /* Consecutive steps of one environment. */
 typedef struct paceline_steps {
   uint32_t struct_size;
-  uint32_t num_steps; /* at least 1 */
+  uint32_t num_steps; /* 1 to 1,048,576 */
   uint32_t
       begins;   /* 1: obs begins a segment (one in progress is cut, as a truncation after its last step); 0: its first
                        * row is the last one of the steps added before, and is not read */
