@@ -14,7 +14,46 @@ static paceline::Trainer trainer(const char *updates) {
   return made;
 }
 
+// A replay memory of one trainer, and a gradient of another one.
+static void apart() {
+  paceline::Config cfg("dqn");
+  cfg.set("env", "CartPole-v1")
+      .set("num_envs", 2)
+      .set("net_arch", "16")
+      .set("updates", "outside")
+      .set("clock", "updates");
+  cfg.set("concurrent", "false").set("batch_size", 2).set("prioritized", "dqn_zoo").set("buffer_size", 100);
+  paceline::Trainer memory(cfg), learner(cfg);
+  float obs[4][4] = {}, seen[2][4], after[2][4], rewards[3] = {1, 2, 3}, paid[2], discounts[2], weights[2];
+  int32_t actions[3] = {0, 1, 0}, taken[2];
+  for (int i = 0; i < 16; i++) obs[i / 4][i % 4] = static_cast<float>(i);
+  paceline_steps steps = {sizeof steps, 3, 1, PACELINE_TERMINATED, obs, actions, rewards, nullptr};
+  memory.add_steps(1, steps);
+  throws(PACELINE_EINVAL, "env: 2, must be 0 to 1", [&] { memory.add_steps(2, steps); });
+  steps.begins = 0;
+  throws(PACELINE_EINVAL, "begins: 0, must be 1", [&] { memory.add_steps(1, steps); });
+  steps.begins = 1, steps.num_steps = 1u << 31;
+  throws(PACELINE_EINVAL, "steps.num_steps: 2147483648, must be at most", [&] { memory.add_steps(1, steps); });
+  std::vector<int64_t> identities(2);
+  std::vector<float> errors(2), grad;
+  paceline_minibatch batch = {sizeof batch, 2, seen, after, taken, paid, discounts, weights, nullptr, identities.data(),
+                              errors.data()};
+  memory.draw(batch, 1);
+  for (int row = 0; row < 2; row++) {
+    const int step = static_cast<int>(paid[row]) - 1;
+    CHECK(seen[row][0] == obs[step][0] && taken[row] == actions[step] && discounts[row] == (step == 2 ? 0 : 0.99f));
+  }
+  const paceline_gradient g = learner.gradient_of(batch, grad);
+  CHECK(g.state == PACELINE_GRADIENT_READY && g.number == 1 && g.rows == 2 && errors[0] > 0 && grad.size() == 114);
+  memory.set_errors(identities, errors);
+  batch.num_rows = 1;
+  throws(PACELINE_EINVAL, "minibatch.actions: 1 entries, must be 2", [&] { memory.draw(batch); });
+  batch.num_rows = 1u << 31;
+  throws(PACELINE_EINVAL, "minibatch.num_rows: 2147483648, must be at most", [&] { learner.gradient_of(batch, grad); });
+}
+
 int main() {
+  apart();
   paceline::Trainer own = trainer("own"), outside = trainer("outside");
   own.run();
   throws(PACELINE_EINVAL, "run: the updates of this trainer come from outside", [&] { outside.run(); });
