@@ -5,6 +5,7 @@ import os
 import signal
 import time
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ def acted(run, actor):
     return status if status.get("epsilon", 0) > 0 else None
 
 
-def test_attach_and_the_preset_of_apex(cluster):
+def test_attach_and_the_preset_of_apex(cluster, tmp_path):
     with pytest.raises(ConfigError, match="^actors: must be the number of actors, at least 1, with preset 'apex'$"):
         Gorila.from_preset("apex", "CartPole-v1", cluster="ray")
     keywords = {"learning_starts": 64, "batch_size": 8, "train_freq": 8, "buffer_size": 4000, "pull_every": 10, "seed": 1}
@@ -137,6 +138,10 @@ def test_attach_and_the_preset_of_apex(cluster):
         other = distributed.attach(model.name)
         assert other.run.spec == run.spec and other.stats["num_timesteps"] > 0
         other.detach()
+        before = model.stats["updates"]
+        model.save(tmp_path / "run.zip", replay=True)  # while training goes on
+        until(lambda: model.stats["updates"] > before)
+        assert {"shard-0", "replay-0"} < set(zipfile.ZipFile(tmp_path / "run.zip").namelist())
         statuses = [until(lambda k=k: acted(run, k)) for k in range(3)]
         epsilons = [status["epsilon"] for status in statuses]
         assert np.allclose(epsilons, [0.4, 0.4**4.5, 0.4**8])
