@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import time
 import warnings
@@ -16,8 +17,8 @@ from ray.cluster_utils import Cluster  # noqa: E402
 
 from _ledgers import compare  # noqa: E402
 from paceline import Gorila, distributed  # noqa: E402
-from paceline.distributed import _ray  # noqa: E402
-from paceline.errors import ConfigError  # noqa: E402
+from paceline.distributed import _model, _ray  # noqa: E402
+from paceline.errors import ConfigError, PacelineWarning  # noqa: E402
 
 SMALL = {
     "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
@@ -145,6 +146,15 @@ def test_attach_and_the_preset_of_apex(cluster, tmp_path):
         statuses = [until(lambda k=k: acted(run, k)) for k in range(3)]
         epsilons = [status["epsilon"] for status in statuses]
         assert np.allclose(epsilons, [0.4, 0.4**4.5, 0.4**8])
+
+
+def test_processes_without_cores_are_named(cluster, monkeypatch):
+    monkeypatch.setattr(_model, "PATIENCE", 0.0)
+    with running(actors=6, replay_shards=1) as model, pytest.warns(PacelineWarning) as warned:
+        model._warned = False
+        assert model.stats["num_timesteps"] == 0
+    says = r": .*actor/\d.*: not started after 0 s; the run needs 7 cores and a little, and the cluster has 6$"
+    assert re.search(says, str(warned[0].message))
 
 
 @pytest.mark.parametrize(

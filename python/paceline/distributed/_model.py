@@ -30,6 +30,7 @@ from ._watch import Recovery
 Self = TypeVar("Self", bound="Distributed")
 _COUNTS = ("lag", "lag_most", "refused", "outliers", "duplicates", "lost_updates", "lost_transitions", "lost_steps", "recoveries")
 POLL = 0.1  # seconds between two looks at a run
+PATIENCE = 30.0  # seconds after which processes that have not started are named
 
 
 class Distributed:
@@ -54,6 +55,7 @@ class Distributed:
         self._begun, self._learning, self._closed = begun, False, False
         self._status: dict[str, Any] = run.call("status")
         self._told = 0  # recoveries that were reported
+        self._warned = False  # of processes that wait for cores
         self._logger: Any = Logger()
         self._own_logger = True
         self._asked_to_stop = False
@@ -143,8 +145,16 @@ class Distributed:
             for recovery in self._status["recoveries"][-new:]:
                 self.recoveries.append(recovery)
                 notice(f"{self.name}: {recovery.text}")
+        if not self._warned and self._status["seconds"] > PATIENCE:
+            self._warned = True
+            if missing := [place for place, pid in self._status["pids"].items() if pid is None]:
+                notice(f"{self.name}: {', '.join(missing[:5])}: not started after {PATIENCE:g} s; {self._cores()}")
         if self._status["errors"]:
             raise PacelineError(f"{self.name}: {self._status['errors'][0]}")
+
+    def _cores(self) -> str:
+        spec, there = self.run.spec, _ray.ray().cluster_resources().get("CPU", 0)
+        return f"the run needs {spec.bundles * spec.num_cpus + spec.actors} cores and a little, and the cluster has {there:g}"
 
     # ------------------------------------------------------------- learning
 
