@@ -119,7 +119,7 @@ def start(
     _ray.connect(address)
     spec = Spec(
         run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, method=method, policy=policy, env=env,
-        worker=keywords_of_worker(method, keywords, bundles, replay_shards if actors else bundles),
+        worker=keywords_of_worker(method, keywords, bundles, replay_shards if actors else 0),
         optimizer={"max_staleness": max_staleness},
         seed=secrets.randbits(31) if seed is None else seed, size=0, ledger=ledger, schedule=schedule, order=path,
         latency=latency, **cluster,
@@ -202,8 +202,8 @@ def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distribute
     return of_gorila((), {"policy": "auto", "env": env, **given, **overrides})
 
 
-def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, memories: int) -> dict[str, Any]:
-    """The keywords of a bundle's model. What all bundles or replay memories share is divided."""
+def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, memories: int = 0) -> dict[str, Any]:
+    """The keywords of a bundle's model. What all bundles or replay memories share is divided. memories: 0 for one a bundle."""
     if method != "dqn":
         return dict(keywords)
     from ..dqn import DQN
@@ -218,7 +218,7 @@ def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, m
     for name in _NOT_WORKERS:
         given.pop(name, None)
     batch = given.get("batch_size", ours["batch_size"])
-    given["buffer_size"] = given.get("buffer_size", ours["buffer_size"]) // memories
+    given["buffer_size"] = given.get("buffer_size", ours["buffer_size"]) // (memories or bundles)
     given["learning_starts"] = max(-(-given.get("learning_starts", ours["learning_starts"]) // bundles), batch)
     return given
 
