@@ -6,8 +6,6 @@ package capi
 import "C"
 
 import (
-	"bytes"
-	"fmt"
 	"unsafe"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -17,25 +15,15 @@ import (
 // transitionsOf returns the host's arrays. Terminated is new: the host has bytes, core has bools.
 func transitionsOf(spec *env.Spec, host *C.paceline_transitions) (x train.Transitions, err error) {
 	n := int(host.num_rows)
-	for _, array := range []struct {
-		name string
-		at   unsafe.Pointer
-	}{
-		{"obs", host.obs}, {"next_obs", host.next_obs}, {"actions", unsafe.Pointer(host.actions)},
-		{"rewards", unsafe.Pointer(host.rewards)}, {"terminated", unsafe.Pointer(host.terminated)},
-	} {
-		if array.at == nil {
-			return x, fmt.Errorf("transitions.%s: NULL, must point to %d entries", array.name, n)
-		}
+	if err := needArrays("transitions", n,
+		array{"obs", host.obs}, array{"next_obs", host.next_obs}, array{"actions", unsafe.Pointer(host.actions)},
+		array{"rewards", unsafe.Pointer(host.rewards)}, array{"terminated", unsafe.Pointer(host.terminated)},
+	); err != nil {
+		return x, err
 	}
-	var masks []byte
-	switch given := hostSlice((*byte)(host.next_masks), n*spec.Action.N); {
-	case given != nil && !spec.Masks:
-		return x, fmt.Errorf("transitions.next_masks: set, must be NULL where actions have no masks")
-	case given != nil:
-		masks = given
-	case spec.Masks:
-		masks = bytes.Repeat([]byte{1}, n*spec.Action.N)
+	masks, err := hostMasks(spec, "transitions", host.next_masks, n, false)
+	if err != nil {
+		return x, err
 	}
 	size := n * spec.Obs.Bytes()
 	return train.Transitions{
