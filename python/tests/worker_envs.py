@@ -122,7 +122,7 @@ class Words(Counting):
 
 
 def wait_for(path):
-    """Waits until the file exists, for at most a fixed time."""
+    """Waits until the path exists, for at most a fixed time."""
     deadline = time.monotonic() + 120
     while not os.path.exists(path):
         assert time.monotonic() < deadline, f"{path} never came"
