@@ -51,6 +51,15 @@ def process(tmp_path):
     return run
 
 
+@pytest.fixture(scope="module")
+def cluster():
+    """A Ray cluster of two nodes on this machine, to which this process is connected."""
+    from ray_cluster import local_cluster
+
+    with local_cluster() as made:
+        yield made
+
+
 @pytest.fixture
 def compile_c(tmp_path):
     """Compiles C source code with the machine's compiler. Skips the test if there is none."""

@@ -1,66 +1,27 @@
 """Runs on a local Ray cluster with tiny networks; make test-ray."""
 
-import contextlib
+import functools
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
 import warnings
 
 import numpy as np
 import pytest
 
-ray = pytest.importorskip("ray")
+pytest.importorskip("ray")
 
-from ray.cluster_utils import Cluster  # noqa: E402
+import ray_cluster
+from _ledgers import compare
+from paceline import Gorila, distributed, make_vec
+from paceline.distributed import _ray
+from paceline.errors import ConfigError, MissingFileError, PacelineError
+from ray_cluster import SMALL, stored_bytes, until
 
-from _ledgers import compare  # noqa: E402
-from paceline import Gorila, distributed  # noqa: E402
-from paceline.distributed import _ray  # noqa: E402
-from paceline.errors import ConfigError, MissingFileError, PacelineError  # noqa: E402
-
-SMALL = {
-    "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000,
-    "train_freq": 4, "target_update_interval": 64, "learning_rate": 0.01, "exploration_steps": 400,
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "include_dashboard": False, "object_store_memory": 2**27})
-    made.add_node(num_cpus=3, object_store_memory=2**27)
-    ray.init(address=made.address, namespace=_ray.NAMESPACE, log_to_driver=False)
-    yield made
-    ray.shutdown()
-    made.shutdown()
-
-
-@contextlib.contextmanager
-def running(**keywords):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with Gorila(
-            "MlpPolicy", "CartPole-v1", cluster="ray", **{**SMALL, "bundles": 2, "shards": 2, "copy_every": 10, **keywords}
-        ) as model:
-            yield model
-    assert not _ray.named(model.name)
-
-
-def stored_bytes():
-    """Bytes in the object stores of all nodes."""
-    name = "object_store_memory"
-    return ray.cluster_resources()[name] - ray.available_resources()[name]
-
-
-def until(condition):
-    """Waits for a condition. The limit is that of a run that hangs: gorila_faults.py measures recoveries."""
-    end = time.monotonic() + 600
-    while not (value := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return value
+running = functools.partial(ray_cluster.running, bundles=2, shards=2, copy_every=10)
 
 
 def pid(model, part):
@@ -129,10 +90,11 @@ def test_a_killed_process_comes_back(cluster, part, tmp_path):
         assert ledgers.in_flight <= 2
 
 
-def test_a_lost_node_comes_back(tmp_path):
+@pytest.mark.parametrize("parts", [{"bundles": 3}, {"bundles": 1, "actors": 2, "replay_shards": 2, "pull_every": 10}])
+def test_a_lost_node_comes_back(tmp_path, parts):
     """A cluster of its own: Ray declares a node dead after some seconds."""
     code = """
-import sys, time, warnings
+import json, sys, time, warnings
 import ray
 from ray.cluster_utils import Cluster
 from paceline import distributed
@@ -140,7 +102,8 @@ warnings.simplefilter("ignore")
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "include_dashboard": False, "object_store_memory": 2**27})
 nodes = [cluster.add_node(num_cpus=3, object_store_memory=2**27) for _ in range(2)]
 ray.init(address=cluster.address, namespace="paceline", log_to_driver=False)
-with distributed.start("MlpPolicy", "CartPole-v1", bundles=3, shards=3, copy_every=10, buffer_size=4000, ledger=sys.argv[1]) as model:
+common = {"shards": 3, "copy_every": 10, "buffer_size": 4000, "learning_starts": 64, "ledger": sys.argv[1]}
+with distributed.start("MlpPolicy", "CartPole-v1", **common, **json.loads(sys.argv[2])) as model:
     model.run.call("begin", 10**9)
     while model.stats["updates"] < 100:
         time.sleep(0.2)
@@ -163,7 +126,9 @@ ray.shutdown()
 cluster.shutdown()
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=400, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), json.dumps(parts)], capture_output=True, text=True, timeout=400, env=environment
+    )
     assert done.returncode == 0 and re.search(r"^back [1-9]", done.stdout, re.M), done.stdout + done.stderr
     ledgers = compare(tmp_path)
     assert ledgers.pushes > 100 and ledgers.unknown == 0 and ledgers.in_flight <= 2
@@ -235,6 +200,17 @@ def test_options(cluster, keywords):
         assert stats["updates"] > 100
         if "gradients" in keywords:
             assert stats["bytes_sent"] < 0.6 * stats["bytes_read"]
+
+
+def test_an_atari_game(cluster):
+    try:
+        make_vec("Pong").close()
+    except PacelineError as err:
+        pytest.skip(f"no ROM: {err}")
+    with running("Pong", "CnnPolicy", policy_kwargs=None, buffer_size=400) as model:
+        model.learn(200)
+        assert model.stats["updates"] > 10 and model.stats["publications"] > 0  # above the inline limit
+        assert 0 <= model.predict(model.observation_space.sample())[0] < 6
 
 
 def test_shapes_of_parameters(cluster):

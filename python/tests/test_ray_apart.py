@@ -1,65 +1,26 @@
 """Actors, replay shards and learners that are apart, on a local Ray cluster with tiny networks; make test-ray."""
 
-import contextlib
+import functools
 import os
 import re
 import signal
-import time
 import warnings
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-ray = pytest.importorskip("ray")
+pytest.importorskip("ray")
 
-from ray.cluster_utils import Cluster  # noqa: E402
+import ray_cluster
+from _ledgers import compare
+from paceline import Gorila, distributed
+from paceline.distributed import _model
+from paceline.errors import ConfigError, PacelineWarning
+from ray_cluster import stored_bytes, until
 
-from _ledgers import compare  # noqa: E402
-from paceline import Gorila, distributed  # noqa: E402
-from paceline.distributed import _model, _ray  # noqa: E402
-from paceline.errors import ConfigError, PacelineWarning  # noqa: E402
-
-SMALL = {
-    "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
-    "target_update_interval": 64, "learning_rate": 0.01, "exploration_steps": 400,
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "include_dashboard": False, "object_store_memory": 2**27})
-    made.add_node(num_cpus=3, object_store_memory=2**27)
-    ray.init(address=made.address, namespace=_ray.NAMESPACE, log_to_driver=False)
-    yield made
-    ray.shutdown()
-    made.shutdown()
-
-
-@contextlib.contextmanager
-def running(env="CartPole-v1", policy="MlpPolicy", **keywords):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with Gorila(
-            policy, env, cluster="ray", **{**SMALL, "shards": 2, "actors": 2, "replay_shards": 2, "pull_every": 10, **keywords}
-        ) as model:
-            yield model
-    assert not _ray.named(model.name)
-
-
-def until(condition):
-    """Waits for a condition. The limit is that of a run that hangs."""
-    end = time.monotonic() + 600
-    while not (value := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return value
-
-
-def stored_bytes():
-    """Bytes in the object stores of all nodes."""
-    name = "object_store_memory"
-    return ray.cluster_resources()[name] - ray.available_resources()[name]
+running = functools.partial(ray_cluster.running, shards=2, actors=2, replay_shards=2, pull_every=10)
 
 
 def test_a_run_trains_saves_and_goes_on(cluster, tmp_path):
@@ -84,6 +45,18 @@ def test_a_run_trains_saves_and_goes_on(cluster, tmp_path):
             assert [one[name] for one in again] == [one[name] for one in hashes]
         loaded.learn(100, reset_num_timesteps=False)
         assert loaded.stats["num_timesteps"] >= stats["num_timesteps"] + 100 and loaded.stats["updates"] > stats["updates"]
+
+
+def node_of(model, part):
+    """The process of Ray that has started a process of a run: there is one on each node."""
+    pid = until(lambda: model.run.call("status")["pids"].get(part))
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+
+
+def test_a_replay_shard_and_its_actors_are_on_one_node(cluster):
+    with running() as model:
+        nodes = [{node_of(model, f"{part}/{k}") for part in ("actor", "replay")} for k in range(2)]
+        assert [len(each) for each in nodes] == [1, 1] and nodes[0] != nodes[1]
 
 
 def test_images_travel_through_the_object_store(cluster):

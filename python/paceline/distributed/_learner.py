@@ -5,10 +5,12 @@ A Learner knows nothing of Ray. Its Channel calls the shards.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -39,6 +41,23 @@ class Channel(Protocol):
 
 class ShardLost(Exception):
     """The process of a shard has ended, or cannot be reached, and the call may be repeated."""
+
+
+T = TypeVar("T")
+
+
+def patiently(call: Callable[[], T], what: str, seconds: float, stopping: Callable[[], bool]) -> T:
+    """Repeats a call while its shard is lost, for some seconds. what: the caller, for the error if it is stopped meanwhile."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except ShardLost:
+            if stopping():
+                raise StoppedError(f"{what}: a shard was lost while the run was stopped") from None
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
 
 
 @dataclass
@@ -163,7 +182,7 @@ class Learner:
     def _tell(self) -> None:
         """Tells shard 0 of rounds that no gradient came after."""
         self.steps = self._told = self.model.num_timesteps - self._base
-        self._patiently(0, lambda: self._channel.tell(0, self.run, self.index, self.life, self.steps))
+        self._patiently(lambda: self._channel.tell(0, self.run, self.index, self.life, self.steps))
 
     def land(self) -> None:
         """Waits for the answers to everything under way."""
@@ -178,7 +197,7 @@ class Learner:
     def pull(self) -> None:
         """Adopts the newest parameters of all shards."""
         for shard, (first, size) in enumerate(self._ranges):
-            answer, values = self._patiently(shard, lambda shard=shard: self._channel.pull(shard))
+            answer, values = self._patiently(functools.partial(self._channel.pull, shard))
             self._theta[first : first + size] = values
             self._took(shard, answer)
         self._adopt()
@@ -249,21 +268,10 @@ class Learner:
         return joined.incarnation, min(seen, joined.version)
 
     def _join(self, shard: int) -> Joined:
-        joined: Joined = self._patiently(shard, lambda: self._channel.join(shard))
-        return joined
+        return self._patiently(lambda: self._channel.join(shard))
 
-    def _patiently(self, shard: int, call: Any) -> Any:
-        """Repeats a call while the shard is lost."""
-        until = time.monotonic() + self._patience
-        while True:
-            try:
-                return call()
-            except ShardLost:
-                if self.stopping:
-                    raise StoppedError(f"shard {shard}: lost while the run was stopped") from None
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.05)
+    def _patiently(self, call: Callable[[], T]) -> T:
+        return patiently(call, f"learner {self.index}", self._patience, lambda: self.stopping)
 
     # -------------------------------------------------------- parameters
 

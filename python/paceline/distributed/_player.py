@@ -5,16 +5,18 @@ A Player knows nothing of Ray. Its Channel calls the shards.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import StoppedError
 from ..spaces import Array
-from ._learner import ShardLost
+from ._learner import ShardLost, T, patiently
 from ._memory import Piece
 from ._shards import Answer
 from ._spec import Spec
@@ -110,7 +112,7 @@ class Player:
                 break
             except ShardLost:  # the supervisor says so; there is nothing to do without it
                 if self.stopping:
-                    raise StoppedError("actor: a replay shard was lost while the run was stopped") from None
+                    raise StoppedError(f"actor {self._index}: a replay shard was lost while the run was stopped") from None
                 time.sleep(0.1)
                 sent = self._channel.add(self._index, self.life, number, pieces)
         self._sent = None
@@ -130,7 +132,7 @@ class Player:
         """Takes the newest parameters, if there are newer ones."""
         versions = []
         for shard, (first, size) in enumerate(self._ranges):
-            answer, values = self._patiently(lambda shard=shard: self._channel.pull(shard))
+            answer, values = self._patiently(functools.partial(self._channel.pull, shard))
             self._theta[first : first + size] = values
             versions.append((answer.incarnation, answer.version))
             if shard == 0:
@@ -144,18 +146,8 @@ class Player:
             if before is not None:
                 before.close()
 
-    def _patiently(self, call: Any) -> Any:
-        """Repeats a call while a shard is lost."""
-        until = time.monotonic() + self._patience
-        while True:
-            try:
-                return call()
-            except ShardLost:
-                if self.stopping:
-                    raise StoppedError("actor: a shard was lost while the run was stopped") from None
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.05)
+    def _patiently(self, call: Callable[[], T]) -> T:
+        return patiently(call, f"actor {self._index}", self._patience, lambda: self.stopping)
 
     # -------------------------------------------------------------- acting
 
