@@ -6,7 +6,6 @@ import re
 import signal
 import warnings
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,18 +44,6 @@ def test_a_run_trains_saves_and_goes_on(cluster, tmp_path):
             assert [one[name] for one in again] == [one[name] for one in hashes]
         loaded.learn(100, reset_num_timesteps=False)
         assert loaded.stats["num_timesteps"] >= stats["num_timesteps"] + 100 and loaded.stats["updates"] > stats["updates"]
-
-
-def node_of(model, part):
-    """The process of Ray that has started a process of a run: there is one on each node."""
-    pid = until(lambda: model.run.call("status")["pids"].get(part))
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
-
-
-def test_a_replay_shard_and_its_actors_are_on_one_node(cluster):
-    with running() as model:
-        nodes = [{node_of(model, f"{part}/{k}") for part in ("actor", "replay")} for k in range(2)]
-        assert [len(each) for each in nodes] == [1, 1] and nodes[0] != nodes[1]
 
 
 def test_images_travel_through_the_object_store(cluster):

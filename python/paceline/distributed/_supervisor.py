@@ -9,7 +9,6 @@ from typing import Any
 
 from . import _actors, _apart, _ray
 from ._keepers import Keeper
-from ._memory import shard_of
 from ._spec import Spec
 from ._watch import Watch
 
@@ -42,33 +41,22 @@ class Supervisor:
         """Makes the processes that are not there."""
         spec, ray = self.spec, _ray.ray()
         nodes = _ray.nodes()
-
-        def by_turns(k: int) -> Any:
-            return _ray.beside(nodes[k % len(nodes)])
-
-        def spread(k: int) -> Any:
-            return "SPREAD"
-
-        def with_its_replay(k: int) -> Any:
-            return by_turns(shard_of(k, spec.replay_shards))
-
-        # A keeper on the head, whose loss ends the run anyway, and one on another node: a node that is lost never
-        # has all copies of a shard. A replay shard and its actors are on one node, so that steps, the most of what
-        # is sent, stay there. No placement groups: where cores are few, after the loss of a node too, those start
-        # all of their processes or none.
-        for part, cls, number, where, options in (
-            ("keeper", Keeper, spec.keepers, by_turns, {"num_cpus": _ray.LITTLE, "max_concurrency": 2}),
-            ("shard", _actors.ParameterServerShard, spec.shards, spread, {"num_cpus": 0}),
-            ("replay", _apart.Replay, spec.replay_shards if spec.actors else 0, by_turns, {"num_cpus": _ray.LITTLE}),
-            ("bundle", _actors.Bundle, spec.bundles, spread, {"num_cpus": spec.num_cpus, "max_concurrency": 4}),
-            ("actor", _apart.Actor, spec.actors, with_its_replay, {"num_cpus": 1, "max_concurrency": 4}),
+        for part, cls, number, options in (
+            ("keeper", Keeper, spec.keepers, {"num_cpus": _ray.LITTLE, "max_concurrency": 2}),
+            ("shard", _actors.ParameterServerShard, spec.shards, {"num_cpus": 0}),
+            ("replay", _apart.Replay, spec.replay_shards if spec.actors else 0, {"num_cpus": 0}),
+            ("bundle", _actors.Bundle, spec.bundles, {"num_cpus": spec.num_cpus, "max_concurrency": 4}),
+            ("actor", _apart.Actor, spec.actors, {"num_cpus": 1, "max_concurrency": 4}),
         ):
             remote = ray.remote(cls)
             for k in range(number):
                 arguments = (spec.id,) if part == "keeper" else (spec, k)
+                # A keeper on the head, whose loss ends the run anyway, and one on another node: a node that is
+                # lost never has all copies of a shard.
+                where = _ray.beside(nodes[k % len(nodes)]) if part == "keeper" else "SPREAD"
                 self._handles[part, k] = remote.options(
                     name=_ray.name(spec.run, part, k), namespace=_ray.NAMESPACE, lifetime="detached", get_if_exists=True,
-                    max_restarts=-1, max_task_retries=0, scheduling_strategy=where(k), **options,
+                    max_restarts=-1, max_task_retries=0, scheduling_strategy=where, **options,
                 ).remote(*arguments)  # fmt: skip
 
     def _main(self) -> None:
