@@ -4,14 +4,11 @@ import contextlib
 import time
 import warnings
 
-import pytest
+import ray
+from ray.cluster_utils import Cluster
 
-ray = pytest.importorskip("ray")
-
-from ray.cluster_utils import Cluster  # noqa: E402
-
-from paceline import Gorila  # noqa: E402
-from paceline.distributed import _ray  # noqa: E402
+from paceline import Gorila
+from paceline.distributed import _ray
 
 SMALL = {
     "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
@@ -21,6 +18,7 @@ SMALL = {
 
 @contextlib.contextmanager
 def local_cluster():
+    """Two nodes of three cores each."""
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "include_dashboard": False, "object_store_memory": 2**27})
     made.add_node(num_cpus=3, object_store_memory=2**27)
     ray.init(address=made.address, namespace=_ray.NAMESPACE, log_to_driver=False)

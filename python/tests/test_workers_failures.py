@@ -393,7 +393,7 @@ def test_an_interrupted_call_leaves_no_message(make, interrupt, tmp_path):
     receive = env._crew.receive
 
     def waits():
-        (tmp_path / "go").mkdir(exist_ok=True)  # touch would leave a descriptor, if it were interrupted
+        (tmp_path / "go").mkdir(exist_ok=True)  # an interrupted touch would leave a descriptor
         receive()
 
     env._crew.receive = waits

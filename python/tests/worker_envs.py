@@ -142,7 +142,7 @@ class Gated(Counting):
         return super().step(action)
 
     def interrupt(self, number):
-        """Sends a signal to the parent once the folder has a file named go.
+        """Sends a signal to the parent once the folder has an entry named go.
 
         Only environment 1 does so. The call lasts until the folder has a file named 1.
         """
@@ -153,7 +153,7 @@ class Gated(Counting):
 
 
 class CtrlC(Gated):
-    """A step with action k > 0 presses Ctrl-C once the folder has a file named go. It lasts as
+    """A step with action k > 0 presses Ctrl-C once the folder has an entry named go. It lasts as
     Gated's step does.
     """
 

@@ -46,15 +46,15 @@ class ShardLost(Exception):
 T = TypeVar("T")
 
 
-def patiently(call: Callable[[], T], what: str, seconds: float, stopping: Callable[[], bool]) -> T:
-    """Repeats a call while its shard is lost, for some seconds. what: the caller, for the error if it is stopped meanwhile."""
+def patiently(shard: int, call: Callable[[], T], seconds: float, stopping: Callable[[], bool]) -> T:
+    """Repeats a call to a shard while it is lost. ShardLost after some seconds, StoppedError if the caller is stopping."""
     until = time.monotonic() + seconds
     while True:
         try:
             return call()
         except ShardLost:
             if stopping():
-                raise StoppedError(f"{what}: a shard was lost while the run was stopped") from None
+                raise StoppedError(f"shard {shard}: lost while the run was stopped") from None
             if time.monotonic() > until:
                 raise
             time.sleep(0.05)
@@ -182,7 +182,7 @@ class Learner:
     def _tell(self) -> None:
         """Tells shard 0 of rounds that no gradient came after."""
         self.steps = self._told = self.model.num_timesteps - self._base
-        self._patiently(lambda: self._channel.tell(0, self.run, self.index, self.life, self.steps))
+        self._patiently(0, lambda: self._channel.tell(0, self.run, self.index, self.life, self.steps))
 
     def land(self) -> None:
         """Waits for the answers to everything under way."""
@@ -197,7 +197,7 @@ class Learner:
     def pull(self) -> None:
         """Adopts the newest parameters of all shards."""
         for shard, (first, size) in enumerate(self._ranges):
-            answer, values = self._patiently(functools.partial(self._channel.pull, shard))
+            answer, values = self._patiently(shard, functools.partial(self._channel.pull, shard))
             self._theta[first : first + size] = values
             self._took(shard, answer)
         self._adopt()
@@ -268,10 +268,10 @@ class Learner:
         return joined.incarnation, min(seen, joined.version)
 
     def _join(self, shard: int) -> Joined:
-        return self._patiently(lambda: self._channel.join(shard))
+        return self._patiently(shard, lambda: self._channel.join(shard))
 
-    def _patiently(self, call: Callable[[], T]) -> T:
-        return patiently(call, f"learner {self.index}", self._patience, lambda: self.stopping)
+    def _patiently(self, shard: int, call: Callable[[], T]) -> T:
+        return patiently(shard, call, self._patience, lambda: self.stopping)
 
     # -------------------------------------------------------- parameters
 

@@ -118,7 +118,7 @@ class Player:
         self._sent = None
         self.acknowledged += sum(len(piece.rewards) for piece in pieces)
         told = self._spec.id, self._spec.bundles + self._index, self.life, self.acknowledged
-        self._patiently(lambda: self._channel.tell(0, *told))
+        self._patiently(0, lambda: self._channel.tell(0, *told))
         return held
 
     def _held(self) -> bool:
@@ -132,7 +132,7 @@ class Player:
         """Takes the newest parameters, if there are newer ones."""
         versions = []
         for shard, (first, size) in enumerate(self._ranges):
-            answer, values = self._patiently(functools.partial(self._channel.pull, shard))
+            answer, values = self._patiently(shard, functools.partial(self._channel.pull, shard))
             self._theta[first : first + size] = values
             versions.append((answer.incarnation, answer.version))
             if shard == 0:
@@ -146,8 +146,8 @@ class Player:
             if before is not None:
                 before.close()
 
-    def _patiently(self, call: Callable[[], T]) -> T:
-        return patiently(call, f"actor {self._index}", self._patience, lambda: self.stopping)
+    def _patiently(self, shard: int, call: Callable[[], T]) -> T:
+        return patiently(shard, call, self._patience, lambda: self.stopping)
 
     # -------------------------------------------------------------- acting
 
