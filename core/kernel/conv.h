@@ -72,12 +72,13 @@ INLINE ptrdiff_t images_of(ptrdiff_t tiles, const struct shape *s, ptrdiff_t n) 
 
 /*
  * Returns images i to i+n-1 as the tiles read them. Bytes stay bytes. `buffer` has the size of n
- * padded images.
+ * padded images of floats. VW bytes can be read from every byte that a tile reads: where some of
+ * them are after the images, the buffer has room.
  */
 static TARGET const void *load_images(void *buffer, const float *x, const uint8_t *x8, ptrdiff_t i, ptrdiff_t n,
                                       const struct paceline_conv *c, const struct shape *s) {
   const ptrdiff_t channels = c->in_c, pixels = c->in_h * c->in_w;
-  if (s->in_place) return x8 ? (const void *)(x8 + i * s->image) : (const void *)(x + i * s->image);
+  if (s->in_place && !(x8 && s->run % VW)) return x8 ? (const void *)(x8 + i * s->image) : (const void *)(x + i * s->image);
   const ptrdiff_t size = x8 ? 1 : sizeof *x;
   const ptrdiff_t used = s->used_w * channels * size, line = s->line * size;
   char *to = buffer;
@@ -100,13 +101,9 @@ static TARGET const void *load_images(void *buffer, const float *x, const uint8_
 
 /* ----------------------------------------------------------------- points */
 
+/* `count` numbers; of bytes also those that follow, which no caller uses. */
 INLINE vec get_input(const int bytes, const void *p, ptrdiff_t at, ptrdiff_t count) {
-  if (!bytes) return get((const float *)p + at, count);
-  const uint8_t *b = (const uint8_t *)p + at;
-  if (count == VW) return v_from_bytes(b);
-  uint8_t t[VW] = {0};
-  for (ptrdiff_t j = 0; j < count; j++) t[j] = b[j];
-  return v_from_bytes(t);
+  return bytes ? v_from_bytes((const uint8_t *)p + at) : get((const float *)p + at, count);
 }
 
 /*
