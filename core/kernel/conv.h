@@ -78,7 +78,8 @@ INLINE ptrdiff_t images_of(ptrdiff_t tiles, const struct shape *s, ptrdiff_t n) 
 static TARGET const void *load_images(void *buffer, const float *x, const uint8_t *x8, ptrdiff_t i, ptrdiff_t n,
                                       const struct paceline_conv *c, const struct shape *s) {
   const ptrdiff_t channels = c->in_c, pixels = c->in_h * c->in_w;
-  if (s->in_place && !(x8 && s->run % VW)) return x8 ? (const void *)(x8 + i * s->image) : (const void *)(x + i * s->image);
+  if (s->in_place && !(x8 && s->run % VW))
+    return x8 ? (const void *)(x8 + i * s->image) : (const void *)(x + i * s->image);
   const ptrdiff_t size = x8 ? 1 : sizeof *x;
   const ptrdiff_t used = s->used_w * channels * size, line = s->line * size;
   char *to = buffer;
