@@ -25,12 +25,18 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command; returns the exit status: 1 for a PacelineError, 130 for Ctrl-C."""
+    """Runs one command; returns the exit status: 1 for a PacelineError, 130 for Ctrl-C, 141 if the reader of the output has ended."""
     parser = _parser()
     try:
         bench.refuse_moved(sys.argv[1:] if arguments is None else arguments)
         args = parser.parse_args(arguments)
-        return int(args.run(args) or 0)
+        status = int(args.run(args) or 0)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Python flushes what is left when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except PacelineError as err:
         print(f"paceline: {err}", file=sys.stderr)
         return 1

@@ -79,12 +79,27 @@ def test_a_wrong_keyword_gives_one_line(command, keyword, says, preset):
     assert done.returncode == 1 and done.stderr.startswith(f"paceline: {says}") and len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", ["continuous", "emulator", "modes", "onpolicy", "pong", "ray_costs", "table1", "train"])
+@pytest.mark.parametrize(
+    "name", ["continuous", "emulator", "modes", "onpolicy", "pong", "ray_costs", "small_games", "table1", "train", "value"]
+)
 def test_benchmarks_of_the_checkout_give_their_path(capsys, name):
     assert main(["bench", name, "--steps", "16"]) == 1
     says = "not in the package, must be run in a checkout of the repository: python python/benchmarks"
     assert capsys.readouterr().err == f"paceline: bench {name}: {says}/{name}.py\n"
     assert (Path(__file__).parents[1] / "benchmarks" / f"{name}.py").is_file()
+
+
+def test_a_reader_that_has_ended_is_no_error(process):
+    """`paceline preset ... | head` prints no traceback."""
+    call = """
+import os, subprocess, sys
+reading, writing = os.pipe()
+os.close(reading)
+done = subprocess.run([sys.executable, "-m", "paceline", *sys.argv[1:]], stdout=writing, stderr=subprocess.PIPE, text=True)
+assert (done.returncode, done.stderr) == (141, ""), done
+"""
+    process(call, "preset", "dqn_dopamine", "Pong")
+    process(call, "methods")
 
 
 @pytest.mark.slow
