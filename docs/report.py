@@ -35,6 +35,11 @@ COMMANDS = {
     "emulator": ("python python/benchmarks/emulator.py", "--games pong,breakout --seconds 0.05 --turns 1"),
     "envs": ("paceline bench envs", "--games pong --num-envs 1,8 --rounds 1 --no-gymnasium"),
     "train": ("python python/benchmarks/train.py", "--steps 16 --rounds 1 --replay 64 --no-torch"),
+    "value": ("python python/benchmarks/value.py", "--steps 16 --rounds 1 --replay 64 --no-torch"),
+    "small-games": (
+        "python python/benchmarks/small_games.py --runs docs/benchmarks/small-games.jsonl --rates 100000",
+        "--runs build/quick-games.jsonl --games Breakout --seeds 1 --steps 4096 --rates 4096",
+    ),
     "onpolicy": ("python python/benchmarks/onpolicy.py", "--rollouts 1 --rounds 1 --no-torch"),
     "pong": ("python python/benchmarks/pong.py --sb3", "--steps 40"),
     "modes": ("python python/benchmarks/modes.py --step-ms 0,0.5,2,5,20 --steps 1500", "--steps 40"),

@@ -316,8 +316,23 @@ def _continuous(report: dict[str, Any]) -> Made:
     return [("Means of five seeds with their standard errors.", columns, rows)]
 
 
+def _small_games(report: dict[str, Any]) -> Made:
+    methods = ("dqn", "c51", "qr", "pqn")
+
+    def cell(entry: dict[str, Any], method: str) -> str:
+        part = entry.get(method)
+        return "" if part is None else f"{times(part['mean'])} ({', '.join(times(r) for r in part['returns'])})"
+
+    entries = report["entries"]
+    rows = [[f"{e['game']}, {rate(e['steps'])} steps", *(cell(e, method) for method in methods)] for e in entries]
+    made: Made = [("Means of the last 100 training episodes, of all seeds and (of each).", ["", "DQN", "C51", "QR-DQN", "PQN"], rows)]
+    rows = [[r["game"], *(rate(r[what]) for what in ("env", "dqn", "pqn"))] for r in report["rates"]]
+    made.append(("Steps per second with all cores.", ["", "256 games alone", "DQN trains, 8 games", "PQN trains, 128 games"], rows))
+    return made
+
+
 _MAKERS = {
-    "train": _turns, "onpolicy": _turns, "pong": _pong, "modes": _modes, "envs": _envs, "emulator": _emulator, "update": _update,
-    "ffi": _ffi, "learn": _learn, "learn-asynchronous": _learn_asynchronous, "async": _async, "async-pong": _async, "ga3c": _ga3c,
-    "gorila": _gorila, "tuner": _tuner, "continuous": _continuous,
+    "train": _turns, "value": _turns, "onpolicy": _turns, "pong": _pong, "modes": _modes, "envs": _envs, "emulator": _emulator,
+    "update": _update, "ffi": _ffi, "learn": _learn, "small-games": _small_games, "learn-asynchronous": _learn_asynchronous,
+    "async": _async, "async-pong": _async, "ga3c": _ga3c, "gorila": _gorila, "tuner": _tuner, "continuous": _continuous,
 }  # fmt: skip

@@ -55,10 +55,10 @@ class ByteConv2d(nn.Conv2d):
         return F.conv2d(x, self.weight / 255, self.bias, self.stride)
 
 
-def network(actions):
+def network(outputs):
     return nn.Sequential(
         ByteConv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU(),
-        nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, actions),
+        nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, outputs),
     )  # fmt: skip
 
 
@@ -113,6 +113,8 @@ class Replay:
 class Loop:
     """The environments, the replay memory and the learner."""
 
+    outputs = 1  # of the network, for each action
+
     def __init__(self, args):
         self.args = args
         torch.manual_seed(args.seed)
@@ -123,7 +125,7 @@ class Loop:
         self.generator = np.random.default_rng(args.seed)
         self.replay = Replay(args.buffer_size // args.num_envs, args.num_envs, args.channels_last, self.generator)
         layout = torch.channels_last if args.channels_last else torch.contiguous_format
-        self.online, self.target = (network(self.actions).to(memory_format=layout) for _ in range(2))
+        self.online, self.target = (network(self.outputs * self.actions).to(memory_format=layout) for _ in range(2))
         self.target.load_state_dict(self.online.state_dict())
         self.optimizer = torch.optim.Adam(self.online.parameters(), lr=args.learning_rate, fused=True)
         self.steps = self.updates = 0
@@ -137,20 +139,28 @@ class Loop:
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.precision == "bf16"):
                 return net(obs.to(dtype)).float()
 
-        def greedy(obs):
-            return q(self.online, obs).argmax(1)
-
-        def targets(next_obs, rewards, terminated):
-            return rewards + args.gamma * (1 - terminated) * q(self.target, next_obs).max(1).values
-
-        def loss(obs, actions, y):
-            return F.smooth_l1_loss(q(self.online, obs).gather(1, actions[:, None]).squeeze(1), y)
-
-        functions = (greedy, targets, loss)
+        functions = self.functions(q)
         self.greedy, self.targets, self.loss = (torch.compile(f) for f in functions) if args.compile else functions
 
         self.replay.observe(self.envs.reset(seed=args.seed)[0], np.ones(args.num_envs, bool))
         self.resets = np.zeros(args.num_envs, bool)  # environments whose next step only resets
+
+    def functions(self, q):
+        """Returns the functions that choose actions, compute targets and compute the loss.
+
+        q: computes a network's outputs for observations.
+        """
+
+        def greedy(obs):
+            return q(self.online, obs).argmax(1)
+
+        def targets(next_obs, rewards, terminated):
+            return rewards + self.args.gamma * (1 - terminated) * q(self.target, next_obs).max(1).values
+
+        def loss(obs, actions, y):
+            return F.smooth_l1_loss(q(self.online, obs).gather(1, actions[:, None]).squeeze(1), y)
+
+        return greedy, targets, loss
 
     def round(self, epsilon):
         """Steps all environments once. Steps that only reset count, too."""
@@ -196,7 +206,7 @@ class Loop:
                     self.target.load_state_dict(self.online.state_dict())
 
 
-def main():
+def main(make=Loop):
     parser = argparse.ArgumentParser()
     for field in fields(Args):
         if field.type is bool:
@@ -204,7 +214,7 @@ def main():
         else:
             parser.add_argument(f"--{field.name}", type=field.type, default=field.default)
     args = Args(**vars(parser.parse_args()))
-    loop = Loop(args)
+    loop = make(args)
     loop.train(args.learning_starts)
     while loop.steps < args.total_timesteps:
         steps, updates, began = loop.steps, loop.updates, time.perf_counter()

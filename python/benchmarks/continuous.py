@@ -19,17 +19,17 @@ import argparse
 import json
 import math
 import os
-import queue
 import resource
-import subprocess
 import sys
-import threading
 import time
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 
+import _runs
 from _command import command
 from paceline import A2C, PPO, PacelineError
 
@@ -127,58 +127,28 @@ def run(library: str, number: int, seed: int, steps: int, episodes: int) -> dict
     }  # fmt: skip
 
 
-def read(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
 def _key(r: dict[str, Any]) -> tuple[Any, ...]:
     return r["method"], r["env"], r["library"], r["seed"], r["steps"]
 
 
 def _one(library: str, number: int, seed: int, steps: int, episodes: int, core: int) -> str:
     """The line of a run in a process of its own."""
-    words = [sys.executable, __file__, "--one", library, str(number), str(seed), str(steps), "--episodes", str(episodes)]
-    done = subprocess.run(["taskset", "-c", str(core), *words], stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        row = ROWS[number]
-        raise PacelineError(f"{library}, {row.method} on {row.env}, seed {seed}: status {done.returncode}")
-    return done.stdout
+    row = ROWS[number]
+    words = ["--one", library, str(number), str(seed), str(steps), "--episodes", str(episodes)]
+    return _runs.one(Path(__file__), words, core, f"{library}, {row.method} on {row.env}, seed {seed}")
 
 
 def train(file: Path, lengths: dict[int, int], seeds: list[int], episodes: int, minutes: float) -> None:
-    """Runs what is missing in the file, one process on each core, until no new run may begin."""
-    done = {_key(r) for r in read(file)}
-    jobs: queue.SimpleQueue[tuple[str, int, int, int]] = queue.SimpleQueue()
+    """Runs what is missing in the file."""
+    done = {_key(r) for r in _runs.read(file)}
+    jobs: list[Callable[[int], str]] = []
     for seed in seeds:
         for number, steps in lengths.items():
             row = ROWS[number]
             for library in _LIBRARIES if seed % 2 else reversed(_LIBRARIES):
                 if (row.method, row.env, library, seed, steps) not in done:
-                    jobs.put((library, number, seed, steps))
-    end = time.monotonic() + 60 * minutes
-    writes, failures = threading.Lock(), list[str]()
-
-    def work(core: int) -> None:
-        while time.monotonic() < end:
-            try:
-                line = _one(*jobs.get_nowait(), episodes, core)
-            except queue.Empty:
-                return
-            except PacelineError as err:
-                failures.append(str(err))
-                continue
-            with writes:
-                with file.open("a") as out:
-                    out.write(line)
-                print(line.strip(), file=sys.stderr, flush=True)
-
-    threads = [threading.Thread(target=work, args=(core,)) for core in sorted(os.sched_getaffinity(0))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise PacelineError("; ".join(failures))
+                    jobs.append(partial(_one, library, number, seed, steps, episodes))
+    _runs.fill(file, jobs, minutes)
 
 
 def speed(number: int, turns: int) -> dict[str, Any]:
@@ -271,7 +241,7 @@ def print_report(args: argparse.Namespace) -> None:
     seeds = [int(seed) for seed in args.seeds.split(",")]
     lengths = _lengths(rows, names, args.most_steps)
     train(args.runs, lengths, seeds, args.episodes, args.minutes)
-    entries = summary(read(args.runs), lengths)
+    entries = summary(_runs.read(args.runs), lengths)
     for entry in entries if args.turns else ():
         entry["speed"] = speed(entry["row"], args.turns)
     print(json.dumps({"entries": entries}) if args.json else text(entries))

@@ -23,10 +23,10 @@ from _command import command
 from _contenders import Contender, Learner, example, median_ratios, peaks, table
 from paceline import DQN, PacelineError
 
-_ENVS, _THREADS, _BATCH, _FREQ = 8, 2, 32, 4
+ENVS, THREADS, BATCH, _FREQ = 8, 2, 32, 4
 _DUE = 1 / _FREQ  # updates a step
 _COMMON: dict[str, Any] = {
-    "learning_rate": 1e-4, "batch_size": _BATCH, "max_grad_norm": 10, "target_update_interval": 1000,
+    "learning_rate": 1e-4, "batch_size": BATCH, "max_grad_norm": 10, "target_update_interval": 1000,
     "exploration_initial_eps": 0.1, "exploration_final_eps": 0.1, "seed": 1,
 }  # fmt: skip
 _OURS, _CALLBACK, _SB3 = "paceline ", "paceline fp32, with a callback", "stable-baselines3"
@@ -38,10 +38,10 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def _ours(replay: int, precision: str, callback: bool = False) -> Learner:
+def ours(replay: int, precision: str, callback: bool = False, **keywords: Any) -> Learner:
     model = DQN(
-        "CnnPolicy", "Pong", num_envs=_ENVS, num_threads=_THREADS, buffer_size=replay, learning_starts=replay, train_freq=_FREQ,
-        precision=precision, device="cpu", **_COMMON,
+        "CnnPolicy", "Pong", num_envs=ENVS, num_threads=THREADS, buffer_size=replay, learning_starts=replay, train_freq=_FREQ,
+        precision=precision, device="cpu", **{**_COMMON, **keywords},
     )  # fmt: skip
     read = _read if callback else None
     return (
@@ -61,10 +61,10 @@ def _sb3(replay: int) -> Learner:
 
     from paceline.sb3 import VecEnv
 
-    torch.set_num_threads(_THREADS)
+    torch.set_num_threads(THREADS)
     model: Any = stable_baselines3.DQN(
-        "CnnPolicy", VecEnv("Pong", _ENVS, num_threads=_THREADS), buffer_size=replay, learning_starts=replay,
-        train_freq=1, gradient_steps=_ENVS // _FREQ, device="cpu", **_COMMON,
+        "CnnPolicy", VecEnv("Pong", ENVS, num_threads=THREADS), buffer_size=replay, learning_starts=replay,
+        train_freq=1, gradient_steps=ENVS // _FREQ, device="cpu", **_COMMON,
     )  # fmt: skip
     return (
         lambda steps: model.learn(steps, log_interval=None, reset_num_timesteps=False),
@@ -72,64 +72,70 @@ def _sb3(replay: int) -> Learner:
     )
 
 
-def _loop(replay: int, **variant: Any) -> Learner:
+def loop(replay: int, make: Any = None, **variant: Any) -> Learner:
+    """A PyTorch loop; make: its class, by default that of torch_dqn.py."""
     torch_dqn = example("torch_dqn")
     args = torch_dqn.Args(
-        num_envs=_ENVS, num_threads=_THREADS, buffer_size=replay, learning_starts=replay, learning_rate=1e-4, batch_size=_BATCH,
+        num_envs=ENVS, num_threads=THREADS, buffer_size=replay, learning_starts=replay, learning_rate=1e-4, batch_size=BATCH,
         train_frequency=_FREQ, target_network_frequency=1000, start_e=0.1, end_e=0.1, max_grad_norm=10.0, **variant,
     )  # fmt: skip
-    loop = torch_dqn.Loop(args)
-    return loop.train, lambda: (loop.steps, loop.updates)
+    made = (make or torch_dqn.Loop)(args)
+    return made.train, lambda: (made.steps, made.updates)
 
 
-def _contender(name: str, make: Any, replay: int, **keywords: Any) -> Contender:
+def contender(name: str, make: Any, replay: int, **keywords: Any) -> Contender:
     """A contender with a full replay memory, after a warm-up."""
-    return Contender(name, make, (replay, 10 * _ENVS), replay=replay, **keywords)
+    return Contender(name, make, (replay, 10 * ENVS), replay=replay, **keywords)
 
 
-def _trials(steps: int) -> dict[str, float]:
-    """The steps/s of every variant of the loop: medians of short turns, with a small replay memory to fit many."""
+def trials(steps: int, make: Any, variants: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """The steps/s of every variant of a loop: medians of short turns, with a small replay memory to fit many."""
     with contextlib.ExitStack() as stack:
-        contenders = (_contender(name, _loop, 250 * _ENVS, **variant) for name, variant in _VARIANTS.items())
-        running = [stack.enter_context(contextlib.closing(contender)) for contender in contenders]
+        made = (contender(name, make, 250 * ENVS, **variant) for name, variant in variants.items())
+        running = [stack.enter_context(contextlib.closing(one)) for one in made]
         for _ in range(5):
-            for contender in running:
-                contender.turn(steps // 5)
-    return {contender.name: statistics.median(contender.rates) for contender in running}
+            for one in running:
+                one.turn(steps // 5)
+    return {one.name: statistics.median(one.rates) for one in running}
 
 
 def measure(steps: int, rounds: int, replay: int, others: bool = True) -> dict[str, Any]:
     """Measures and returns the report. others: whether to measure other installed libraries."""
     missing = [name for name in ("torch", "stable_baselines3") if others and importlib.util.find_spec(name) is None]
     measured: list[dict[str, float]] = []
-    trials: dict[str, float] = {}
+    tried: dict[str, float] = {}
     rivals: dict[str, str] = {}  # the variant of the loop that each precision is compared with
     with contextlib.ExitStack() as stack:
 
         def start(name: str, make: Any, **keywords: Any) -> Contender:
-            return stack.enter_context(contextlib.closing(_contender(name, make, replay, **keywords)))
+            return stack.enter_context(contextlib.closing(contender(name, make, replay, **keywords)))
 
-        running = [start(_OURS + precision, _ours, precision=precision) for precision in ("fp32", "bf16")]
-        running.append(start(_CALLBACK, _ours, precision="fp32", callback=True))
+        running = [start(_OURS + precision, ours, precision=precision) for precision in ("fp32", "bf16")]
+        running.append(start(_CALLBACK, ours, precision="fp32", callback=True))
         if others and not missing:
             running.append(start(_SB3, _sb3))
         if others and "torch" not in missing:
-            trials = _trials(steps)
-            fp32 = [name for name in trials if _VARIANTS[name]["precision"] == "fp32"]
-            rivals = {precision: max(names, key=trials.__getitem__) for precision, names in (("fp32", fp32), ("bf16", [*trials]))}
-            running += [start(name, _loop, **_VARIANTS[name]) for name in dict.fromkeys(rivals.values())]
+            tried = trials(steps, loop, _VARIANTS)
+            fp32 = [name for name in tried if _VARIANTS[name]["precision"] == "fp32"]
+            rivals = {precision: max(names, key=tried.__getitem__) for precision, names in (("fp32", fp32), ("bf16", [*tried]))}
+            running += [start(name, loop, **_VARIANTS[name]) for name in dict.fromkeys(rivals.values())]
         for _ in range(rounds):
-            measured.append(peaks(_THREADS))
-            for contender in running:
-                contender.turn(steps)
-    results = [contender.described() for contender in running]
+            measured.append(peaks(THREADS))
+            for one in running:
+                one.turn(steps)
+    results = [one.described() for one in running]
     return {
-        "num_envs": _ENVS, "threads": _THREADS, "batch": _BATCH, "replay": replay, "steps_a_turn": steps, "rounds": rounds,
+        "num_envs": ENVS, "threads": THREADS, "batch": BATCH, "replay": replay, "steps_a_turn": steps, "rounds": rounds,
         "peak_gflops": {name: statistics.median(peak[name] for peak in measured) for name in measured[0]},
-        "left_out": [name.replace("_", "-") for name in missing], "trials": trials, "results": results,
-        "equal_work": all(abs(r["updates_per_step"] / _DUE - 1) <= 0.01 for r in results),
+        "left_out": [name.replace("_", "-") for name in missing], "trials": tried, "results": results,
+        "equal_work": equal_work(results),
         "ratio": ratios({r["name"]: r["turns"] for r in results}, rivals),
     }  # fmt: skip
+
+
+def equal_work(results: list[dict[str, Any]]) -> bool:
+    """Whether every contender did the updates of its steps."""
+    return all(abs(r["updates_per_step"] / _DUE - 1) <= 0.01 for r in results)
 
 
 def ratios(turns: dict[str, list[float]], loops: dict[str, str]) -> dict[str, float]:
@@ -148,7 +154,7 @@ def text(report: dict[str, Any]) -> str:
     """The report as a table."""
     peak = ", ".join(f"{value:,.0f} in {name}" for name, value in report["peak_gflops"].items())
     lines = [
-        f"Pong, {_ENVS} environments, {_THREADS} threads, batch {_BATCH}; medians of {report['rounds']} turns",
+        f"Pong, {ENVS} environments, {THREADS} threads, batch {BATCH}; medians of {report['rounds']} turns",
         f"peak GFLOP/s: {peak}",
         "",
         *table(report["results"]),
@@ -167,12 +173,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-torch", action="store_true", help="measure paceline alone")
 
 
-def print_report(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> None:
+    """Raises PacelineError for a bad option of add_arguments."""
     if args.rounds < 1:
         raise PacelineError(f"--rounds: {args.rounds}, must be at least 1")
-    for name, value, least in (("steps", args.steps, _ENVS), ("replay", args.replay, _BATCH)):
-        if value < least or value % _ENVS:
-            raise PacelineError(f"--{name}: {value}, must be at least {least} and a multiple of {_ENVS}")
+    for name, value, least in (("steps", args.steps, ENVS), ("replay", args.replay, BATCH)):
+        if value < least or value % ENVS:
+            raise PacelineError(f"--{name}: {value}, must be at least {least} and a multiple of {ENVS}")
+
+
+def print_report(args: argparse.Namespace) -> None:
+    check(args)
     report = measure(args.steps, args.rounds, args.replay, not args.no_torch)
     print(json.dumps(report) if args.json else text(report))
 

@@ -1,5 +1,5 @@
-"""python/benchmarks/train.py: ratios of rates, its processes, the command, and the replay memory of
-PyTorch's loop.
+"""python/benchmarks/train.py and value.py: ratios of rates, their processes, the commands, and the
+replay memory and updates of PyTorch's loops.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import train as bench_train
+import value as bench_value
 from paceline import PacelineError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
@@ -56,6 +57,23 @@ def test_command_runs_without_torch(monkeypatch, capsys):
     table = bench_train.text(report)
     assert "paceline bf16" in table and "left out: torch is not installed" in table and "NOT" not in table
     assert "NOT equal work" in bench_train.text(report | {"equal_work": False})
+
+
+@pytest.mark.slow
+def test_the_value_family_runs_without_torch(monkeypatch, capsys):
+    monkeypatch.setattr(bench_value.importlib.util, "find_spec", lambda name: None)
+    if bench_value.main(["--steps", "80", "--rounds", "1", "--replay", "320", "--json"]):
+        assert "ROM" in capsys.readouterr().err
+        pytest.skip("no ROM of Pong")
+    report = json.loads(capsys.readouterr().out)
+    assert [r["name"] for r in report["results"]] == [f"paceline {method}" for method in bench_value.METHODS]
+    assert report["equal_work"] and list(report["ratio"]) == [f"{method}_vs_dqn" for method in list(bench_value.METHODS)[1:]]
+    assert "epsilon-rainbow_vs_dqn" in bench_value.text(report) and "NOT" in bench_value.text(report | {"equal_work": False})
+
+
+def test_an_unknown_method_is_refused(capsys):
+    assert bench_value.main(["--methods", "dqn,sarsa"]) == 1
+    assert capsys.readouterr().err.startswith("paceline: --methods: 'sarsa', must be of dqn, categorical, ")
 
 
 @pytest.mark.parametrize(
@@ -103,11 +121,15 @@ def test_a_contender_that_fails_is_named():
 
 
 @pytest.fixture
-def torch_dqn(monkeypatch):
+def examples(monkeypatch):
     pytest.importorskip("torch")
     if not EXAMPLES.is_dir():
         pytest.skip("no checkout around the tests")
     monkeypatch.setattr(sys, "path", [*sys.path, str(EXAMPLES)])
+
+
+@pytest.fixture
+def torch_dqn(examples):
     return importlib.import_module("torch_dqn")
 
 
@@ -174,3 +196,29 @@ def test_updates_of_the_loop_equal_textbook_updates(torch_dqn):
         optimizer.step()
     got, want = (flat(net) - before for net in (loop.online, online))
     assert loop.updates == 2 and (got - want).norm() < 1e-3 * want.norm()
+
+
+def test_targets_of_c51_equal_the_projection_of_each_atom(examples):
+    """Rewards push atoms beyond both ends; a terminated row has all its probability at its reward."""
+    import torch
+
+    torch_dqn, torch_c51 = (importlib.import_module(name) for name in ("torch_dqn", "torch_c51"))
+    loop = torch_c51.Loop(torch_dqn.Args(env_id="Catch-v0", buffer_size=800, learning_starts=400))
+    with torch.no_grad():
+        for parameter in loop.target.parameters():
+            parameter.mul_(3)
+        obs = loop.replay.latest()
+        rewards = torch.tensor([0.0, 0.3, 25.0, -25.0, 1.0, -1.0, 0.4, 2.0])
+        terminated = torch.tensor([0.0, 0, 0, 0, 1, 1, 0, 1])
+        got = loop.targets(obs, rewards, terminated).numpy()
+        probabilities = loop.target(obs.float()).view(8, loop.actions, 51).softmax(2).numpy().astype(np.float64)
+    atoms = np.linspace(-10, 10, 51)
+    want = np.zeros((8, 51))
+    for row, of_actions in enumerate(probabilities):
+        best = of_actions[(of_actions @ atoms).argmax()]
+        for atom, p in zip(atoms, best):
+            moved = np.clip(rewards[row].item() + 0.99 * (1 - terminated[row].item()) * atom, -10, 10)
+            want[row] += p * np.maximum(0, 1 - np.abs(atoms - moved) / 0.4)  # shares fall linearly with the distance
+    assert np.abs(got - want).max() < 1e-5
+    loop.train(480)
+    assert loop.updates == 20

@@ -1,0 +1,55 @@
+"""python/benchmarks/small_games.py: the summary of runs, and the command."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import small_games
+
+
+def run(method: str, seed: int, mean: float | None, game: str = "Breakout", steps: int = 10) -> dict[str, object]:
+    return {"method": method, "game": game, "seed": seed, "steps": steps, "return": mean}
+
+
+def test_a_summary_compares_means_of_the_same_steps():
+    runs = [run("dqn", 2, 1.0), run("dqn", 1, 3.0), run("qr", 1, 2.0), run("c51", 1, 1.5), run("c51", 1, 9.0, steps=20)]
+    runs += [run("dqn", 1, None, "Freeway"), run("qr", 1, 1.0, "Freeway")]
+    entries = small_games.summary(runs, ["Breakout", "Freeway", "Asterix"], 10)
+    assert entries[0]["dqn"] == {"seeds": [1, 2], "returns": [3.0, 1.0], "mean": 2.0}
+    assert entries[2] == {"game": "Asterix", "steps": 10}
+    # A run in which no episode has ended is no reason to be better than it.
+    assert (small_games.wins(entries, "qr"), small_games.wins(entries, "c51"), small_games.wins(entries, "pqn")) == (1, 0, 0)
+    assert "qr: at or above dqn on 1 of 3" in small_games.text({"entries": entries, "rates": []})
+
+
+@pytest.mark.parametrize("method", small_games.METHODS)
+def test_each_method_runs(method, capsys):
+    assert small_games.main(["--one", method, "Asterix", "1", "4096"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["method"], report["game"], report["steps"]) == (method, "Asterix", 4096)
+    assert report["return"] is not None and report["cpu_seconds"] > 0
+
+
+def test_runs_that_are_there_are_not_repeated_and_rates_are_measured(tmp_path, capsys):
+    file = tmp_path / "runs.jsonl"
+    file.write_text(json.dumps(run("dqn", 1, 3.0)) + "\n")
+    command = ["--runs", str(file), "--games", "Breakout", "--methods", "dqn", "--seeds", "1", "--steps", "10", "--json"]
+    assert small_games.main([*command, "--rates", "1000"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert len(file.read_text().splitlines()) == 1 and report["entries"][0]["dqn"]["returns"] == [3.0]
+    assert all(report["rates"][0][what] > 0 for what in ("env", "dqn", "pqn"))
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        (["--games", "Pong"], "--games: 'Pong', must be of Asterix, Breakout, Freeway, Seaquest, SpaceInvaders"),
+        (["--methods", "ppo"], "--methods: 'ppo', must be of dqn, c51, qr, pqn"),
+        (["--steps", "0"], "--steps: 0, must be at least 1"),
+    ],
+)
+def test_bad_arguments_are_refused(words, text, capsys):
+    assert small_games.main(words) == 1
+    assert capsys.readouterr().err == f"paceline: {text}\n"
