@@ -305,7 +305,8 @@ def _tuner(report: dict[str, Any]) -> Made:
 
 def _continuous(report: dict[str, Any]) -> Made:
     def mean(part: dict[str, Any]) -> str:
-        return f"{part['mean']:,.1f} ± {part['error']:.1f}"
+        seeds = len(part["seeds"])
+        return f"{part['mean']:,.1f} ± {part['error']:.1f}" + (f", {seeds} seeds" if seeds != 5 else "")
 
     rows = [
         [f"{e['method'].upper()}, {e['env']}", rate(e["steps"]) + (f" of {rate(e['of'])}" if e["of"] != e["steps"] else ""),
@@ -313,7 +314,7 @@ def _continuous(report: dict[str, Any]) -> Made:
         for e in report["entries"]
     ]  # fmt: skip
     columns = ["", "steps", "paceline", "stable-baselines3", "difference, standard errors", "times as fast"]
-    return [("Means of five seeds with their standard errors.", columns, rows)]
+    return [("Means with their standard errors, of five seeds where no number is given.", columns, rows)]
 
 
 def _small_games(report: dict[str, Any]) -> Made:
