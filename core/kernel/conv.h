@@ -72,8 +72,7 @@ INLINE ptrdiff_t images_of(ptrdiff_t tiles, const struct shape *s, ptrdiff_t n) 
 
 /*
  * Returns images i to i+n-1 as the tiles read them. Bytes stay bytes. `buffer` has the size of n
- * padded images of floats. VW bytes can be read from every byte that a tile reads: where some of
- * them are after the images, the buffer has room.
+ * padded images of floats, so a read of VW bytes that begins in its bytes stays in the buffer.
  */
 static TARGET const void *load_images(void *buffer, const float *x, const uint8_t *x8, ptrdiff_t i, ptrdiff_t n,
                                       const struct paceline_conv *c, const struct shape *s) {
@@ -102,7 +101,7 @@ static TARGET const void *load_images(void *buffer, const float *x, const uint8_
 
 /* ----------------------------------------------------------------- points */
 
-/* `count` numbers; of bytes also those that follow, which no caller uses. */
+/* Reads `count` numbers. Of bytes it reads VW; no caller uses more than `count` of them. */
 INLINE vec get_input(const int bytes, const void *p, ptrdiff_t at, ptrdiff_t count) {
   return bytes ? v_from_bytes((const uint8_t *)p + at) : get((const float *)p + at, count);
 }

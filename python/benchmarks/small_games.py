@@ -2,13 +2,13 @@
 
 A run has one thread; its return is the mean of the last 100 training episodes. DQN, C51 and QR-DQN
 have Dopamine's settings for MinAtar (labs/environments/minatar): one environment, and an update of
-32 transitions for 4 steps. Dopamine has none for C51 alone: atoms to v_max 100 are its Rainbow's.
+32 transitions for 4 steps. Dopamine has no such settings for C51 alone; v_max 100 is its Rainbow's.
 PQN has its authors' settings for MinAtar (purejaxql, pqn_minatar.yaml), but its rates fall over the
 steps of the run. The games are not MinAtar's, so no published return is shown.
 
-Runs are appended to --runs, and a run that is there is not repeated. With --rates the rates are
-measured with all cores and nothing beside: of the games alone, of DQN with eight environments and
-both switches, and of PQN.
+Runs are appended to --runs, and a run that is there is not repeated. With --rates the steps/s are
+measured afterwards with all cores: of the games alone, of DQN with eight environments and both
+switches, and of PQN.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ def _loop(replay: int, **variant: Any) -> Any:
 
 def measure(steps: int, rounds: int, replay: int, methods: list[str], others: bool = True) -> dict[str, Any]:
     """Measures and returns the report. others: whether to measure PyTorch's loop, if it is installed."""
-    others = others and importlib.util.find_spec("torch") is not None
-    trials = train.trials(steps, _loop, _VARIANTS) if others else {}
+    missing = ["torch"] if others and importlib.util.find_spec("torch") is None else []
+    trials = train.trials(steps, _loop, _VARIANTS) if others and not missing else {}
     measured: list[dict[str, float]] = []
     with contextlib.ExitStack() as stack:
 
@@ -72,7 +72,8 @@ def measure(steps: int, rounds: int, replay: int, methods: list[str], others: bo
     return {
         "num_envs": train.ENVS, "threads": train.THREADS, "batch": train.BATCH, "replay": replay, "steps_a_turn": steps, "rounds": rounds,
         "peak_gflops": {name: statistics.median(peak[name] for peak in measured) for name in measured[0]},
-        "trials": trials, "results": results, "equal_work": train.equal_work(results), "ratio": median_ratios(turns, pairs),
+        "left_out": missing, "trials": trials, "results": results, "equal_work": train.equal_work(results),
+        "ratio": median_ratios(turns, pairs),
     }  # fmt: skip
 
 
@@ -81,6 +82,7 @@ def text(report: dict[str, Any]) -> str:
     lines = [f"Pong, {report['num_envs']} environments, {report['threads']} threads; medians of {report['rounds']} turns", ""]
     lines += table(report["results"])
     lines += [f"{name} when it was tried: {rate:,.0f}" for name, rate in report["trials"].items()]
+    lines += [f"left out: {name} is not installed" for name in report["left_out"]]
     if not report["equal_work"]:
         lines.append("NOT equal work")
     return "\n".join([*lines, "", *(f"{name:<40}{value:>9.2f}" for name, value in report["ratio"].items())])

@@ -19,7 +19,7 @@ def test_a_summary_compares_means_of_the_same_steps():
     entries = small_games.summary(runs, ["Breakout", "Freeway", "Asterix"], 10)
     assert entries[0]["dqn"] == {"seeds": [1, 2], "returns": [3.0, 1.0], "mean": 2.0}
     assert entries[2] == {"game": "Asterix", "steps": 10}
-    # A run in which no episode has ended is no reason to be better than it.
+    # Freeway does not count for QR: no episode of DQN has ended there.
     assert (small_games.wins(entries, "qr"), small_games.wins(entries, "c51"), small_games.wins(entries, "pqn")) == (1, 0, 0)
     assert "qr: at or above dqn on 1 of 3" in small_games.text({"entries": entries, "rates": []})
 

@@ -41,13 +41,23 @@ def test_ratios_compare_rates_of_the_same_turn():
     assert bench_train.ratios(turns, dict.fromkeys(("fp32", "bf16"), "torch loop fp32"))["train_w8_bf16_vs_torch_loop"] == 3.333
 
 
+@pytest.fixture
+def without_torch(monkeypatch, capsys):
+    """Runs a benchmark's command as if no other library were installed; returns its report."""
+
+    def run(bench, rounds):
+        monkeypatch.setattr(bench.importlib.util, "find_spec", lambda name: None)
+        if bench.main(["--steps", "80", "--rounds", str(rounds), "--replay", "320", "--json"]):
+            assert "ROM" in capsys.readouterr().err
+            pytest.skip("no ROM of Pong")
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
 @pytest.mark.slow
-def test_command_runs_without_torch(monkeypatch, capsys):
-    monkeypatch.setattr(bench_train.importlib.util, "find_spec", lambda name: None)
-    if bench_train.main(["--steps", "80", "--rounds", "2", "--replay", "320", "--json"]):
-        assert "ROM" in capsys.readouterr().err
-        pytest.skip("no ROM of Pong")
-    report = json.loads(capsys.readouterr().out)
+def test_command_runs_without_torch(without_torch):
+    report = without_torch(bench_train, 2)
     assert [r["name"] for r in report["results"]] == ["paceline fp32", "paceline bf16", "paceline fp32, with a callback"]
     for r in report["results"]:
         assert len(r["turns"]) == 2 and min(r["turns"]) <= r["steps_per_second"] <= max(r["turns"])
@@ -60,12 +70,9 @@ def test_command_runs_without_torch(monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_the_value_family_runs_without_torch(monkeypatch, capsys):
-    monkeypatch.setattr(bench_value.importlib.util, "find_spec", lambda name: None)
-    if bench_value.main(["--steps", "80", "--rounds", "1", "--replay", "320", "--json"]):
-        assert "ROM" in capsys.readouterr().err
-        pytest.skip("no ROM of Pong")
-    report = json.loads(capsys.readouterr().out)
+def test_the_value_family_runs_without_torch(without_torch):
+    report = without_torch(bench_value, 1)
+    assert report["left_out"] == ["torch"] and "left out: torch is not installed" in bench_value.text(report)
     assert [r["name"] for r in report["results"]] == [f"paceline {method}" for method in bench_value.METHODS]
     assert report["equal_work"] and list(report["ratio"]) == [f"{method}_vs_dqn" for method in list(bench_value.METHODS)[1:]]
     assert "epsilon-rainbow_vs_dqn" in bench_value.text(report) and "NOT" in bench_value.text(report | {"equal_work": False})
