@@ -22,7 +22,7 @@ import (
 // Tolerances of a GPU's fp32 results against the CPU's.
 const (
 	maxGradientError = 1e-5
-	maxWeightsError  = 1e-3
+	maxWeightsError  = 1e-4
 	maxLossError     = 0.01
 )
 
@@ -54,9 +54,10 @@ type outcome struct {
 
 func newTask(t *testing.T, full bool) *task {
 	// The paper's optimiser: its eps is larger than the gradients. Adam's steps have the same
-	// length even if a gradient consists of rounding errors only, so the weights of two of the
-	// CPU's own instruction sets differ by some percent after 100 updates.
-	q := &task{rows: 32, early: 100, all: 1000, optimizer: nn.OptimizerConfig{Name: "rmsprop_keras"}, rate: 2.5e-4, targetEvery: 250}
+	// length even if a gradient consists of rounding errors only. The weights are compared early:
+	// rounding soon tips a maximum or a ReLU, so after 100 updates two of the CPU's own
+	// instruction sets differ by 2 percent of the change.
+	q := &task{rows: 32, early: 10, all: 1000, optimizer: nn.OptimizerConfig{Name: "rmsprop_keras"}, rate: 2.5e-4, targetEvery: 250}
 	shape := []int{4, 84, 84}
 	if !full { // the software device needs a second for a full-size update
 		q.rows, q.early, q.all, q.targetEvery, shape = 4, 4, 8, 5, []int{2, 44, 40}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
@@ -214,6 +215,9 @@ func memoryIsRefused(t *testing.T, s Subject) {
 	tr, err := train.New(s.config(t, s.Large...), s.walks(7))
 	if err == nil {
 		tr.Close()
+		if available, _ := limits.Available(); available > 64<<30 {
+			t.Skipf("left out: this machine has %d GB for %v", available>>30, s.Large)
+		}
 	}
 	var m *fault.Memory
 	if !errors.As(err, &m) || !strings.Contains(err.Error(), s.Large[0]) || !strings.Contains(err.Error(), "available") {
