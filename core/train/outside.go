@@ -151,8 +151,12 @@ func (o *outsider) Apply(_ *nn.Params, grad []float32, factor float32, lr float6
 	if len(grad) != len(o.to) {
 		return fmt.Errorf("gradient: %d numbers, must be %d", len(o.to), len(grad))
 	}
-	for i, g := range grad {
-		o.to[i] = factor * g
+	if factor == 1 {
+		copy(o.to, grad)
+	} else {
+		for i, g := range grad {
+			o.to[i] = factor * g
+		}
 	}
 	o.number++
 	o.info.Rate, o.info.State = lr, GradientReady
@@ -280,7 +284,9 @@ func (t *Trainer) Adopt(from []float32, updates, steps int64) (err error) {
 	case steps < -1 || steps > maxEnd:
 		return fmt.Errorf("steps: %d, must be -1 to %d", steps, int64(maxEnd))
 	}
-	if k := slices.IndexFunc(from, func(v float32) bool { return !(math.Abs(float64(v)) <= math.MaxFloat32) }); k >= 0 {
+	// The norm is finite exactly if all numbers are, and a kernel computes it.
+	if norm, _ := t.device.ClipGradNorm(from, math.Inf(1)); !(norm <= math.MaxFloat64) {
+		k := slices.IndexFunc(from, func(v float32) bool { return v-v != 0 })
 		return fmt.Errorf("parameters: number %d is %v, %w", k, from[k], fault.ErrNotFinite)
 	}
 	if err := set.Params.Write(from); err != nil {

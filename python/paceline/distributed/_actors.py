@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -133,12 +133,17 @@ class ParameterServerShard:
 
 
 class RayChannel:
-    """A Learner's way to shards that are Ray actors."""
+    """A Learner's way to shards that are Ray actors.
+
+    A thread of its own sends the pushes: Ray copies a gradient to the object store before a call of it
+    returns, and the learner goes on meanwhile.
+    """
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._shards = [_ray.find(spec.run, "shard", k) for k in range(spec.shards)]
         self._held: list[Any] = []
+        self._sender = ThreadPoolExecutor(1, "paceline-send")
 
     def join(self, shard: int) -> Joined:
         joined: Joined = self._get(self._shards[shard].join.remote(self._spec.id, self._learner))
@@ -154,10 +159,13 @@ class RayChannel:
         self._get(self._shards[shard].tell.remote(*told))
 
     def push(self, shard: int, *push: Any) -> Any:
-        return self._shards[shard].push.remote(*push)
+        return self._sender.submit(self._shards[shard].push.remote, *push)
 
     def answer(self, sent: Any) -> tuple[Answer, Array]:
-        answer: Answer = self._get(sent)
+        return self._read(sent.result())
+
+    def _read(self, ref: Any) -> tuple[Answer, Array]:
+        answer: Answer = self._get(ref)
         parameters = answer.parameters
         if parameters is not None and not isinstance(parameters, np.ndarray):
             self._held.append(parameters)
@@ -165,7 +173,7 @@ class RayChannel:
         return answer, parameters
 
     def pull(self, shard: int) -> tuple[Answer, Array]:
-        return self.answer(self._shards[shard].pull.remote(self._spec.id))
+        return self._read(self._shards[shard].pull.remote(self._spec.id))
 
     def release(self) -> None:
         self._held.clear()
