@@ -28,7 +28,7 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"policy": "CnnPolicy", "cnn": "small",
 	}
 	frames := map[string]string{"env_options": `{"recipe": "stooke_abbeel"}`}
-	catch := map[string]string{"num_envs": "64", "learners": "8", "policy": "CnnPolicy", "n_steps": "8", "ent_coef": "0.01", "learning_rate": "0.0015", "learning_rate_final": "0"}
+	catch := map[string]string{"num_envs": "64", "learners": "8", "policy": "CnnPolicy", "n_steps": "8", "ent_coef": "0.01", "learning_rate": "0.0007", "learning_rate_final": "0"}
 	traintest.Presets(t, "a3c", map[string]map[string]string{
 		"mnih2016 CartPole-v1":         mnih,
 		"mnih2016 atari/breakout":      traintest.With(mnih, map[string]string{"env_options": `{"recipe": "mnih2015"}`}),
