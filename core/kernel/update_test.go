@@ -166,6 +166,27 @@ func TestRMSPropOfConstantGradientIsFinite(t *testing.T) {
 	})
 }
 
+// The sum is finite exactly if all numbers are: callers tell so that a list is finite.
+func TestSumSquaresIsFiniteIfAllNumbersAre(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for _, n := range []int{1, 7, 16, 33, 1 << 12} {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = math.MaxFloat32 * float32(1-2*(i%2))
+			}
+			if got := SumSquares(nil, x); !(got <= math.MaxFloat64) {
+				t.Errorf("%d of the largest numbers: %v", n, got)
+			}
+			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+				x[n-1] = float32(bad)
+				if got := SumSquares(nil, x); got <= math.MaxFloat64 {
+					t.Errorf("%d numbers, one of them %v: %v", n, bad, got)
+				}
+			}
+		}
+	})
+}
+
 func TestSumSquaresMatchesFloat64(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		isa := ISA()
