@@ -166,7 +166,7 @@ func TestRMSPropOfConstantGradientIsFinite(t *testing.T) {
 	})
 }
 
-// The sum is finite exactly if all numbers are: callers tell so that a list is finite.
+// The sum is finite exactly if all numbers are. Callers check lists with it.
 func TestSumSquaresIsFiniteIfAllNumbersAre(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		for _, n := range []int{1, 7, 16, 33, 1 << 12} {

@@ -122,7 +122,7 @@ func (r *Range) Push(grad []float32, rate float64, seen uint64, key Key) (Answer
 	if err := key.check(); err != nil {
 		return Answer{}, err
 	}
-	// A norm within the limit says it of every number, and a kernel computes it.
+	// If the norm is within the limit, every number is. A kernel computes the norm faster.
 	if norm, _ := r.store.device.ClipGradNorm(grad, math.Inf(1)); !(norm <= maxGradient) {
 		if err := checkNumbers("grad", grad, maxGradient); err != nil {
 			return Answer{}, err

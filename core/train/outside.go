@@ -284,7 +284,7 @@ func (t *Trainer) Adopt(from []float32, updates, steps int64) (err error) {
 	case steps < -1 || steps > maxEnd:
 		return fmt.Errorf("steps: %d, must be -1 to %d", steps, int64(maxEnd))
 	}
-	// The norm is finite exactly if all numbers are, and a kernel computes it.
+	// The norm is finite exactly if all numbers are. A kernel computes it faster than a loop.
 	if norm, _ := t.device.ClipGradNorm(from, math.Inf(1)); !(norm <= math.MaxFloat64) {
 		k := slices.IndexFunc(from, func(v float32) bool { return v-v != 0 })
 		return fmt.Errorf("parameters: number %d is %v, %w", k, from[k], fault.ErrNotFinite)
