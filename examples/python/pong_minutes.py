@@ -3,7 +3,7 @@
     pip install 'paceline[atari]'          brings the ROMs; or set PACELINE_ROMS_DIR
     python pong_minutes.py [--method ppo] [--preset fast] [--seeds 1,2,3]
 
-Every 50,000 steps (asynchronous methods: 250,000) the policy plays 30 new games with sampled actions. If
+Every 50,000 steps (APPO: 100,000, A3C and GA3C: 250,000) the policy plays 30 new games with sampled actions. If
 their mean return is 18 or more, 30 further games must confirm it; then the run ends. Games have no sticky
 actions. The clock stops during evaluations. A run that does not reach 18 before its schedules end
 continues in slices of 500,000 steps, up to --most; rates rise again at each slice.
@@ -25,6 +25,7 @@ GAME, GAMES, WANTED, MORE = "Pong", 30, 18.0, 500_000
 # Preset, steps of the schedules, most steps, steps between evaluations.
 METHODS = {
     "ppo": (paceline.PPO, "fast", 2_000_000, 6_000_000, 50_000),
+    "appo": (paceline.APPO, "tuned", 2_000_000, 6_000_000, 100_000),
     "a3c": (paceline.A3C, "tuned", 12_000_000, 12_000_000, 250_000),
     "ga3c": (paceline.GA3C, "tuned", 12_000_000, 12_000_000, 250_000),
 }
@@ -89,8 +90,8 @@ def main() -> None:
     parser.add_argument("--method", choices=list(METHODS), default="ppo")
     parser.add_argument("--preset", help="default: fast for ppo, otherwise tuned")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--steps", type=int, help="the length of the schedules (default 2,000,000; asynchronous methods 12,000,000)")
-    parser.add_argument("--most", type=int, help="the most steps (default 6,000,000; asynchronous methods 12,000,000)")
+    parser.add_argument("--steps", type=int, help="the length of the schedules (default 2,000,000; A3C and GA3C 12,000,000)")
+    parser.add_argument("--most", type=int, help="the most steps (default 6,000,000; A3C and GA3C 12,000,000)")
     parser.add_argument("--folder", type=Path, help="where runs are saved, so that they go on after a stop")
     args = parser.parse_args()
     method, preset, steps, most, every = METHODS[args.method]

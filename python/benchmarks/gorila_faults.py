@@ -1,8 +1,8 @@
 """Kills processes and nodes of a Gorila run on a local Ray cluster: python python/benchmarks/gorila_faults.py
 
 It prints how long each part takes to come back, what was lost, whether the ledgers of shards and
-learners agree, and how the memory of the run's processes grows. A kill comes at least --rest seconds
-after the last recovery. Needs paceline[ray].
+learners agree, how the memory of the run's processes grows, and what the policy returns at the end.
+A kill comes at least --rest seconds after the last recovery. Needs paceline[ray].
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 from _command import command
 from _ledgers import compare
+from paceline import Gorila
 from paceline.distributed import _ray
 
 PARTS = ("bundle", "shard", "keeper", "supervisor")
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=6, help="worker nodes to lose (default 6)")
     parser.add_argument("--minutes", type=float, default=30.0, help="the kills are spread over this time (default 30)")
     parser.add_argument("--rest", type=float, default=10.0, help="least seconds between a recovery and the next kill (default 10)")
+    parser.add_argument("--steps", type=int, default=2_000_000, help="of the whole run, which goes on after the last kill (default 2,000,000)")
     parser.add_argument("--bundles", type=int, default=4)
     parser.add_argument("--shards", type=int, default=3)
     parser.add_argument("--copy-every", type=int, default=100)
@@ -43,22 +45,20 @@ class Trial:
     """One run with its kills."""
 
     def __init__(self, args: argparse.Namespace, cluster: Any, ledger: Path) -> None:
-        from paceline.distributed import start
-
         self.args, self.cluster, self.ledger = args, cluster, ledger
         self.random = random.Random(args.seed)
         self.workers = [cluster.add_node(num_cpus=4, object_store_memory=2**27) for _ in range(2)]
-        self.model = start(
-            "MlpPolicy", "CartPole-v1", bundles=args.bundles, shards=args.shards, copy_every=args.copy_every,
-            learning_starts=1000, buffer_size=50_000, train_freq=4, learning_rate=0.02, target_update_interval=200,
-            exploration_steps=5000, batch_size=64, policy_kwargs={"net_arch": [64, 64]}, seed=args.seed, ledger=str(ledger),
+        # The preset is for 100,000 steps. A run of millions needs a target that moves more slowly.
+        self.model = Gorila.from_preset(
+            "tuned", "CartPole-v1", cluster="ray", bundles=args.bundles, shards=args.shards, copy_every=args.copy_every,
+            train_freq=4, target_update_interval=1000, seed=args.seed, ledger=str(ledger),
         )  # fmt: skip
         self.memory: dict[int, list[tuple[float, float]]] = {}  # megabytes by pid and time
         self.kills: list[dict[str, Any]] = []
 
     def go(self) -> dict[str, Any]:
         run, args = self.model.run, self.args
-        run.call("begin", 2**40)
+        run.call("begin", args.steps)
         self._until(lambda: self.model.stats["updates"] > 100, 120)
         began, total = time.monotonic(), args.kills + args.nodes
         pause = 60 * args.minutes / max(1, total)
@@ -70,8 +70,7 @@ class Trial:
             else:
                 self._kill(PARTS[n % len(PARTS)] if n % 8 else "bundle")
             self._wait(time.monotonic() + args.rest)
-        run.call("halt")
-        self._until(lambda: not run.call("status")["running"], 60)
+        self._until(lambda: not run.call("status")["running"], 7200)
         time.sleep(2)
         return self._report()
 

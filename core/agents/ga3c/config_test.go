@@ -35,6 +35,11 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"num_envs": "16", "policy": "CnnPolicy", "n_steps": "8", "ent_coef": "0.01", "learning_rate": "0.0015", "learning_rate_final": "0",
 		"min_training_batch": "64", "loss_reduction": "mean",
 	}
+	want["tuned Pong"] = map[string]string{
+		"num_envs": "16", "policy": "CnnPolicy", "cnn": "small", "n_steps": "8", "gae_lambda": "0.95", "ent_coef": "0.01", "max_grad_norm": "0.5",
+		"learning_rate": "0.001", "learning_rate_final": "0", "rms_prop": "tf1", "rms_prop_eps": "1e-05", "min_training_batch": "64",
+		"loss_reduction": "mean", "env_options": `{"recipe": "mnih2015"}`,
+	}
 	traintest.Presets(t, "ga3c", want)
 }
 
