@@ -75,8 +75,9 @@ def draw(runs: list[dict[str, Any]], path: str) -> None:
             ax.scatter([r["lag"] for r in of], [r["score"] for r in of], s=8, color=line[0].get_color(), alpha=0.5)
         ax.set(title=env, xlabel="mean lag, updates", ylabel="mean return of 20 episodes")
         ax.set_xscale("symlog", linthresh=1)
+        ax.set_xticks([0, 1, 3, 10, 30], ["0", "1", "3", "10", "30"])
         ax.grid(alpha=0.3)
-    ax.legend()
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=len(SERIES), frameon=False)
     figure.savefig(path, dpi=150)
 
 
