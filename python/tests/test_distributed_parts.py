@@ -141,6 +141,10 @@ class Model:
         out[:] = self.theta * 0.1 + self.made
         return type("Gradient", (), {"num_timesteps": self.num_timesteps, "loss": 1.0, "learning_rate": 0.1, "dropped": self.made % 5 == 0})
 
+    def begin(self, total, reset_num_timesteps=True):
+        assert reset_num_timesteps
+        self.before = self.adopted[-1][0]  # updates that count as those before the run
+
     def adopt(self, parameters, updates, steps):
         self.theta = parameters.copy()
         self.adopted.append((updates, steps))
@@ -196,7 +200,8 @@ def trained(fault=None, steps=20, delay=1, copy_at=None, **keywords):
     shards = [shard(0), shard(1)]
     channel, model = Direct(shards), Model(8, steps)
     one = Learner(model, channel, RANGES, run="id", learner=0, delay=delay, **keywords)
-    channel.fault = fault or channel.fault
+    one.begin(10**6)
+    channel.calls, channel.fault = 0, fault or channel.fault
     while one.update():
         if one.step == copy_at:
             channel.copies = [s.state() for s in channel.shards]
@@ -231,6 +236,14 @@ def test_what_a_shard_lost_is_counted():
     assert one.tally.applied == 16
     updates = [updates for updates, _ in model.adopted]
     assert updates == sorted(updates)
+
+
+def test_a_late_life_goes_on_where_the_run_is():
+    _, channel, _ = trained()
+    model = Model(8, 20)
+    late = Learner(model, Direct(channel.shards), RANGES, run="id", learner=0)
+    late.begin(10**6)
+    assert model.before == 0 and model.adopted[-1] == (16, 80)
 
 
 def test_ledgers_agree(tmp_path):

@@ -285,7 +285,10 @@ class Learner:
             self._updates = max(self._updates, answer.version)
 
     def _adopt(self) -> None:
-        self.model.adopt(self._theta, self._updates, self._others + self.steps)
+        # begin takes the updates that the model knows for those before the run. The shards' are of the run:
+        # a life that begins late goes on with epsilon, the target and the learning rate where the run is.
+        updates = self._updates if self._begun or self._base else 0
+        self.model.adopt(self._theta, updates, self._others + self.steps)
         self._channel.release()
 
     def _adopt_again(self) -> None:
