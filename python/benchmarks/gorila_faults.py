@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=6, help="worker nodes to lose (default 6)")
     parser.add_argument("--minutes", type=float, default=30.0, help="the kills are spread over this time (default 30)")
     parser.add_argument("--rest", type=float, default=10.0, help="least seconds between a recovery and the next kill (default 10)")
-    parser.add_argument("--steps", type=int, default=2_000_000, help="of the whole run (default 2,000,000)")
+    parser.add_argument("--steps", type=int, default=2_000_000, help="of the run, which must outlast the kills (default 2,000,000)")
     parser.add_argument("--bundles", type=int, default=4)
     parser.add_argument("--shards", type=int, default=3)
     parser.add_argument("--copy-every", type=int, default=100)

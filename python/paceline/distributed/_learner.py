@@ -285,8 +285,8 @@ class Learner:
             self._updates = max(self._updates, answer.version)
 
     def _adopt(self) -> None:
-        # begin takes the updates that the model knows for those before the run. The shards' are of the run:
-        # a life that begins late goes on with epsilon, the target and the learning rate where the run is.
+        # The model's begin counts the updates that it knows as made before the run. Those of the shards
+        # belong to the run: they come after begin, so that a new life has the run's epsilon and learning rate.
         updates = self._updates if self._begun or self._base else 0
         self.model.adopt(self._theta, updates, self._others + self.steps)
         self._channel.release()
