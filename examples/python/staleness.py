@@ -5,8 +5,9 @@
 The lag of a gradient is the number of updates of others between the parameters that chose its actions and
 the update. Each method runs in virtual time with several lags: A3C and APPO with more and more learners,
 which share the same environments, and GA3C with slower and slower updates, with and without V-trace.
-With more learners an update also has fewer rows; nothing else changes with the lag. A run is a line of the file --runs; runs that are in the file are not
-repeated. The score is the mean return of 20 episodes at the end. The lag is the mean that was measured.
+With more learners an update also has fewer rows; nothing else changes with the lag. A run is a line of the
+file --runs; runs that are in the file are not repeated. The score is the mean return of 20 episodes at the
+end. The lag is the mean that was measured.
 """
 
 import argparse
