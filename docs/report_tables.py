@@ -218,9 +218,9 @@ def _ga3c(report: dict[str, Any]) -> Made:
             ["predictors, trainers, agents", *(numbers(r["flow"]) for r in races)],
             *([label, *(f"{r['flow'][key]:{form}}" for r in races)] for label, key, form in _FLOW),
         ]
-        labels = {"paper": "segments of 5 steps, as the paper has them", "joined": "segments joined to 20 steps"}
+        labels = {1: "segments of 5 steps, as the paper has them", 20: "segments joined to 20 steps", 40: "joined to 40"}
         env = report["options"]["env"]
-        made.append((f"{env} on this machine's {report['threads']} threads, a race.", ["", *(labels[r["name"]] for r in races)], rows))
+        made.append((f"{env} on this machine's {report['threads']} threads, a race.", ["", *(labels[r["joined"]] for r in races)], rows))
     return made
 
 

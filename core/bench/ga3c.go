@@ -35,7 +35,8 @@ type GA3CMachine struct {
 // GA3CRace has the trials of a race on this machine, each with all of its computations. All cases run
 // trial i before any case runs trial i+1.
 type GA3CRace struct {
-	Name      string    `json:"name"` // "paper"; "joined": segments are joined to 20 steps; "a2c": A2C with 16 environments
+	Name      string    `json:"name"`   // "ga3c", or "a2c": A2C with 16 environments
+	Joined    int       `json:"joined"` // min_training_batch: the steps that segments are joined to; 1 in the paper; 0 for A2C
 	PerSecond []float64 `json:"steps_per_second"`
 	Median    float64   `json:"median"`
 	VsA2C     float64   `json:"vs_a2c"` // median of the trials' ratios
@@ -60,6 +61,9 @@ func benchGA3C(decode func(any) error) (any, error) {
 	if !(o.Seconds > 0) || o.Steps < 1 || o.Trials < 1 {
 		return nil, fmt.Errorf("options: seconds %v, steps %d, trials %d, must be above 0", o.Seconds, o.Steps, o.Trials)
 	}
+	if value, ok := o.Settings["min_training_batch"]; ok {
+		return nil, fmt.Errorf("options: min_training_batch %q, must not be among the settings: each race has its own", value)
+	}
 	r := &GA3CReport{Options: o, ISA: cpu.Chosen(), Threads: o.NumThreads, Machines: []GA3CMachine{}, Races: []GA3CRace{}}
 	if r.Threads == 0 {
 		r.Threads = threads.Cores
@@ -76,7 +80,7 @@ func benchGA3C(decode func(any) error) (any, error) {
 		r.Machines = append(r.Machines, GA3CMachine{m, m.ga3c(), f})
 	}
 	if o.Env != "" {
-		r.Races = []GA3CRace{{Name: "paper"}, {Name: "joined"}, {Name: "a2c"}}
+		r.Races = []GA3CRace{{Name: "ga3c", Joined: 1}, {Name: "ga3c", Joined: 20}, {Name: "ga3c", Joined: 40}, {Name: "a2c"}}
 	}
 	if len(r.Races) == 0 {
 		return r, nil
@@ -104,11 +108,8 @@ func benchGA3C(decode func(any) error) (any, error) {
 func (c *GA3CRace) trial(o *GA3COptions) (err error) {
 	n, method := numbers{2, 2, 32}, "ga3c"
 	settings := map[string]string{"env": o.Env, "seed": strconv.Itoa(o.Seed), "num_threads": strconv.Itoa(o.NumThreads), "cnn": "small", "n_steps": "5"}
-	switch c.Name {
-	case "a2c":
+	if c.Name == "a2c" {
 		method, settings["num_envs"] = "a2c", "16"
-	case "joined":
-		settings["min_training_batch"] = "20"
 	}
 	if method == "a2c" {
 		known, err := train.NewConfig(method)
@@ -121,7 +122,7 @@ func (c *GA3CRace) trial(o *GA3COptions) (err error) {
 			}
 		}
 	} else {
-		settings["schedule"] = "race"
+		settings["schedule"], settings["min_training_batch"] = "race", strconv.Itoa(c.Joined)
 		n.set(settings)
 		maps.Copy(settings, o.Settings)
 		for name, to := range map[string]*int{"predictors": &n.Predictors, "trainers": &n.Trainers, "num_envs": &n.Agents} {

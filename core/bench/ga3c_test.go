@@ -10,7 +10,7 @@ import (
 )
 
 func TestBenchGA3C(t *testing.T) {
-	text, err := Bench("ga3c", `{"machines": ["System II"], "seconds": 5, "env": "Catch-v0", "steps": 160, "trials": 2, "settings": {"policy": "MlpPolicy", "net_arch_pi": "4", "net_arch_vf": "4", "trainers": "1", "num_envs": "8", "training_queue": "20"}}`)
+	text, err := Bench("ga3c", `{"machines": ["System II"], "seconds": 5, "env": "Catch-v0", "steps": 160, "trials": 2, "settings": {"policy": "MlpPolicy", "net_arch_pi": "4", "net_arch_vf": "4", "trainers": "1", "num_envs": "8", "training_queue": "40"}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,7 +18,7 @@ func TestBenchGA3C(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Machines) != 1 || r.Machines[0].Machine.A3C != 116 || r.Machines[0].Model["latency_cores"] != "8" || len(r.Races) != 3 {
+	if len(r.Machines) != 1 || r.Machines[0].Machine.A3C != 116 || r.Machines[0].Model["latency_cores"] != "8" || len(r.Races) != 4 {
 		t.Fatalf("%+v", r)
 	}
 	check := func(name string, f *Flow, n numbers) {
@@ -37,21 +37,25 @@ func TestBenchGA3C(t *testing.T) {
 	if f := r.Machines[0].Flow; math.Abs(f.TPS*f.TrainingBatch/f.PPS-1) > 0.1 {
 		t.Errorf("%+v: predictions and rows of updates differ", f)
 	}
-	for k, name := range []string{"paper", "joined", "a2c"} {
-		c := r.Races[k]
-		if c.Name != name || len(c.PerSecond) != 2 || c.PerSecond[0] <= 0 || c.Median != (c.PerSecond[0]+c.PerSecond[1])/2 || (c.Flow == nil) != (name == "a2c") || (c.VsA2C == 1) != (name == "a2c") {
+	for k, joined := range []int{1, 20, 40, 0} {
+		c, name := r.Races[k], "ga3c"
+		if joined == 0 {
+			name = "a2c"
+		}
+		if c.Name != name || c.Joined != joined || len(c.PerSecond) != 2 || c.PerSecond[0] <= 0 || c.Median != (c.PerSecond[0]+c.PerSecond[1])/2 || (c.Flow == nil) != (name == "a2c") || (c.VsA2C == 1) != (name == "a2c") {
 			t.Errorf("%+v", c)
 		}
 		if c.Flow != nil {
 			check(name, c.Flow, numbers{2, 1, 8})
-			if joined := c.Flow.TrainingBatch > 15; joined != (name == "joined") {
-				t.Errorf("%s: batches of %v", name, c.Flow.TrainingBatch)
+			if most := float64(joined + 5); c.Flow.TrainingBatch > most || c.Flow.TrainingBatch < most/2 {
+				t.Errorf("joined to %d: batches of %v", joined, c.Flow.TrainingBatch)
 			}
 		}
 	}
 	for options, want := range map[string]string{
 		`{"seconds": 0}`: "options: seconds 0, steps 10000, trials 3, must be above 0",
 		`{"machines": [], "env": "Catch-v0", "settings": {"trainers": "many"}}`: `options: trainers "many", must be a number`,
+		`{"machines": [], "settings": {"min_training_batch": "30"}}`:            `options: min_training_batch "30", must not be among the settings`,
 	} {
 		if _, err := Bench("ga3c", options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", options, err, want)

@@ -47,6 +47,18 @@ func (s *Segments) NewBatch(least int) *Batch {
 	return b
 }
 
+// First returns b with its slices of rows cut to the first `rows` of them.
+func (b *Batch) First(rows int) Batch {
+	f, most := *b, len(b.Rewards)
+	f.Obs, f.Masks = f.Obs[:len(f.Obs)/most*rows], f.Masks[:len(f.Masks)/most*rows]
+	f.Actions, f.Continuous = f.Actions[:len(f.Actions)/most*rows], f.Continuous[:len(f.Continuous)/most*rows]
+	f.Rewards, f.Updates, f.Columns = f.Rewards[:rows], f.Updates[:rows], make([][]float32, len(b.Columns))
+	for k, c := range b.Columns {
+		f.Columns[k] = c[:rows]
+	}
+	return f
+}
+
 // MostRows returns the most steps that Take(least) takes: the last segment may have Steps of them.
 func (c *Config) MostRows(least int) int { return least - 1 + c.Steps }
 

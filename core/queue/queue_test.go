@@ -206,6 +206,10 @@ func TestTwin(t *testing.T) {
 				if err := compare(&c, b, segments, of); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
+				first := b.First(b.Rows)
+				if err := compare(&c, &first, segments, of); err != nil || len(first.Rewards) != b.Rows {
+					t.Fatalf("seed %d: the first %d rows: %v", seed, b.Rows, err)
+				}
 			case k == 10:
 				loads++
 				s = reloaded(t, s)

@@ -65,7 +65,7 @@ def test_wrong_arguments_are_one_sentence(capsys):
 def test_text_of_races():
     names = ("pps", "tps", "prediction_batch", "training_batch", "prediction_queue", "training_queue", "cycle_ms", "most_update_ms", "lag")
     flow = dict.fromkeys(names, 2.0) | {"predictors": 2, "trainers": 2, "agents": 32, "lag_most": 9.0, "lags": [0.125] * 8}
-    a2c = {"name": "a2c", "flow": None, "median": 4000.0, "vs_a2c": 1.0}
-    races = [{"name": "paper", "flow": flow, "median": 2000.0, "vs_a2c": 0.5}, a2c]
+    a2c = {"name": "a2c", "joined": 0, "flow": None, "median": 4000.0, "vs_a2c": 1.0}
+    races = [{"name": "ga3c", "joined": 20, "flow": flow, "median": 2000.0, "vs_a2c": 0.5}, a2c]
     text = laboratory.ga3c_text({"machines": [], "races": races})
-    assert "paper        2,000 steps/s, 0.50 of A2C with 16 environments" in text and "12.5%" in text
+    assert "GA3C, segments joined to 20 steps        2,000 steps/s, 0.50 of A2C's" in text and "12.5%" in text

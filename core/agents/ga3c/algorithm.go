@@ -69,10 +69,10 @@ func (t *trainer) run() error {
 			t.weights[k] = 1
 		}
 	}
-	b := t.batch
+	n, b := t.learner.rows, t.batch.First(t.learner.rows)
 	err := t.learner.Gradient(t.version.Params, nn.Batch{
 		Obs: b.Obs, Actions: b.Actions, Continuous: b.Continuous, Masks: b.Masks,
-		Columns: [][]float32{t.advantages, t.returns, t.weights}, Complete: t.complete,
+		Columns: [][]float32{t.advantages[:n], t.returns[:n], t.weights[:n]}, Complete: t.complete,
 	}, t.grad, &t.report)
 	if err == nil {
 		t.report.Norm, _ = t.device.ClipGradNorm(t.grad, math.Inf(1))

@@ -211,6 +211,7 @@ func (m *GA3C) train(t *trainer) error {
 	m.sums.segments += int64(m.segments.Len())
 	m.segments.Take(m.cfg.MinTrainingBatch, t.batch)
 	t.rows, t.busy = t.batch.Rows, true
+	t.learner = t.learners[slices.IndexFunc(t.learners, func(l learner) bool { return l.rows >= t.rows })]
 	t.version = m.versions.read()
 	t.updates = append(t.updates[:0], t.batch.Updates[:t.rows]...)
 	t.envs = t.envs[:0]

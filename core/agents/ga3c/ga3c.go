@@ -3,6 +3,7 @@ package ga3c
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/actor"
@@ -98,14 +99,15 @@ type predictor struct {
 	task    *task
 }
 
-// trainer computes the gradient of a batch of segments at a time. The rows beyond those of the batch
-// have weight 0.
+// trainer computes the gradient of a batch of segments at a time. The learner's rows beyond those of the
+// batch have weight 0.
 type trainer struct {
 	m                           *GA3C
 	k                           int
 	device                      nn.Device
 	network                     nn.Network
-	learner                     nn.Learner
+	learners                    []learner // for batches of whole segments, and for the largest
+	learner                     learner   // of the latest batch
 	batch                       *queue.Batch
 	values, advantages, returns []float32
 	ratios                      []float32 // with vtrace
@@ -123,6 +125,12 @@ type trainer struct {
 	report  nn.Report
 	version *version
 	task    *task
+}
+
+// learner has the number of rows that it was made for.
+type learner struct {
+	nn.Learner
+	rows int
 }
 
 func init() {
@@ -144,6 +152,12 @@ func (c *Config) queue(s *train.Setup, columns []string) queue.Config {
 	return queue.Config{Obs: s.Spec.Obs, Action: s.Spec.Action, Envs: c.NumEnvs, Steps: c.NSteps, Bound: c.TrainingQueue, Masks: s.Spec.Masks, Columns: columns}
 }
 
+// learnerRows returns the rows of a trainer's learners. Most batches are of whole segments.
+func (c *Config) learnerRows(q *queue.Config) []int {
+	whole := (c.MinTrainingBatch + c.NSteps - 1) / c.NSteps * c.NSteps
+	return slices.Compact([]int{whole, q.MostRows(c.MinTrainingBatch)})
+}
+
 // memoryOf lists what newGA3C will allocate.
 func memoryOf(s *train.Setup) ([]limits.Part, error) {
 	c := s.Config.(*Config)
@@ -158,8 +172,8 @@ func memoryOf(s *train.Setup) ([]limits.Part, error) {
 		list = append(list, limits.Part{Setting: setting, Bytes: int64(times) * (own + bytes)})
 	}
 	q := c.queue(s, run.Chooser.Columns())
-	rows, size := q.MostRows(c.MinTrainingBatch), int64(s.Spec.Obs.Bytes())
-	add(fmt.Sprintf("n_steps: %d", c.NSteps), c.Trainers, q.BatchBytes(c.MinTrainingBatch), nn.Needs{Sets: 2, LearnerRows: []int{rows}, NetworkRows: []int{valueRows}})
+	size := int64(s.Spec.Obs.Bytes())
+	add(fmt.Sprintf("n_steps: %d", c.NSteps), c.Trainers, q.BatchBytes(c.MinTrainingBatch), nn.Needs{Sets: 2, LearnerRows: c.learnerRows(&q), NetworkRows: []int{valueRows}})
 	add(fmt.Sprintf("training_queue: %d", c.TrainingQueue), 1, q.Bytes(), nn.Needs{})
 	add(fmt.Sprintf("prediction_batch_max: %d", c.PredictionBatchMax), c.Predictors, int64(c.predictionRows())*size, nn.Needs{Sets: 1, NetworkRows: []int{c.predictionRows()}})
 	add(fmt.Sprintf("num_envs: %d", c.NumEnvs), 1, 2*int64(c.NumEnvs)*size, nn.Needs{})
@@ -225,8 +239,12 @@ func (m *GA3C) init(s *train.Setup) error {
 		if t.device, t.network, err = another(s, run.Net, valueRows); err != nil {
 			return err
 		}
-		if t.learner, err = t.device.Learner(run.Net, rows, c.loss()); err != nil {
-			return err
+		for _, rows := range c.learnerRows(&q) {
+			l, err := t.device.Learner(run.Net, rows, c.loss())
+			if err != nil {
+				return err
+			}
+			t.learners = append(t.learners, learner{l, rows})
 		}
 	}
 	m.agents = make([]agent, c.NumEnvs)

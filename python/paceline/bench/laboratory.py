@@ -61,7 +61,7 @@ def ga3c(args: argparse.Namespace) -> None:
 
 def ga3c_text(report: dict[str, Any]) -> str:
     flows = [(m["machine"]["name"], m["flow"]) for m in report["machines"]]
-    flows += [(r["name"], r["flow"]) for r in report["races"] if r["flow"]]
+    flows += [(f"joined to {r['joined']}", r["flow"]) for r in report["races"] if r["flow"]]
     lines = ["small network; Systems I to III in virtual time, the others races on this machine", ""]
     lines.append(f"{'':<16}" + "".join(f"{name:>13}" for name, _ in flows))
     paper = {m["machine"]["name"]: m["machine"] for m in report["machines"]}
@@ -83,7 +83,8 @@ def ga3c_text(report: dict[str, Any]) -> str:
         row(f"lag {lag}", *(f"{f['lags'][k]:.1%}" for _, f in flows))
     lines.append("")
     for r in report["races"]:
-        lines.append(f"{r['name']:<8}{r['median']:>10,.0f} steps/s, {r['vs_a2c']:.2f} of A2C with 16 environments")
+        name = f"GA3C, segments joined to {r['joined']} steps" if r["joined"] else "A2C with 16 environments"
+        lines.append(f"{name:<36}{r['median']:>10,.0f} steps/s, {r['vs_a2c']:.2f} of A2C's")
     lines += [
         "",
         "The paper gives 108 ms of waiting for a prediction and 11.1 ms for an update, on System I only. With 128 agents, two trainers",
