@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of the bundle, and of the process (default 1)")
     parser.add_argument("--train-freq", type=int, default=4)
     parser.add_argument("--delay", type=int, default=1)
+    parser.add_argument("--pin", action="store_true", help="the learner has a core alone (setting pin)")
     parser.add_argument("--seconds", type=float, default=10.0, help="seconds measured in each trial (default 10)")
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--ways", action="store_true", help="also other ways to send")
@@ -66,7 +67,7 @@ def in_process(args: argparse.Namespace) -> dict[str, float]:
 
 def on_ray(args: argparse.Namespace, **way: Any) -> dict[str, float]:
     """Steps/s of a run on the cluster, after the warm-up."""
-    given = {"shards": 1, "delay": args.delay, **keywords(args), **way}
+    given = {"shards": 1, "delay": args.delay, "pin": args.pin, **keywords(args), **way}
     with start(num_cpus=args.threads, copy_every=1_000_000, **given) as model:
         model.run.call("begin", 2**40)
         while model.stats["updates"] < 20:
@@ -116,7 +117,8 @@ def print_report(args: argparse.Namespace) -> None:
         print(json.dumps(report, indent=2))
         return
     a, b = report["process"], report["ray"]
-    print(f"{args.env}, train_freq={args.train_freq}, delay={args.delay}, medians of {args.trials} trials of {args.seconds:g} s")
+    print(f"{args.env}, train_freq={args.train_freq}, delay={args.delay}, pin={args.pin}")
+    print(f"medians of {args.trials} trials of {args.seconds:g} s")
     print(f"one process      {a['steps']:8,.0f} steps/s  {a['updates']:7,.1f} updates/s")
     print(f"Ray, 1 x 1 x 1   {b['steps']:8,.0f} steps/s  {b['updates']:7,.1f} updates/s   {report['ratio']:.1%} of the one process")
     print(f"bytes of an update: {b['bytes_sent']:,.0f} of the gradient, {b['bytes_read']:,.0f} of parameters, {b['publications']:.2f} puts")

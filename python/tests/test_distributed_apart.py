@@ -73,9 +73,6 @@ class Whole:
     def pull(self, shard):
         return self.answer(self.call(self.shards[shard].pull, self.spec.id))
 
-    def release(self):
-        pass
-
     # Replays
     def draw(self, shard, beta):
         return self.call(self.memories[shard].draw, self.spec.id, beta)
@@ -95,7 +92,7 @@ class Whole:
         whole, memory = self, self.memories[shard_of(actor, self.spec.replay_shards)]
 
         class Acting:
-            pull, tell, release = whole.pull, whole.tell, whole.release
+            pull, tell = whole.pull, whole.tell
 
             def add(self, *send):
                 whole.sent.append(send)
@@ -248,12 +245,13 @@ def test_learning_with_priorities_and_n_steps():
         ({"actors": 2, "actors_per_bundle": 2}, "actors_per_bundle: 2, must be 1 where actors is 2, as bundles then have none"),
         ({"envs_per_actor": 2}, "actors: 0, must be at least 1 with envs_per_actor, replay_shards or actor_epsilon"),
         ({"actors": 2, "pull_every": 0}, "pull_every: 0, must be 1 to 1000000"),
+        ({"pin": 1}, "pin: 1, must be True or False"),
         ({"actors": 2, "actor_epsilon": 0.1}, "actor_epsilon: 0.1, must be 'schedule' or 'apex'"),
     ],
 )
 def test_bad_keywords_are_refused(keywords, says):
     good = {
-        "bundles": 1, "shards": 1, "actors_per_bundle": 1, "num_cpus": 1, "keepers": 1, "copy_every": 1, "delay": 0,
+        "bundles": 1, "shards": 1, "actors_per_bundle": 1, "num_cpus": 1, "pin": False, "keepers": 1, "copy_every": 1, "delay": 0,
         "gradients": "fp32", "inline_limit": 0, "lease": 1, "actors": 0, "envs_per_actor": 1, "replay_shards": 1, "pull_every": 1,
         "actor_epsilon": "schedule",
     }  # fmt: skip

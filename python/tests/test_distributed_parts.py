@@ -2,12 +2,17 @@
 
 import io
 import math
+import os
+import subprocess
+import sys
+import threading
+import time
 import zipfile
 
 import numpy as np
 import pytest
 
-from paceline.distributed import _files, _learner as learners, _records, _wire
+from paceline.distributed import _cores, _files, _learner as learners, _records, _wire
 from paceline.distributed._learner import Learner, ShardLost
 from paceline.distributed._shards import Shard
 from paceline.distributed._watch import Watch
@@ -188,9 +193,6 @@ class Direct:
     def pull(self, shard):
         answer = self.shards[shard].pull("id")
         return answer, answer.parameters
-
-    def release(self):
-        pass
 
 
 RANGES = [(0, 4), (4, 4)]
@@ -394,3 +396,60 @@ def test_forged_heads_are_refused_before_anything_starts(tmp_path, change, says)
             to.add("shard", k, shard(k).state())
     with pytest.raises((CheckpointError, ConfigError), match=says):
         distributed.load(path)
+
+
+# ------------------------------------------------------------------ cores
+
+
+def test_learners_claim_cores_and_leave_one(tmp_path):
+    folder = str(tmp_path)
+    one, two, three = (_cores.Claims(folder, range(4)) for _ in range(3))
+    assert one.claim(1) == {0} and two.claim(2) == {1, 2}
+    assert three.claim(1) == set() and three.rest() == {3}  # nothing would be left for other threads
+    one.release()
+    assert three.rest() == {0, 3} and three.claim(1) == {0}
+    assert _cores.Claims(folder, [1, 2]).rest() == {1, 2}  # of a process that may use these alone
+    assert _cores.Claims(str(tmp_path / "missing"), range(4)).claim(1) == set()
+
+
+def test_claims_end_with_their_process(tmp_path):
+    code = "import sys; from paceline.distributed import _cores; c = _cores.Claims(sys.argv[1], range(2)); print(c.claim(1)); input()"
+    process = subprocess.Popen([sys.executable, "-uc", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "{0}\n"
+    mine = _cores.Claims(str(tmp_path), range(2))
+    assert mine.rest() == {1} and mine.claim(1) == set()
+    process.kill()
+    process.communicate()
+    assert mine.rest() == {0, 1} and mine.claim(1) == {0}
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_threads_stay_on_their_cores():
+    first, *rest = sorted(os.sched_getaffinity(0))
+    seen, go, done = {}, threading.Event(), threading.Event()
+
+    def learner():
+        _cores.others_stay(set(rest))
+        _cores.stay({first})
+        seen["learner"] = os.sched_getaffinity(0)
+        go.wait()
+
+    def other():
+        seen["id"] = threading.get_native_id()
+        done.wait()
+
+    before = os.sched_getaffinity(0)
+    threads = [threading.Thread(target=other), threading.Thread(target=learner)]
+    try:
+        for thread in threads:
+            thread.start()
+        while "learner" not in seen:
+            time.sleep(0.01)
+        assert seen["learner"] == {first} and os.sched_getaffinity(seen["id"]) == os.sched_getaffinity(0) == set(rest)
+    finally:
+        go.set()
+        done.set()
+        for thread in threads:
+            thread.join()
+        _cores.others_stay(before)
+        _cores.stay(before)

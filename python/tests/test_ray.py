@@ -15,7 +15,7 @@ pytest.importorskip("ray")
 import ray_cluster
 from _ledgers import compare
 from paceline import Gorila, distributed, make_vec
-from paceline.distributed import _ray
+from paceline.distributed import _cores, _ray
 from paceline.errors import ConfigError, MissingFileError, PacelineError
 from ray_cluster import SMALL, stored_bytes, until
 
@@ -195,6 +195,22 @@ def test_options(cluster, keywords):
         assert stats["updates"] > 100
         if "gradients" in keywords:
             assert stats["bytes_sent"] < 0.6 * stats["bytes_read"]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_a_learner_has_a_core_alone(cluster):
+    with running(bundles=1, pin=True) as model:
+        model.run.call("begin", 10**9)
+        until(lambda: model.stats["updates"] > 50)
+
+        def cores(part):
+            return [os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{pid(model, part)}/task")]
+
+        rest = _cores.Claims().rest()
+        learner = os.sched_getaffinity(0) - rest
+        assert len(learner) == 1
+        assert learner in cores("bundle/0") and all(thread in (learner, rest) for thread in cores("bundle/0"))
+        assert all(thread == rest for part in ("shard/0", "shard/1") for thread in cores(part))
 
 
 def test_an_atari_game(cluster):

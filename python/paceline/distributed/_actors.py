@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import queue
@@ -16,7 +17,7 @@ import numpy as np
 from ..errors import PacelineError
 from ..spaces import Array
 from ..store import Store, shard_ranges
-from . import _ray
+from . import _cores, _ray
 from ._learner import Learner, ShardLost
 from ._ordered import Leg, Part
 from ._shards import Answer, Joined, Shard
@@ -36,6 +37,7 @@ class ParameterServerShard:
         self._spec, self._index = spec, index
         self._shard: Shard | None = None
         self._copying: list[Any] = []
+        self._cores = _cores.Claims() if spec.pin else None
         self._lost = False  # it had parameters, and no keeper has them
         if (state := self._newest()) is not None:
             self._take(state, again=True)
@@ -54,6 +56,10 @@ class ParameterServerShard:
         return self._shard is not None
 
     def join(self, run: str, learner: int) -> Joined:
+        if self._cores is not None:  # bundles on this machine that begin claim cores before they join
+            rest = self._cores.rest()
+            _cores.others_stay(rest)
+            _cores.stay(rest)
         return self._filled().join(run, learner)
 
     def tell(self, *told: Any) -> None:
@@ -135,15 +141,17 @@ class ParameterServerShard:
 class RayChannel:
     """A Learner's way to shards that are Ray actors.
 
-    A thread of its own sends the pushes: Ray copies a gradient to the object store before a call of it
-    returns, and the learner goes on meanwhile.
+    One thread of its own sends the pushes, because Ray copies a gradient to the object store before a call of it
+    returns, and another one fetches the answers. The learner goes on meanwhile.
     """
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, cores: set[int] | None = None) -> None:
+        """cores: those of the two threads; None: those of the caller."""
         self._spec = spec
         self._shards = [_ray.find(spec.run, "shard", k) for k in range(spec.shards)]
-        self._held: list[Any] = []
-        self._sender = ThreadPoolExecutor(1, "paceline-send")
+        bind = functools.partial(_cores.stay, cores) if cores else None
+        self._sender = ThreadPoolExecutor(1, "paceline-send", initializer=bind)
+        self._reader = ThreadPoolExecutor(1, "paceline-read", initializer=bind)
 
     def join(self, shard: int) -> Joined:
         joined: Joined = self._get(self._shards[shard].join.remote(self._spec.id, self._learner))
@@ -159,24 +167,22 @@ class RayChannel:
         self._get(self._shards[shard].tell.remote(*told))
 
     def push(self, shard: int, *push: Any) -> Any:
-        return self._sender.submit(self._shards[shard].push.remote, *push)
+        sent = self._sender.submit(self._shards[shard].push.remote, *push)
+        return self._reader.submit(lambda: self._read(sent.result()))
 
     def answer(self, sent: Any) -> tuple[Answer, Array]:
-        return self._read(sent.result())
-
-    def _read(self, ref: Any) -> tuple[Answer, Array]:
-        answer: Answer = self._get(ref)
-        parameters = answer.parameters
-        if parameters is not None and not isinstance(parameters, np.ndarray):
-            self._held.append(parameters)
-            parameters = self._get(parameters)
-        return answer, parameters
+        read: tuple[Answer, Array] = sent.result()
+        return read
 
     def pull(self, shard: int) -> tuple[Answer, Array]:
         return self._read(self._shards[shard].pull.remote(self._spec.id))
 
-    def release(self) -> None:
-        self._held.clear()
+    def _read(self, ref: Any) -> tuple[Answer, Array]:
+        """Waits for an answer, and for its parameters, which stay in the object store while the array lives."""
+        answer: Answer = self._get(ref)
+        parameters = answer.parameters
+        by_reference = parameters is not None and not isinstance(parameters, np.ndarray)
+        return answer, self._get(parameters) if by_reference else parameters
 
     def _get(self, ref: Any, timeout: float | None = WAIT) -> Any:
         """Waits for a result; ShardLost if its process is gone or has no parameters yet."""
@@ -206,10 +212,11 @@ class Bundle:
         from ._apart import sampled
 
         try:
+            rest = self._claim() if self._spec.pin else None
             self._model = sampled(self._spec, self._index) if self._spec.actors else worker(self._spec, self._index)
             ranges = shard_ranges(self._spec.size, self._spec.shards)
             self._learner = Learner(
-                self._model, RayChannel(self._spec).of(self._index), ranges, run=self._spec.id, learner=self._index,
+                self._model, RayChannel(self._spec, rest).of(self._index), ranges, run=self._spec.id, learner=self._index,
                 delay=self._spec.delay, bf16=self._spec.bf16, ledger=self._spec.ledger,
             )  # fmt: skip
             while True:
@@ -218,6 +225,17 @@ class Bundle:
                 self._running = self._learner.update()
         except BaseException as err:  # the thread's end must be seen
             self._error, self._running = f"{type(err).__name__}: {err}", False
+
+    def _claim(self) -> set[int] | None:
+        """Binds this thread to cores for it alone, and the process's others to the rest; returns the rest."""
+        self._claims = _cores.Claims()
+        mine = self._claims.claim(self._spec.num_cpus)
+        if not mine:
+            return None
+        rest = self._claims.rest()
+        _cores.others_stay(rest)
+        _cores.stay(mine)
+        return rest
 
     def _do(self, job: Callable[[Learner], Any]) -> Any:
         """Does a job on the learner's thread; returns its result."""

@@ -50,6 +50,7 @@ def start(
     pull_every: int = 50,
     actor_epsilon: str = "schedule",
     num_cpus: int = 1,
+    pin: bool = False,
     keepers: int = 2,
     copy_every: int = 100,
     delay: int = 1,
@@ -87,6 +88,9 @@ def start(
     actor_epsilon: "schedule": all of these actors have the epsilon of exploration_initial_eps and its neighbours,
         and 1 before the first update. "apex": actor i of N keeps 0.4^(1 + 7 i / (N - 1)).
     num_cpus: cores that Ray reserves for a bundle, and its number of threads.
+    pin: binds the learner of a bundle to num_cpus cores of its machine, and the other threads of bundles and
+        shards to the rest. A bundle for which no cores are left, or that would leave none, is not bound.
+        For machines that have nothing else to do. Linux alone.
     keepers, copy_every: processes that own the newest copy of every shard, made every copy_every
         updates. A shard that ends goes on from that copy.
     delay: gradients under way while a learner computes the next one; 0 waits for every push.
@@ -108,7 +112,7 @@ def start(
     if not isinstance(env, str):
         raise ConfigError(f"env: {type(env).__name__}, must be the name of a built-in environment, which every process makes for itself")
     cluster = checked(
-        bundles, shards, actors_per_bundle, num_cpus, keepers, copy_every, delay, gradients, inline_limit, lease,
+        bundles, shards, actors_per_bundle, num_cpus, pin, keepers, copy_every, delay, gradients, inline_limit, lease,
         actors, envs_per_actor, replay_shards, pull_every, actor_epsilon,
     )  # fmt: skip
     if actors:
@@ -291,7 +295,7 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
     """Continues a checkpoint of save, on any number of nodes.
 
     env: the name of the environment; None: that of the file.
-    overrides: bundles, num_cpus, keepers, copy_every, delay, gradients,
+    overrides: bundles, num_cpus, pin, keepers, copy_every, delay, gradients,
         inline_limit and lease may differ from the saved run's; the shards are the saved ones. Bundles
         that the file has no experience of begin without.
     """
@@ -326,11 +330,12 @@ def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Map
     if not isinstance(stored, dict) or not isinstance(stored.get("worker"), dict) or not isinstance(stored.get("optimizer"), dict):
         raise CheckpointError("run.json: has no spec")
     unknown = set(overrides) - {
-        "bundles", "num_cpus", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease",
+        "bundles", "num_cpus", "pin", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease",
     }  # fmt: skip
     if unknown:
         raise ConfigError(f"{sorted(unknown)[0]}: not known, must be a keyword that does not change the saved parameters")
-    saved = {**stored, "gradients": "bf16" if stored.get("bf16") else "fp32", **overrides}
+    # Whether machines have nothing else to do is not the file's to say.
+    saved = {**stored, "pin": False, "gradients": "bf16" if stored.get("bf16") else "fp32", **overrides}
     try:
         cluster = checked(*(saved[key] for key in _CHECKED))
         fields = {key: stored[key] for key in ("method", "policy", "worker", "optimizer", "seed", "size")}
@@ -347,6 +352,6 @@ def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Map
 
 
 _CHECKED = (
-    "bundles", "shards", "actors_per_bundle", "num_cpus", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease",
+    "bundles", "shards", "actors_per_bundle", "num_cpus", "pin", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease",
     "actors", "envs_per_actor", "replay_shards", "pull_every", "actor_epsilon",
 )  # fmt: skip

@@ -32,11 +32,9 @@ class Channel(Protocol):
         """Sends a push without waiting; the result is for answer."""
 
     def answer(self, sent: Any) -> tuple[Answer, Array]:
-        """Waits for the answer to a push. The array is valid until release."""
+        """Waits for the answer to a push. The array does not change."""
 
     def pull(self, shard: int) -> tuple[Answer, Array]: ...
-    def release(self) -> None:
-        """Says that the arrays of earlier answers are no longer used."""
 
 
 class ShardLost(Exception):
@@ -109,7 +107,7 @@ class Learner:
         size = sum(n for _, n in ranges)
         self._encoder = _wire.Encoder(size, bf16)
         self._buffers = [np.empty(size, np.float32) for _ in range(1 if bf16 else delay + 2)]
-        self._theta = np.empty(size, np.float32)
+        self._theta: Array = np.empty(size, np.float32)
         self._flying: deque[_Flight] = deque()
         self._seen = [(0, 0)] * len(ranges)
         self._answered = [0] * len(ranges)  # the latest step that each shard has answered
@@ -198,7 +196,7 @@ class Learner:
         """Adopts the newest parameters of all shards."""
         for shard, (first, size) in enumerate(self._ranges):
             answer, values = self._patiently(shard, functools.partial(self._channel.pull, shard))
-            self._theta[first : first + size] = values
+            self._take(first, size, values)
             self._took(shard, answer)
         self._adopt()
 
@@ -227,7 +225,7 @@ class Learner:
             self._log.write(shard, flight.step, how)
             self._answered[shard] = flight.step
             self._told = flight.steps
-            self._theta[first : first + size] = values
+            self._take(first, size, values)
             self._took(shard, answer)
         self.tally.waited += time.monotonic() - began
         self.tally.stale += stale
@@ -275,6 +273,13 @@ class Learner:
 
     # -------------------------------------------------------- parameters
 
+    def _take(self, first: int, size: int, values: Array) -> None:
+        """Puts the parameters of a shard in their place. Those of a single shard are used where they are."""
+        if size == len(self._theta):
+            self._theta = values
+        else:
+            self._theta[first : first + size] = values
+
     def _took(self, shard: int, answer: Answer) -> None:
         self._seen[shard] = answer.incarnation, answer.version
         self.tally.bytes_read += 4 * self._ranges[shard][1]
@@ -289,7 +294,6 @@ class Learner:
         # belong to the run: they come after begin, so that a new life has the run's epsilon and learning rate.
         updates = self._updates if self._begun or self._base else 0
         self.model.adopt(self._theta, updates, self._others + self.steps)
-        self._channel.release()
 
     def _adopt_again(self) -> None:
         """Goes on after a gradient that is not pushed, with the newest parameters."""

@@ -29,7 +29,6 @@ class Channel(Protocol):
 
     def pull(self, shard: int) -> tuple[Answer, Array]: ...
     def tell(self, shard: int, *told: Any) -> None: ...
-    def release(self) -> None: ...
     def add(self, *send: Any) -> Any:
         """Sends steps to the actor's replay shard without waiting; the result is for added."""
 
@@ -137,7 +136,6 @@ class Player:
             versions.append((answer.incarnation, answer.version))
             if shard == 0:
                 self.total = answer.steps
-        self._channel.release()
         self.updates = max(self.updates, versions[-1][1])
         if tuple(versions) != self._versions:
             self._model.adopt(self._theta, self.updates)

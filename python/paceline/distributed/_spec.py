@@ -7,6 +7,7 @@ from typing import Any
 
 from .._arguments import whole
 from ..errors import ConfigError
+from . import _cores
 
 # The library's name of the method of a bundle's worker, and its class in paceline.
 WORKERS = {"dqn": "DQN", "a3c": "A2C", "appo": "PPO"}
@@ -33,6 +34,7 @@ class Spec:
     shards: int = 1
     actors_per_bundle: int = 1
     num_cpus: int = 1  # cores and threads of a bundle
+    pin: bool = False  # learners have cores alone
     keepers: int = 2
     copy_every: int = 100  # updates between two copies of a shard
     delay: int = 1
@@ -55,8 +57,9 @@ class Spec:
 
 
 def checked(
-    bundles: Any, shards: Any, actors_per_bundle: Any, num_cpus: Any, keepers: Any, copy_every: Any, delay: Any, gradients: Any,
-    inline_limit: Any, lease: Any, actors: Any, envs_per_actor: Any, replay_shards: Any, pull_every: Any, actor_epsilon: Any,
+    bundles: Any, shards: Any, actors_per_bundle: Any, num_cpus: Any, pin: Any, keepers: Any, copy_every: Any, delay: Any,
+    gradients: Any, inline_limit: Any, lease: Any, actors: Any, envs_per_actor: Any, replay_shards: Any, pull_every: Any,
+    actor_epsilon: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """The fields of a Spec that keywords of the same names stand for; raises ConfigError."""
     if gradients not in ("fp32", "bf16"):
@@ -76,6 +79,7 @@ def checked(
         "shards": whole("shards", shards, 1, 1024),
         "actors_per_bundle": whole("actors_per_bundle", actors_per_bundle, 1, 1024),
         "num_cpus": whole("num_cpus", num_cpus, 1, 1024),
+        "pin": _cores.check(pin),
         "keepers": whole("keepers", keepers, 1, 8),
         "copy_every": whole("copy_every", copy_every, 1, 1_000_000),
         "delay": whole("delay", delay, 0, 64),
