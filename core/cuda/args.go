@@ -227,12 +227,20 @@ type ArgmaxArgs struct {
 // TDLossArgs are the arguments of td_loss.
 type TDLossArgs struct {
 	Rows, Width, Squared, Mean int32
+	Importance                 int32 // 0: Weights are not importance weights
 	Scale                      float32
 	Q, Actions, Targets        uint64
 	Weights                    uint64 // 0: every row has weight 1
-	DQ                         uint64
+	DQ, Errors                 uint64
 	Sum                        LossSumArgs
 }
+
+// Values of TDLossArgs.Importance; see nn.TD.
+const (
+	ImportanceLoss     = 1
+	ImportanceGradient = 2
+	ImportanceError    = 3
+)
 
 // Values of ActorCriticArgs.Regulariser; 0: none.
 const (

@@ -64,14 +64,35 @@ func TestTD(t *testing.T) {
 			d.launch("td_targets", Loss(n), &targets)
 			same(t, "targets of actions", d.result("targets", targets.Targets, n), at)
 
-			for kind := range 8 {
-				squared, mean, weighted := kind&1 != 0, kind&2 != 0, kind&4 != 0
+			errors := make([]float32, n)
+			for i, a := range actions {
+				errors[i] = float32(math.Abs(float64(q[i*width+int(a)] - want[i])))
+			}
+			for kind := range 20 {
+				squared, mean, weights := kind&1 != 0, kind&2 != 0, weights
+				importance, order := int32(0), kernel.WeightLoss
+				switch kind / 4 {
+				case 0:
+					weights = nil
+				case 2:
+					importance = ImportanceLoss
+				case 3:
+					importance, order = ImportanceGradient, kernel.WeightGradient
+				case 4:
+					importance, order = ImportanceError, kernel.WeightError
+				}
+				if squared && importance == ImportanceGradient { // which needs huber
+					continue
+				}
 				scale, flag := float32(.5), map[bool]int32{true: 1}
-				args := TDLossArgs{Rows: int32(n), Width: int32(width), Squared: flag[squared], Mean: flag[mean], Scale: scale,
-					Q: put(d, q), Actions: targets.Actions, Targets: put(d, want), DQ: d.outputs(n * width), Sum: lossSum(d, n, 1, 0, 0)}
-				of, total := []float32(nil), float64(n)
-				if weighted {
-					of, total, args.Weights = weights, 0, put(d, weights)
+				args := TDLossArgs{Rows: int32(n), Width: int32(width), Squared: flag[squared], Mean: flag[mean], Importance: importance, Scale: scale,
+					Q: put(d, q), Actions: targets.Actions, Targets: put(d, want), DQ: d.outputs(n * width), Errors: d.outputs(n), Sum: lossSum(d, n, 1, 0, 0)}
+				total := float64(n)
+				if weights != nil {
+					args.Weights = put(d, weights)
+				}
+				if weights != nil && importance == 0 {
+					total = 0
 					for _, w := range weights {
 						total += float64(w)
 					}
@@ -83,9 +104,10 @@ func TestTD(t *testing.T) {
 					}
 				}
 				dq := make([]float32, n*width)
-				loss := kernel.TDLoss(dq, q, actions, want, of, width, squared, kernel.WeightLoss, weight)
+				loss := kernel.TDLoss(dq, q, actions, want, weights, width, squared, order, weight)
 				d.launch("td_loss", Loss(n), &args)
 				near(t, "dq", d.result("dq", args.DQ, n*width), dq, 1e-6)
+				same(t, "errors", d.result("errors", args.Errors, n), errors)
 				got := get[float64](d, args.Sum.Loss, 2)
 				close64(t, "loss", got[0], loss)
 			}

@@ -119,7 +119,7 @@ type Report struct {
 	Norm float64
 	// Rows are the caller's memory for a number of each row, from which priorities are computed:
 	// the loss says which. nil: they are not wanted. Learner.Gradient, Stepper.Learn and the Updates
-	// fill them in. Losses that have no such number refuse them, and so does a GPU.
+	// fill them in. Losses that have no such number refuse them.
 	Rows []float32
 }
 
@@ -259,12 +259,12 @@ type StackStepper interface {
 	// Uploaded waits until every Upload is done. The caller does not change uploaded minibatches
 	// before.
 	Uploaded() error
-	// Start begins one update for each learning rate, with the Minibatches from number first on as
+	// Start begins one update for each learning rate, and one alone if the loss has importance weights, with the Minibatches from number first on as
 	// they were uploaded. masked says that these have masks. The caller does not touch these
 	// minibatches, theta and target before Finish.
 	Start(theta, target *Params, first int, rates []float64, masked bool) error
-	// Finish waits for the updates and returns their reports, without Parts, in memory that the next
-	// Finish overwrites. If a loss or norm is not finite, that update and the later ones change
+	// Finish waits for the updates and returns their reports, without Parts, and with Rows if the loss has
+	// importance weights, in memory that the next Finish overwrites. If a loss or norm is not finite, that update and the later ones change
 	// nothing. Then the last report is that of the failed update, and the error is a *NotFinite.
 	Finish() ([]Report, error)
 	// OwnTransitions is memory for a minibatch that Update reads without a copy.

@@ -4,7 +4,6 @@ package dqn
 
 import (
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
@@ -32,13 +31,9 @@ func TestTrainSuiteOnGPU(t *testing.T) {
 	}
 }
 
-func TestPrioritizedIsRefusedOnAGPU(t *testing.T) {
+func TestPrioritisedOnGPU(t *testing.T) {
 	cudatest.Need(t)
-	cfg := cartpole(func(c *Config) { c.Prioritized = "dopamine" })
-	onGPU("auto")(&cfg)
-	if _, err := newTrial(cfg, nil); err == nil || !strings.HasPrefix(err.Error(), "prioritized: dopamine, must be none on ") {
-		t.Error(err)
-	}
+	traintest.OnGPU(t, subject(map[string]string{"prioritized": "dqn_zoo", "n_steps": "2", "learning_rate": "0.003"}))
 }
 
 // The place where minibatches are gathered, the number of minibatches drawn at a time and reads
@@ -51,7 +46,8 @@ func TestReplayOnGPUChangesNoBit(t *testing.T) {
 			"stacks": cartpole(func(c *Config) {
 				c.Env, c.Policy, c.NetArch, c.LearningStarts, c.BatchSize = "Catch-v0", "MlpPolicy", []int{2}, 60, 2
 			}),
-			"n steps": cartpole(func(c *Config) { c.NSteps = 3 }),
+			"n steps":     cartpole(func(c *Config) { c.NSteps = 3 }),
+			"prioritised": cartpole(func(c *Config) { c.Prioritized = "dopamine" }),
 			"not concurrent": cartpole(func(c *Config) {
 				c.Concurrent, c.Actor, c.Tau, c.TargetUpdateInterval = settings.Off, ActorOnline, .5, 10
 			}),

@@ -117,7 +117,7 @@
 // A transition enters with the priority of those that were never drawn, at the flush that makes it
 // drawable. Each update draws by the priorities that the updates before it have set, also inside a
 // window. A weight multiplies the loss of its row, or with dqn_zoo and the loss huber the squared
-// error, whose gradient is then clipped. A GPU computes no prioritised updates.
+// error, whose gradient is then clipped.
 //
 // Where environments have action masks, only allowed actions are chosen, drawn (each with the same
 // probability, by one number as without masks) and compared in targets. D stores the mask of s',
@@ -150,7 +150,8 @@
 // and Close wait for at most some 20 milliseconds of updates. A checkpoint has the stream as it is
 // after the updates that are done. If the call in progress reaches the window's end and has no time
 // limit, no reader can run before that end, and the whole window is released at its start. The bits
-// are those of one update at a time.
+// are those of one update at a time. With prioritized every draw waits for the errors of the update before
+// it, as on the CPU, and the GPU waits for every draw.
 //
 // At every boundary a copy of the parameters, the optimiser and the counts is begun. When the GPU
 // is lost, readers and checkpoints get this copy.

@@ -240,15 +240,21 @@ struct ArgmaxArgs {
   int *actions;
 };
 
-// mean: divides by the sum of the rows' weights. scale multiplies the loss.
+// Values of TDLossArgs::importance: what an importance weight multiplies; see core/nn's TD.
+const int IMPORTANCE_LOSS = 1, IMPORTANCE_GRADIENT = 2, IMPORTANCE_ERROR = 3;
+
+// mean: divides by the sum of the rows' weights, or by their number if these are importance weights.
+// scale multiplies the loss.
 struct TDLossArgs {
   int rows, width, squared, mean;
+  int importance;  // 0: weights are not importance weights
   float scale;
   const float *q;  // [rows][width]
   const int *actions;
   const float *targets;
   const float *weights;  // or null: every row has weight 1
   float *dq;
+  float *errors;  // magnitude of each row's error
   LossSumArgs sum;
 };
 

@@ -83,7 +83,7 @@ KERNEL(td_loss, TDLossArgs, LOSS_ROWS) {
   const int i = (int)(blockIdx.x * LOSS_ROWS + threadIdx.x);
   float weight = args.scale;
   if (args.mean) {
-    const double total = sum_of_weights(shared, args.weights, args.rows);
+    const double total = sum_of_weights(shared, args.importance ? nullptr : args.weights, args.rows);
     weight = total == 0 ? 0 : args.scale / (float)total;
   }
   double loss = 0;
@@ -91,7 +91,9 @@ KERNEL(td_loss, TDLossArgs, LOSS_ROWS) {
     const float *q = args.q + (long long)i * args.width;
     float *dq = args.dq + (long long)i * args.width;
     const int action = args.actions[i];
-    const float d = q[action] - args.targets[i];
+    const float error = q[action] - args.targets[i];
+    const float of_row = args.weights == nullptr ? 1 : args.weights[i];
+    const float d = args.importance > IMPORTANCE_LOSS ? of_row * error : error;
     float value, slope;
     if (args.squared) {
       value = d * d;
@@ -107,10 +109,16 @@ KERNEL(td_loss, TDLossArgs, LOSS_ROWS) {
       slope = d;
     }
     for (int a = 0; a < args.width; a++) dq[a] = 0;
-    const float of_row = args.weights == nullptr ? 1 : args.weights[i];
+    args.errors[i] = error <= 0 ? 0 - error : error;  // 0 for both zeros
     if (of_row != 0) {
-      dq[action] = slope * of_row * weight;
-      loss = value * of_row;
+      if (args.importance == IMPORTANCE_GRADIENT) {
+        value = 0.5f * error * error * of_row;
+      } else {
+        slope *= of_row;
+        if (args.importance != IMPORTANCE_ERROR) value *= of_row;
+      }
+      dq[action] = slope * weight;
+      loss = value;
     }
   }
   loss = block_sum(shared, loss);

@@ -161,6 +161,43 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// Updates with importance weights come one at a time. They have the bits and the errors of rows of single
+// calls of Update.
+func TestWeightsOfAWindow(t *testing.T) {
+	const rows, n = 3, 3
+	d, s := needGPU(t), nntest.SmallMLP()
+	cfg := nn.StepperConfig{Net: s, Rows: rows, Loss: nn.TD{Kind: "huber", Reduction: "mean", Importance: nn.ImportanceGradient}, Optimizer: nn.OptimizerConfig{Name: "adam"}}
+	one, many := nntest.Must(d.QStepper(cfg, nn.MaxQ{}))(t), nntest.Must(d.QStepper(cfg, nn.MaxQ{}))(t).(nn.StackStepper)
+	p, q, target := nntest.Init(t, s, 1), nntest.Init(t, s, 1), nntest.Init(t, s, 2)
+	r := rng.New(4, "test", 0)
+	x := randomStacks(s, many, r, rows, n, 1, s.Heads[0].Out)
+	nntest.Check(t, many.Resize(x.slots, x.width))
+	nntest.Check(t, many.Put(0, x.frames))
+	for k := range n {
+		for i := range rows {
+			many.Minibatches()[k].Weights[i] = float32(r.Uniform(0.1, 1))
+		}
+	}
+	nntest.Check(t, many.Upload(0, n))
+	for k := range n {
+		x.whole[k].Weights = many.Minibatches()[k].Weights
+		want := nn.Report{Rows: make([]float32, rows)}
+		nntest.Check(t, one.Update(p, target, &x.whole[k], 1e-2, &want))
+		nntest.Check(t, many.Start(q, target, k, []float64{1e-2}, false))
+		have := nntest.Must(many.Finish())(t)
+		if len(have) != 1 || have[0].Loss != want.Loss || !slices.Equal(have[0].Rows, want.Rows) {
+			t.Errorf("update %d: %+v, must be %+v", k, have, want)
+		}
+	}
+	if !slices.Equal(p.Host(), q.Host()) {
+		t.Error("not the parameters of single updates")
+	}
+	const refused = "rates: 2, must be 1 with loss.importance, because the weights of an update follow from the errors of the one before"
+	if err := many.Start(q, target, 0, []float64{1, 1}, false); err == nil || err.Error() != refused {
+		t.Errorf("error %v", err)
+	}
+}
+
 // An update whose loss is not finite, and the updates after it, change nothing.
 func TestAWindowStopsAtALossThatIsNotFinite(t *testing.T) {
 	d, s := needGPU(t), nntest.SmallMLP()

@@ -36,6 +36,7 @@ type learner struct {
 
 	losses *block
 	loss   piece                       // doubles: the loss and its parts
+	errors piece                       // floats: Report.Rows; empty: the loss has no number of a row
 	heads  *block                      // outputs of the heads
 	hidden map[*tensor.Dense][]float32 // outputs of hidden layers, downloaded by Look
 }
@@ -78,9 +79,6 @@ func (l *learner) make(s nn.Spec, rows int, loss nn.Loss) (err error) {
 	if l.graph, err = graph.NewLearner(s, rows, loss); err != nil {
 		return err
 	}
-	if td, ok := loss.(nn.TD); ok && td.Importance != "" {
-		return fmt.Errorf("loss.importance: %q, must be \"\" on %s", td.Importance, l.gpu.name())
-	}
 	if l.recorder, err = newRecorder(l.gpu, &s); err != nil {
 		return err
 	}
@@ -99,6 +97,9 @@ func (l *learner) make(s nn.Spec, rows int, loss nn.Loss) (err error) {
 		l.masks = l.batch.add(rows * s.Heads[pi].Out)
 	}
 	l.loss = l.losses.add(8 * (1 + cuda.LossTerms))
+	if _, ok := loss.(nn.TD); ok {
+		l.errors = l.losses.add(4 * rows)
+	}
 	return nil
 }
 
@@ -154,6 +155,9 @@ func (l *learner) allocate() (err error) {
 		l.recorder.at[l.graph.Grads[i]] = l.grad + uint64(4*part.Offset)
 	}
 	l.recorder.loss = l.loss.at()
+	if l.errors.block != nil {
+		l.recorder.errors = l.errors.at()
+	}
 	return nil
 }
 
@@ -214,7 +218,7 @@ func (l *learner) Gradient(p *nn.Params, b nn.Batch, grad []float32, r *nn.Repor
 	if len(grad) != l.graph.Layout.Size {
 		return fmt.Errorf("grad: %d floats, must be %d", len(grad), l.graph.Layout.Size)
 	}
-	if err := l.refuseRows(r); err != nil {
+	if err := l.graph.CheckReport(r); err != nil {
 		return err
 	}
 	if err := l.load(p, &b); err != nil {
@@ -304,19 +308,14 @@ func (l *learner) fetch(key learningKey) error {
 	return l.lanes.main.Upload(l.batch.at+uint64(first), l.batch.host[first:])
 }
 
-// refuseRows refuses the memory for a number of each row.
-func (l *learner) refuseRows(r *nn.Report) error {
-	if r.Rows != nil {
-		return fmt.Errorf("report.rows: %d numbers, must be nil on %s", len(r.Rows), l.gpu.name())
-	}
-	return nil
-}
-
-// report fills in the loss and its parts, as they were downloaded.
+// report fills in the loss, its parts and the numbers of the rows, as they were downloaded.
 func (l *learner) report(r *nn.Report) {
 	sums := view[float64](l.loss)
 	r.Loss = sums[0]
 	r.Parts = append(r.Parts[:0], sums[1:1+l.graph.Parts]...)
+	if r.Rows != nil {
+		copy(r.Rows, view[float32](l.errors))
+	}
 }
 
 // Look ignores a failed download: the next update returns the error of a lost GPU.

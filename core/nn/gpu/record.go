@@ -310,6 +310,9 @@ func (r *recorder) lossSum(op G.Op, rows, parts int, entropyCoef, valueCoef floa
 	return s, err
 }
 
+// importances are the kernel's values of nn.TD.Importance.
+var importances = map[string]int32{nn.ImportanceLoss: cuda.ImportanceLoss, nn.ImportanceGradient: cuda.ImportanceGradient, nn.ImportanceError: cuda.ImportanceError}
+
 func (r *recorder) td(o *graph.TDOp, in []G.Value) error {
 	r.join() // the targets may be computed on the side stream
 	at, err := r.addresses(append(in, o.DQ)...)
@@ -318,8 +321,9 @@ func (r *recorder) td(o *graph.TDOp, in []G.Value) error {
 	}
 	rows := in[1].(*tensor.Dense).Shape().TotalSize()
 	args := cuda.TDLossArgs{Rows: int32(rows), Width: int32(o.Width), Squared: flag(o.Loss.Kind == "squared"), Mean: flag(o.Loss.Reduction == "mean"),
-		Scale: float32(cmp.Or(o.Loss.Scale, 1)), Q: at[0], Actions: at[1], Targets: at[2], DQ: at[len(at)-1]}
-	if o.Loss.Weighted {
+		Importance: importances[o.Loss.Importance], Scale: float32(cmp.Or(o.Loss.Scale, 1)),
+		Q: at[0], Actions: at[1], Targets: at[2], DQ: at[len(at)-1], Errors: r.errors}
+	if o.Loss.Weighted || o.Loss.Importance != "" {
 		args.Weights = at[3]
 	}
 	if args.Sum, err = r.lossSum(o, rows, 1, 0, 0); err != nil {

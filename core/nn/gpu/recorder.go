@@ -23,6 +23,7 @@ type recorder struct {
 	masks     uint64                   // of the minibatch; 0: it has none
 	branches  uint64                   // of the head "pi"; 0: actor_critic computes the loss
 	loss      uint64                   // doubles: the loss and its parts
+	errors    uint64                   // of the rows, of a loss that has them
 	list      []launch
 }
 

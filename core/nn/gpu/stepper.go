@@ -87,7 +87,7 @@ func (s *stepper) do(what updatePart, p *nn.Params, b *nn.Batch, lr float64, r *
 
 // launch runs the graph of key and waits for it. gradient lists the kernels of the gradient.
 func (s *stepper) launch(key learningKey, p *nn.Params, lr float64, r *nn.Report, gradient func() error) error {
-	if err := s.refuseRows(r); err != nil {
+	if err := s.graph.CheckReport(r); err != nil {
 		return err
 	}
 	if key.what&stepping != 0 {
@@ -167,6 +167,9 @@ func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, er
 	q.stepper, err = d.stepper(c, func(l *learner) {
 		// The pieces from actions to masks are the numbers of a minibatch in a window (window.go).
 		q.rewards, q.discounts = l.batch.add(4*c.Rows), l.batch.add(4*c.Rows)
+		if len(l.columns) > 1 { // importance weights
+			l.columns[1] = l.batch.add(4 * c.Rows)
+		}
 		l.masks = l.batch.add(c.Rows * c.Net.Heads[c.Net.Head("q")].Out)
 		q.next = l.batch.add(c.Rows * c.Net.Obs.Bytes())
 	})
@@ -253,20 +256,37 @@ func (q *qStepper) targets(key learningKey) error {
 	return enqueue(q.recorder, "td_targets", cuda.Loss(rows), args)
 }
 
+// weights are the importance weights of the minibatch, in page-locked memory; nil: the loss has none.
+func (q *qStepper) weights() []float32 {
+	if len(q.columns) == 1 {
+		return nil
+	}
+	return view[float32](q.columns[1])
+}
+
 // loadTransitions checks a minibatch and copies it to page-locked memory for the upload.
 func (q *qStepper) loadTransitions(theta, target *nn.Params, t *experience.Transitions) error {
-	own := nn.Batch{Obs: t.Obs, Actions: t.Actions, Columns: [][]float32{t.Rewards}}
-	if err := q.load(theta, &own); err != nil { // the GPU overwrites the column with the targets
+	rows := q.graph.Rows
+	if err := graph.CheckTransitions(t, rows, q.masks.bytes/rows, q.weights() != nil); err != nil {
+		return err
+	}
+	own := nn.Batch{Obs: t.Obs, Actions: t.Actions, Columns: [][]float32{t.Rewards}} // the GPU overwrites the column with the targets
+	if weights := q.weights(); weights != nil {
+		own.Columns = append(own.Columns, t.Weights)
+		if t.Weights == nil {
+			for i := range weights {
+				weights[i] = 1
+			}
+			own.Columns[1] = weights
+		}
+	}
+	if err := q.load(theta, &own); err != nil {
 		return err
 	}
 	if err := q.graph.Layout.CheckParams("target", target); err != nil {
 		return err
 	}
-	rows := q.graph.Rows
 	if err := graph.CheckObs(&q.graph.Spec, "next_obs", t.NextObs, rows); err != nil {
-		return err
-	}
-	if err := graph.CheckTransitions(t, rows, q.masks.bytes/rows, false); err != nil {
 		return err
 	}
 	if own := q.next.host(); &own[0] == &t.NextObs[0] { // t is OwnTransitions

@@ -89,11 +89,15 @@ func (q *qStepper) newWindow(n int) (err error) {
 		part := func(p piece, bytes int) piece {
 			return piece{w.all, w.numbers.from + k*w.stride + p.from - q.actions.from, bytes}
 		}
-		w.minibatches = append(w.minibatches, experience.Transitions{
+		b := experience.Transitions{
 			Stacks: view[experience.Stack](w.obs)[k*rows : (k+1)*rows], NextStacks: view[experience.Stack](w.next)[k*rows : (k+1)*rows],
 			Actions: view[int32](part(q.actions, 4*rows)), Rewards: view[float32](part(q.rewards, 4*rows)),
 			Discounts: view[float32](part(q.discounts, 4*rows)), NextMasks: part(q.masks, rows*width).host(),
-		})
+		}
+		if q.weights() != nil {
+			b.Weights = view[float32](part(q.columns[1], 4*rows))
+		}
+		w.minibatches = append(w.minibatches, b)
 	}
 	for _, e := range []**cuda.Event{&w.done, &w.uploaded, &w.marks[0], &w.marks[1]} {
 		if *e, err = q.gpu.event(true); err != nil {
@@ -166,6 +170,9 @@ func (q *qStepper) Register(memory []byte) (release func(), err error) {
 
 func (q *qStepper) Start(theta, target *nn.Params, first int, rates []float64, masked bool) error {
 	w, n := q.window, len(rates)
+	if q.weights() != nil && n > 1 {
+		return fmt.Errorf("rates: %d, must be 1 with loss.importance, because the weights of an update follow from the errors of the one before", n)
+	}
 	at, err := q.gpu.address(theta)
 	if err != nil {
 		return err
@@ -229,6 +236,11 @@ func (q *qStepper) feed(wait bool) error {
 	if err := q.optimizer.clock.download(s); err != nil {
 		return err
 	}
+	if q.weights() != nil {
+		if err := q.losses.download(s); err != nil {
+			return err
+		}
+	}
 	if err := s.Download(w.record.host()[16*w.first:16*(w.first+w.updates)], w.record.at()+uint64(16*w.first)); err != nil {
 		return err
 	}
@@ -282,10 +294,13 @@ func (q *qStepper) Finish() ([]nn.Report, error) {
 		numbers := view[float64](w.record)[2*(w.first+k):]
 		reports[k] = nn.Report{Loss: numbers[0], Parts: reports[k].Parts[:0], Norm: numbers[1]}
 	}
+	if q.weights() != nil {
+		reports[len(reports)-1].Rows = view[float32](q.errors)
+	}
 	return reports, q.optimizer.stepped(w.theta, &reports[len(reports)-1])
 }
 
 func (q *qStepper) OwnTransitions() *experience.Transitions {
 	return &experience.Transitions{Obs: q.obs.host(), NextObs: q.next.host(), Actions: view[int32](q.actions), Rewards: view[float32](q.rewards),
-		Discounts: view[float32](q.discounts), NextMasks: q.masks.host()}
+		Discounts: view[float32](q.discounts), NextMasks: q.masks.host(), Weights: q.weights()}
 }

@@ -16,6 +16,9 @@ import (
 // window are drawn at its start, and the GPU gathers them and does their updates one after the
 // other, without the host in between. Updates are started in spans, because Stop and Close wait for
 // a span. Draws and bits are those of one update at a time.
+//
+// With priorities a minibatch is drawn when the errors of the one before are known: no draw is ahead of
+// its update, and the GPU waits for each of them.
 type gpu struct {
 	*minibatch
 	frames   nn.StackStepper // nil: no GPU has the frames
@@ -63,7 +66,7 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 	g.frames = frames
 	g.prefetch = prefetch{
 		drawing: m.drawing, picks: m.picks, mirror: m.memory.NewMirror(), frames: frames, memory: m.memory, steps: c.Steps, gamma: c.Gamma,
-		after: make([]rng.Stream, len(frames.Minibatches())),
+		after: make([]rng.Stream, len(frames.Minibatches())), beta: m.beta,
 	}
 	return nil
 }
@@ -75,7 +78,10 @@ func (g *gpu) span(first, last int64) int {
 		return 0
 	}
 	n := int64(firstSpan)
-	if g.each > 0 {
+	switch {
+	case g.cfg.Priorities != nil:
+		n = 1
+	case g.each > 0:
 		n = max(1, int64(spanTime/g.each))
 	}
 	n = min(n, last-first+1)
@@ -122,6 +128,9 @@ func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err 
 	if err != nil {
 		return nil, err
 	}
+	if g.cfg.Priorities != nil {
+		last = first
+	}
 	if err := f.drawTo(at + n); err != nil {
 		return nil, err
 	}
@@ -135,6 +144,7 @@ func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err 
 	}
 	drawn := f.drawTo(at + int(last-first) + 1)
 	if reports, err = g.finish(); err == nil {
+		g.drawing.Update(g.picks, reports[0].Rows) // which uniform draws have no use for
 		err = drawn
 	}
 	*g.draws = f.stream(at + len(reports)) // what was not done was not drawn

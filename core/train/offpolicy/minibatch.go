@@ -46,9 +46,6 @@ func (m *minibatch) init(r *Run, draws *rng.Stream, device nn.Device, pool *thre
 		pool: pool, units: train.NewUnits(c.Net), learner: r.learners > 0,
 	}
 	if c.Priorities != nil {
-		if device.Name() != "cpu" {
-			return fmt.Errorf("prioritized: %s, must be none on %s, whose updates do not return the errors of rows; device cpu has them", c.Priorities.Formula, device.Name())
-		}
 		m.batch.Weights, m.report.Rows = make([]float32, c.BatchSize), make([]float32, c.BatchSize)
 	}
 	_, m.keys = c.Loss.(nn.ImplicitHuber)
@@ -75,6 +72,9 @@ func (m *minibatch) gatherInto(own *experience.Transitions) {
 	if len(m.batch.NextMasks) == 0 {
 		own.NextMasks = nil
 	}
+	if m.batch.Weights == nil {
+		own.Weights = nil
+	}
 	m.batch = *own
 }
 
@@ -84,16 +84,20 @@ func (m *minibatch) update(u int64) (losses []float32, err error) {
 	if err := m.drawable(); err != nil {
 		return nil, err
 	}
-	beta := 0.0
-	if m.batch.Weights != nil {
-		beta = m.schedule.Beta.At(m.stepOf(u))
-	}
-	m.draw(beta, m.picks, &m.batch)
+	m.draw(m.beta(u), m.picks, &m.batch)
 	if err := m.step(u, &m.batch); err != nil {
 		return nil, err
 	}
 	m.drawing.Update(m.picks, m.report.Rows)
 	return m.loss[:], nil
+}
+
+// beta is the exponent of the importance weights of update u.
+func (m *minibatch) beta(u int64) float64 {
+	if m.batch.Weights == nil {
+		return 0
+	}
+	return m.schedule.Beta.At(m.stepOf(u))
 }
 
 // draw draws picks and gathers their transitions. beta is the exponent of importance weights.

@@ -17,6 +17,7 @@ type prefetch struct {
 	memory  *replay.Memory
 	steps   int
 	gamma   float64
+	beta    func(u int64) float64
 
 	first   int64
 	n       int          // minibatches drawn
@@ -57,6 +58,9 @@ func (f *prefetch) drawTo(n int) error {
 		draws := f.stream(first)
 		for f.n < min(n, first+drawnAtOnce) {
 			f.drawing.Draw(&draws, f.picks)
+			if w := f.frames.Minibatches()[f.n].Weights; w != nil {
+				f.drawing.Weights(f.beta(f.first+int64(f.n)), w)
+			}
 			f.mirror.Gather(f.picks, f.steps, f.gamma, &f.frames.Minibatches()[f.n], nil)
 			f.after[f.n] = draws
 			f.n++
