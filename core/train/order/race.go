@@ -176,14 +176,21 @@ func (r *race) visit(k int, do func(Visit) error) (ok bool, err error) {
 				return false, err
 			}
 		}
-		if ok, err := r.visitShard(l, r.nextVisit(l), do); err != nil {
+		v := r.nextVisit(l)
+		number, ok, err := r.visitShard(&v, do)
+		if err != nil {
 			return false, err
-		} else if !ok {
+		}
+		if !ok {
 			r.mu.Lock()
 			r.endFor(k)
 			r.mu.Unlock()
 			return false, nil
 		}
+		if !r.cfg.Unrecorded {
+			l.log.add(number, l, v)
+		}
+		l.since, l.end = 0, visitAt(number)
 		l.done++
 		if r.cfg.Barrier && l.done == r.cfg.Shards {
 			r.mu.Lock()
@@ -196,8 +203,8 @@ func (r *race) visit(k int, do func(Visit) error) (ok bool, err error) {
 	return true, nil
 }
 
-// visitShard makes a visit, unless a learner has failed.
-func (r *race) visitShard(l *learner, v Visit, do func(Visit) error) (ok bool, err error) {
+// visitShard makes a visit, unless a learner has failed, and returns its number.
+func (r *race) visitShard(v *Visit, do func(Visit) error) (number int64, ok bool, err error) {
 	lock := &r.locks[v.Shard]
 	if !lock.TryLock() {
 		began := time.Now()
@@ -206,7 +213,7 @@ func (r *race) visitShard(l *learner, v Visit, do func(Visit) error) (ok bool, e
 	}
 	defer lock.Unlock()
 	if r.failed.Load() {
-		return false, nil
+		return 0, false, nil
 	}
 	defer func() {
 		if !ok { // an error or a panic: no visit follows it
@@ -216,15 +223,10 @@ func (r *race) visitShard(l *learner, v Visit, do func(Visit) error) (ok bool, e
 	if !v.Push && v.Shard == 0 {
 		v.Steps = r.steps.Load()
 	}
-	if err := do(v); err != nil {
-		return false, err
+	if err := do(*v); err != nil {
+		return 0, false, err
 	}
-	number := r.number.Add(1) - 1
-	if !r.cfg.Unrecorded {
-		l.log.add(number, l, v)
-	}
-	l.since, l.end = 0, visitAt(number)
-	return true, nil
+	return r.number.Add(1) - 1, true, nil
 }
 
 // waitForPushes waits until every learner has pushed as often as learner k.
