@@ -56,7 +56,7 @@ class Claims:
                 os.close(lock)
 
     def rest(self) -> set[int]:
-        """The cores that nobody has claimed; all, if none is left."""
+        """The cores without a claim; all of them if every core has one."""
         free = set()
         lock = self._lock("all", wait=True)
         for core in self.cores:
