@@ -222,6 +222,20 @@ def test_lost_calls_change_nothing(how, delay):
     assert (sum(s.status()["counts"]["duplicate"] for s in channel.shards) > 0) == (how == "after")
 
 
+@pytest.mark.parametrize("delay", [0, 1])
+def test_one_shard_has_the_parameters_of_two(delay):
+    from paceline import Store
+
+    _, _, two = trained(delay=delay)
+    whole = Store(np.tile(np.arange(4, dtype=np.float32), 2), optimizer="adagrad")
+    model = Model(8, 20)
+    one = Learner(model, Direct([Shard("id", 0, whole, lambda a: a, lambda *_: None, 100)]), [(0, 8)], run="id", learner=0, delay=delay)
+    one.begin(10**6)
+    while one.update():
+        pass
+    assert np.array_equal(model.theta, two.theta) and model.adopted == two.adopted
+
+
 def test_adopted_counts():
     one, channel, model = trained(delay=0)
     # Updates of the server, and steps of all learners, of which there is one; the 20th gradient is an outlier.
