@@ -259,13 +259,15 @@ type StackStepper interface {
 	// Uploaded waits until every Upload is done. The caller does not change uploaded minibatches
 	// before.
 	Uploaded() error
-	// Start begins one update for each learning rate, and one alone if the loss has importance weights, with the Minibatches from number first on as
-	// they were uploaded. masked says that these have masks. The caller does not touch these
-	// minibatches, theta and target before Finish.
+	// Start begins one update for each learning rate, with the Minibatches from number first on as
+	// they were uploaded. If the loss has importance weights, there is one learning rate. masked says
+	// that the minibatches have masks. The caller does not touch these minibatches, theta and target
+	// before Finish.
 	Start(theta, target *Params, first int, rates []float64, masked bool) error
-	// Finish waits for the updates and returns their reports, without Parts, and with Rows if the loss has
-	// importance weights, in memory that the next Finish overwrites. If a loss or norm is not finite, that update and the later ones change
-	// nothing. Then the last report is that of the failed update, and the error is a *NotFinite.
+	// Finish waits for the updates and returns their reports, without Parts, in memory that the next
+	// Finish overwrites. They have Rows only if the loss has importance weights. If a loss or norm is
+	// not finite, that update and the later ones change nothing. Then the last report is that of the
+	// failed update, and the error is a *NotFinite.
 	Finish() ([]Report, error)
 	// OwnTransitions is memory for a minibatch that Update reads without a copy.
 	OwnTransitions() *experience.Transitions

@@ -443,7 +443,7 @@ def test_threads_stay_on_their_cores():
     seen, go, done = {}, threading.Event(), threading.Event()
 
     def learner():
-        _cores.others_stay(set(rest))
+        _cores.all_stay(set(rest), but=threading.get_native_id())
         _cores.stay({first})
         seen["learner"] = os.sched_getaffinity(0)
         go.wait()
@@ -465,5 +465,4 @@ def test_threads_stay_on_their_cores():
         done.set()
         for thread in threads:
             thread.join()
-        _cores.others_stay(before)
-        _cores.stay(before)
+        _cores.all_stay(before)

@@ -56,10 +56,8 @@ class ParameterServerShard:
         return self._shard is not None
 
     def join(self, run: str, learner: int) -> Joined:
-        if self._cores is not None:  # bundles on this machine that begin claim cores before they join
-            rest = self._cores.rest()
-            _cores.others_stay(rest)
-            _cores.stay(rest)
+        if self._cores is not None:  # a bundle claims its cores before it joins
+            _cores.all_stay(self._cores.rest())
         return self._filled().join(run, learner)
 
     def tell(self, *told: Any) -> None:
@@ -233,7 +231,7 @@ class Bundle:
         if not mine:
             return None
         rest = self._claims.rest()
-        _cores.others_stay(rest)
+        _cores.all_stay(rest, but=threading.get_native_id())
         _cores.stay(mine)
         return rest
 

@@ -1,8 +1,8 @@
 """Cores of a machine for learners alone (setting pin).
 
 A learner computes all the time, and the threads of Ray and of shards wake thousands of times a second. Where they
-share a core, each of them interrupts the learner. So a bundle claims cores, its learner's thread stays on them,
-and the other threads of bundles and shards stay on the rest.
+share a core with a learner, each of them interrupts it. So a bundle claims cores. The learner's thread stays on
+these cores, and the other threads of bundles and shards stay on the rest.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -97,9 +96,8 @@ def stay(cores: set[int], thread: int = 0) -> None:
         return
 
 
-def others_stay(cores: set[int]) -> None:
-    """Binds all threads of the process but the caller's to cores."""
-    me = threading.get_native_id()
+def all_stay(cores: set[int], but: int = 0) -> None:
+    """Binds all threads of the process to cores, but one."""
     for thread in map(int, os.listdir("/proc/self/task")):
-        if thread != me:
+        if thread != but:
             stay(cores, thread)
