@@ -10,7 +10,7 @@ import (
 )
 
 func TestBenchGA3C(t *testing.T) {
-	text, err := Bench("ga3c", `{"machines": ["System II"], "seconds": 5, "env": "Catch-v0", "steps": 160, "trials": 2, "settings": {"policy": "MlpPolicy", "net_arch_pi": "4", "net_arch_vf": "4", "trainers": "1", "num_envs": "8", "training_queue": "40"}}`)
+	text, err := Bench("ga3c", `{"machines": ["System II"], "seconds": 5, "env": "Catch-v0", "steps": 1000, "trials": 2, "settings": {"policy": "MlpPolicy", "net_arch_pi": "4", "net_arch_vf": "4", "trainers": "1", "num_envs": "8", "training_queue": "40"}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +53,7 @@ func TestBenchGA3C(t *testing.T) {
 		}
 	}
 	for options, want := range map[string]string{
+		`{"machines": [], "env": "Catch-v0", "steps": 1}`: "options: steps 1, must be more: ga3c/lag_0_to_0 has no value, because no update ended",
 		`{"seconds": 0}`: "options: seconds 0, steps 10000, trials 3, must be above 0",
 		`{"machines": [], "env": "Catch-v0", "settings": {"trainers": "many"}}`: `options: trainers "many", must be a number`,
 		`{"machines": [], "settings": {"min_training_batch": "30"}}`:            `options: min_training_batch "30", must not be among the settings`,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -132,9 +133,16 @@ func flow(t *train.Trainer, n numbers, warm, steps int64) (Flow, error) {
 	for k, name := range lagNames {
 		list["ga3c/lag_"+name] = &f.Lags[k]
 	}
-	err := values(t, list)
+	if err := values(t, list); err != nil {
+		return f, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if math.IsNaN(*list[name]) {
+			return f, fmt.Errorf("options: steps %d, must be more: %s has no value, because no update ended", steps, name)
+		}
+	}
 	f.CycleMS, f.MostUpdateMS = 1e3*float64(n.Agents)/f.PPS, 1e3*float64(n.Trainers)/f.TPS
-	return f, err
+	return f, nil
 }
 
 // simulate returns the flow of a machine with fixed numbers, over about `seconds` of virtual time.
