@@ -231,7 +231,9 @@ type TDLossArgs struct {
 	Scale                      float32
 	Q, Actions, Targets        uint64
 	Weights                    uint64 // 0: every row has weight 1
-	DQ, Errors                 uint64
+	DQ                         uint64
+	Update                     uint64 // address of a Step, whose Update counts the errors' places; 0: 0
+	Errors                     uint64
 	Sum                        LossSumArgs
 }
 

@@ -107,6 +107,12 @@ func TestTD(t *testing.T) {
 				loss := kernel.TDLoss(dq, q, actions, want, weights, width, squared, order, weight)
 				d.launch("td_loss", Loss(n), &args)
 				near(t, "dq", d.result("dq", args.DQ, n*width), dq, 1e-6)
+				if kind == 0 { // the third place of errors
+					args.Update = put(d, []Step{{Update: 2}})
+					args.Errors = d.outputs(3 * n)
+					d.launch("td_loss", Loss(n), &args)
+					args.Errors += uint64(4 * 2 * n)
+				}
 				same(t, "errors", d.result("errors", args.Errors, n), errors)
 				got := get[float64](d, args.Sum.Loss, 2)
 				close64(t, "loss", got[0], loss)

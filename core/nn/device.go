@@ -260,9 +260,8 @@ type StackStepper interface {
 	// before.
 	Uploaded() error
 	// Start begins one update for each learning rate, with the Minibatches from number first on as
-	// they were uploaded. If the loss has importance weights, there is one learning rate. masked says
-	// that the minibatches have masks. The caller does not touch these minibatches, theta and target
-	// before Finish.
+	// they were uploaded. masked says that the minibatches have masks. The caller does not touch these
+	// minibatches, theta and target before Finish.
 	Start(theta, target *Params, first int, rates []float64, masked bool) error
 	// Finish waits for the updates and returns their reports, without Parts, in memory that the next
 	// Finish overwrites. They have Rows only if the loss has importance weights. If a loss or norm is

@@ -112,6 +112,9 @@ type Priorities struct {
 	Distributions bool
 	N             int // steps of a transition, 1 to Capacity/Envs
 	Tails         Tails
+	// Standing says that priorities stand still from one Flushed to the next, which takes the last error
+	// of each transition.
+	Standing bool
 }
 
 func (c *Priorities) check() error {
@@ -126,12 +129,17 @@ func (c *Priorities) check() error {
 	return nil
 }
 
-// priority returns the priority of an error.
-func (c *Priorities) priority(err float32) float64 {
-	e, rule := math.Abs(float64(err)), &rules[c.Formula]
-	if !(e <= math.MaxFloat32) {
+// checkError panics if an error is not finite.
+func checkError(err float32) {
+	if !(math.Abs(float64(err)) <= math.MaxFloat32) {
 		panic(fmt.Sprintf("replay: Update with an error of %v", err))
 	}
+}
+
+// priority returns the priority of an error.
+func (c *Priorities) priority(err float32) float64 {
+	checkError(err)
+	e, rule := math.Abs(float64(err)), &rules[c.Formula]
 	low, high := c.Formula.clip(c.Distributions)
 	e = min(max(e, low), high)
 	if rule.ranked {

@@ -14,6 +14,7 @@ import (
 //	savedPriorities
 //	W times: the position of the oldest visible transition in the ring of leaves (uint64)
 //	for each visible transition, in the order of picks: its priority, or 0 if it cannot be drawn (float64)
+//	for each error that waits for the next Flushed, in ascending order of picks: waitingError
 //
 // Draws depend on the order of the leaves, therefore on the positions.
 const prioritiesVersion = 1
@@ -22,6 +23,11 @@ type savedPriorities struct {
 	Formula, Distributions, N, Tails uint32
 	Alpha, Largest                   float64
 	Visible                          uint64
+}
+
+type waitingError struct {
+	Pick  uint64
+	Error float32
 }
 
 var errDamagedPriorities = fmt.Errorf("%w: the priorities contradict the replay memory", checkpoint.ErrFormat)
@@ -48,6 +54,7 @@ type loadedPriorities struct {
 	savedPriorities
 	positions  []uint64
 	priorities []float64
+	waiting    []waitingError
 }
 
 // header is the header of the part for a number of visible transitions.
@@ -73,11 +80,15 @@ func (p *Prioritised) save(w io.Writer) error {
 			return err
 		}
 	}
+	var waiting []waitingError
 	buf := make([]byte, 0, 1<<16)
 	for i := range n {
 		priority := 0.0
 		if leaf := p.starts.leafOf(i); p.starts.has(leaf) {
 			priority = p.masses.get(leaf)
+			if p.waits(leaf) {
+				waiting = append(waiting, waitingError{uint64(i), p.errors[leaf]})
+			}
 		}
 		buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(priority))
 		if len(buf) == cap(buf) || i == n-1 {
@@ -87,7 +98,7 @@ func (p *Prioritised) save(w io.Writer) error {
 			buf = buf[:0]
 		}
 	}
-	return nil
+	return binary.Write(w, binary.LittleEndian, waiting)
 }
 
 // read reads what save wrote, n bytes, for the memory of the load in progress.
@@ -105,16 +116,18 @@ func (p *Prioritised) read(r io.Reader, n int64, s *loadedPriorities) error {
 	for e := range parts {
 		visible += parts[e].visible - parts[e].oldest
 	}
-	if n != int64(binary.Size(s.savedPriorities))+8*int64(len(parts))+8*visible || s.Visible != uint64(visible) || !(s.Largest >= 1 && s.Largest <= math.MaxFloat64) {
+	each := int64(binary.Size(waitingError{}))
+	n -= int64(binary.Size(s.savedPriorities)) + 8*int64(len(parts)) + 8*visible
+	if n < 0 || n%each != 0 || n/each > visible || s.Visible != uint64(visible) || !(s.Largest >= 1 && s.Largest <= math.MaxFloat64) {
 		return errDamagedPriorities
 	}
-	s.positions, s.priorities = make([]uint64, len(parts)), make([]float64, visible)
-	for _, part := range []any{s.positions, s.priorities} {
+	s.positions, s.priorities, s.waiting = make([]uint64, len(parts)), make([]float64, visible), make([]waitingError, n/each)
+	for _, part := range []any{s.positions, s.priorities, s.waiting} {
 		if err := binary.Read(r, binary.LittleEndian, part); err != nil {
 			return err
 		}
 	}
-	largest, i := max(s.Largest, p.rule.fresh), 0
+	largest, i, waiting := max(s.Largest, p.rule.fresh), 0, s.waiting
 	for e := range parts {
 		q := &parts[e]
 		if s.positions[e] >= uint64(p.starts.memory.cfg.capacity(e)) {
@@ -123,14 +136,24 @@ func (p *Prioritised) read(r io.Reader, n int64, s *loadedPriorities) error {
 		ripe := q.ripe(p.starts.n)
 		for k := q.oldest; k < q.visible; k++ {
 			most := largest
-			if k >= ripe || q.dropped(k, p.starts.n, p.starts.tails) {
+			can := k < ripe && !q.dropped(k, p.starts.n, p.starts.tails)
+			if !can {
 				most = 0
+			}
+			if len(waiting) > 0 && waiting[0].Pick == uint64(i) {
+				if !can || !(math.Abs(float64(waiting[0].Error)) <= math.MaxFloat32) {
+					return errDamagedPriorities
+				}
+				waiting = waiting[1:]
 			}
 			if !(s.priorities[i] >= 0 && s.priorities[i] <= most) {
 				return errDamagedPriorities
 			}
 			i++
 		}
+	}
+	if len(waiting) > 0 { // not in ascending order
+		return errDamagedPriorities
 	}
 	return nil
 }
@@ -169,5 +192,9 @@ func (p *Prioritised) adopt(s *loadedPriorities) {
 		if leaf := starts.leafOf(i); starts.has(leaf) {
 			p.masses.set(leaf, priority)
 		}
+	}
+	clear(p.waiting)
+	for _, w := range s.waiting {
+		p.take(starts.leafOf(int(w.Pick)), w.Error)
 	}
 }

@@ -110,6 +110,38 @@ func TestFilesWithoutPriorities(t *testing.T) {
 	}
 }
 
+// Errors that wait take effect in the load where priorities do not stand still, and at the next Flushed
+// where they do, as in the run that was saved.
+func TestErrorsThatWaitAreLoaded(t *testing.T) {
+	m := must(New(Config{Obs: stackSpec(1, 1), Envs: 2, Capacity: 20, Window: 30}))
+	defer m.Close()
+	c := Priorities{Formula: Kaixhin, Alpha: 1, N: 1, Standing: true}
+	p := must(NewPrioritised(m, c))
+	addEpisodes(t, m, 9)
+	p.Flushed()
+	p.Update([]int{3, 4, 3}, []float32{9, 8, 7})
+	file := saveBoth(m, p)
+	priorities := func(p *Prioritised) [3]float64 {
+		return [3]float64{p.masses.get(p.starts.leafOf(2)), p.masses.get(p.starts.leafOf(3)), p.masses.get(p.starts.leafOf(4))}
+	}
+	for _, standing := range []bool{true, false} {
+		c.Standing = standing
+		into := must(NewPrioritised(m, c))
+		if standing {
+			into.Update([]int{2}, []float32{5}) // which the load discards
+		}
+		check(t, loadBoth(m, into, file))
+		if got := priorities(into); standing && got != [3]float64{1, 1, 1} || !standing && got != [3]float64{1, 7, 8} {
+			t.Errorf("standing %v: %v", standing, got)
+		}
+		m.Flush()
+		into.Flushed()
+		if got := priorities(into); got != [3]float64{1, 7, 8} || into.largest != 8 {
+			t.Errorf("standing %v, flushed: %v, largest %v", standing, got, into.largest)
+		}
+	}
+}
+
 // Damaged and forged priorities, and those of other settings, are refused, and nothing changes.
 func TestForgedPrioritiesAreRefused(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(1, 1), Envs: 2, Capacity: 20, Window: 30}))
@@ -155,6 +187,26 @@ func TestForgedPrioritiesAreRefused(t *testing.T) {
 		part, _ := p.Part("x")
 		if _, err := part.Read(bytes.NewReader(data), int64(len(data))); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d: %v, must be ...%s", i, err, c.want)
+		}
+	}
+	standing := must(NewPrioritised(m, Priorities{Formula: Kaixhin, Alpha: 1, N: 3, Standing: true}))
+	standing.Update([]int{3, 1, 3}, []float32{6, 5, 7})
+	var waiting bytes.Buffer
+	check(t, standing.save(&waiting))
+	wait, few := waiting.Len()-2*12, waiting.Len()-12
+	for i, change := range []func(b []byte) []byte{
+		func(b []byte) []byte { return b[:len(b)-1] },
+		func(b []byte) []byte { return append(b, b[wait:]...) },
+		func(b []byte) []byte { b[wait] = 3; return b },
+		func(b []byte) []byte { b[few] = 6; return b }, // is not ripe
+		func(b []byte) []byte { b[few+7] = 1; return b },
+		func(b []byte) []byte { b[few+10], b[few+11] = 0x80, 0x7f; return b },
+		func(b []byte) []byte { return append(b, make([]byte, 12*m.Len())...) },
+	} {
+		data := change(bytes.Clone(waiting.Bytes()))
+		part, _ := p.Part("x")
+		if _, err := part.Read(bytes.NewReader(data), int64(len(data))); err == nil || !strings.Contains(err.Error(), contradict) {
+			t.Errorf("errors that wait, %d: %v", i, err)
 		}
 	}
 	if !bytes.Equal(saveBoth(m, p), before) {

@@ -2,7 +2,9 @@ package replay
 
 import (
 	"fmt"
+	"iter"
 	"math"
+	"math/bits"
 
 	"github.com/paceline-rl/paceline/core/portable"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -12,7 +14,8 @@ import (
 // set of priorities covers all environments.
 //
 // A transition that becomes drawable in Flushed has the priority of those that were never drawn, as of
-// then. Update changes priorities at once, and later draws of the same window see them. If all
+// then. Update changes priorities at once, and later draws of the same window see them; with
+// Priorities.Standing they change in the next Flushed, so that draws do not depend on updates. If all
 // priorities are 0, all transitions are equally probable.
 type Prioritised struct {
 	cfg     Priorities
@@ -24,6 +27,9 @@ type Prioritised struct {
 	latest []drawn  // by the latest Draw
 	scale  float64  // N over the sum of all masses as of then; 0: all masses were 0
 	marked []uint64 // a bit for each leaf: drawn in this minibatch; nil: these need not differ
+
+	waiting []uint64  // a bit for each leaf: its error waits for the next Flushed; nil: not Standing
+	errors  []float32 // of each leaf with a bit
 }
 
 // drawn is a row of a Draw.
@@ -65,6 +71,9 @@ func NewPrioritised(m *Memory, c Priorities) (*Prioritised, error) {
 	if p.rule.distinct {
 		p.marked = make([]uint64, (leaves+63)/64)
 	}
+	if c.Standing {
+		p.waiting, p.errors = make([]uint64, (leaves+63)/64), make([]float32, leaves)
+	}
 	var err error
 	p.starts, err = newStarts(m, c.N, c.Tails, func(leaf int, can bool) {
 		if can {
@@ -83,6 +92,9 @@ func PrioritiesBytes(m Config, c Priorities) int64 {
 	if rules[c.Formula].distinct {
 		n += leaves / 8
 	}
+	if c.Standing {
+		n += leaves/8 + 4*leaves
+	}
 	if rules[c.Formula].ranked {
 		return n + ranksBytes(leaves)
 	}
@@ -97,7 +109,13 @@ func (p *Prioritised) fresh() float64 {
 	return p.largest
 }
 
-func (p *Prioritised) Flushed() { p.starts.flushed() }
+func (p *Prioritised) Flushed() {
+	for leaf := range p.errorsThatWait() { // leaves are those of the memory as it was
+		p.set(leaf, p.errors[leaf])
+	}
+	clear(p.waiting)
+	p.starts.flushed()
+}
 
 func (p *Prioritised) Len() int { return p.starts.len }
 
@@ -192,8 +210,42 @@ func (p *Prioritised) Update(picks []int, errors []float32) {
 		if !p.starts.has(leaf) {
 			panic(fmt.Sprintf("replay: Update of transition %d, which cannot be drawn", pick))
 		}
-		priority := p.cfg.priority(errors[i])
-		p.largest = max(p.largest, priority)
-		p.masses.set(leaf, priority)
+		p.take(leaf, errors[i])
 	}
+}
+
+// take changes the priority of a leaf that can be drawn, or with Standing keeps the error for the next
+// Flushed.
+func (p *Prioritised) take(leaf int, error float32) {
+	if !p.cfg.Standing {
+		p.set(leaf, error)
+		return
+	}
+	checkError(error)
+	p.waiting[leaf/64] |= 1 << (leaf % 64)
+	p.errors[leaf] = error
+}
+
+// waits reports whether an error of a leaf waits for the next Flushed.
+func (p *Prioritised) waits(leaf int) bool {
+	return p.cfg.Standing && p.waiting[leaf/64]>>(leaf%64)&1 == 1
+}
+
+// errorsThatWait are the leaves whose errors wait, in ascending order.
+func (p *Prioritised) errorsThatWait() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for k, word := range p.waiting {
+			for ; word != 0; word &= word - 1 {
+				if !yield(64*k + bits.TrailingZeros64(word)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (p *Prioritised) set(leaf int, error float32) {
+	priority := p.cfg.priority(error)
+	p.largest = max(p.largest, priority)
+	p.masses.set(leaf, priority)
 }

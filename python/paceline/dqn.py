@@ -159,11 +159,14 @@ class DQN(Trainer):
     n_step_tails: what is done with transitions that the end of an episode leaves fewer than n_steps:
         "keep", "drop_truncated" (as Dopamine) or "drop" (as CleanRL).
     prioritized: prioritised replay with the formula of a publication's code: "stooke_abbeel",
-        "dqn_zoo", "dopamine", "kaixhin" or "cule" (by rank). None draws uniformly. It needs
-        device="cpu".
+        "dqn_zoo", "dopamine", "kaixhin" or "cule" (by rank). None draws uniformly.
     priority_alpha, priority_beta, priority_beta_final, priority_beta_steps: the exponent of
         priorities, and that of importance weights, which goes from priority_beta to
         priority_beta_final on a straight line. None: the formula's.
+    priority_update: "update" for priorities that change after each update, or "window" for ones that
+        stand still until experience next enters the replay memory: to the end of the window, without
+        concurrent to the next updates. With "window" no draw waits for an update, so that a GPU does
+        many updates at once.
     distribution: what the network learns of the return of each action: "none" (its mean),
         "categorical" (the probabilities of n_atoms returns from v_min to v_max; C51), "quantile"
         (n_quantiles quantiles, with the loss's kappa; QR-DQN) or "implicit" (the quantile of any
@@ -284,6 +287,7 @@ class DQN(Trainer):
         priority_beta: float | None = None,
         priority_beta_final: float | None = None,
         priority_beta_steps: int | None = None,
+        priority_update: str = "update",
         double_q: bool = False,
         distribution: str = "none",
         n_atoms: int = 51,

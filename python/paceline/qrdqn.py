@@ -107,6 +107,7 @@ class QRDQN(DQN):
         priority_beta: float | None = None,
         priority_beta_final: float | None = None,
         priority_beta_steps: int | None = None,
+        priority_update: str = "update",
         double_q: bool = False,
         n_quantiles: int = 200,
         kappa: float = 1.0,

@@ -15,8 +15,8 @@ SMALL = {
 }  # fmt: skip
 FIXED = {
     "concurrent", "synchronized", "actor", "window", "clock", "replay_device", "noisy", "noisy_sigma", "prioritized",
-    "priority_alpha", "priority_beta", "priority_beta_final", "priority_beta_steps", "learners", "rule", "sync_period", "adam_time",
-    "updates", "outside_learners", "outside_learner",
+    "priority_alpha", "priority_beta", "priority_beta_final", "priority_beta_steps", "priority_update", "learners", "rule", "sync_period",
+    "adam_time", "updates", "outside_learners", "outside_learner",
 }  # fmt: skip
 
 

@@ -29,9 +29,12 @@ def test_tau_moves_the_target_towards_the_online_network():
         small(tau=2.0)
 
 
-def test_prioritised_replay_goes_on_after_a_load(tmp_path):
+@pytest.mark.parametrize("update", ["update", "window"])
+def test_prioritised_replay_goes_on_after_a_load(update, tmp_path):
     keywords = {"prioritized": "dqn_zoo", "n_steps": 3, "n_step_tails": "drop_truncated", "priority_beta_final": 0.9, "device": "cpu"}
+    keywords["priority_update"] = update
     with small(**keywords) as model:
+        assert model.setting("priority_update") == update
         names = ("prioritized", "n_steps", "n_step_tails", "priority_alpha", "priority_beta", "priority_beta_final", "priority_beta_steps")
         assert [model.setting(name) for name in names] == ["dqn_zoo", "3", "drop_truncated", "0.6", "0.4", "0.9", "0"]
         model.learn(400, log_interval=None, callback=lambda here, _: here["self"].num_timesteps < 200)

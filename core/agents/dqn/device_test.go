@@ -33,7 +33,9 @@ func TestTrainSuiteOnGPU(t *testing.T) {
 
 func TestPrioritisedOnGPU(t *testing.T) {
 	cudatest.Need(t)
-	traintest.OnGPU(t, subject(map[string]string{"prioritized": "dqn_zoo", "n_steps": "2", "learning_rate": "0.003"}))
+	for _, update := range []string{ByUpdate, ByWindow} {
+		traintest.OnGPU(t, subject(map[string]string{"prioritized": "dqn_zoo", "priority_update": update, "n_steps": "2", "learning_rate": "0.003"}))
+	}
 }
 
 // The place where minibatches are gathered, the number of minibatches drawn at a time and reads
@@ -48,6 +50,7 @@ func TestReplayOnGPUChangesNoBit(t *testing.T) {
 			}),
 			"n steps":     cartpole(func(c *Config) { c.NSteps = 3 }),
 			"prioritised": cartpole(func(c *Config) { c.Prioritized = "dopamine" }),
+			"standing":    cartpole(func(c *Config) { c.Prioritized, c.PriorityUpdate = "dopamine", ByWindow }),
 			"not concurrent": cartpole(func(c *Config) {
 				c.Concurrent, c.Actor, c.Tau, c.TargetUpdateInterval = settings.Off, ActorOnline, .5, 10
 			}),

@@ -116,8 +116,8 @@
 // Minibatches are drawn uniformly, or with prioritized by priorities (replay.Prioritised, drawing.go).
 // A transition enters with the priority of those that were never drawn, at the flush that makes it
 // drawable. Each update draws by the priorities that the updates before it have set, also inside a
-// window. A weight multiplies the loss of its row, or with dqn_zoo and the loss huber the squared
-// error, whose gradient is then clipped.
+// window; with priority_update: window by those of the window's beginning. A weight multiplies the loss
+// of its row, or with dqn_zoo and the loss huber the squared error, whose gradient is then clipped.
 //
 // Where environments have action masks, only allowed actions are chosen, drawn (each with the same
 // probability, by one number as without masks) and compared in targets. D stores the mask of s',

@@ -23,10 +23,18 @@ type Drawing struct {
 	Beta        float64
 	BetaFinal   float64
 	BetaSteps   int // 0: the formula's
+	// PriorityUpdate is ByUpdate or ByWindow.
+	PriorityUpdate string
 }
 
 // Uniform is the value of prioritized without priorities.
 const Uniform = "none"
+
+// The values of priority_update: when the errors of updates change priorities.
+const (
+	ByUpdate = "update"
+	ByWindow = "window"
+)
 
 // ofDrawing are the settings of Drawing.
 func ofDrawing() []settings.Setting {
@@ -39,6 +47,7 @@ func ofDrawing() []settings.Setting {
 		settings.OptionalFloat("priority_beta", 0, 1, "exponent of importance weights at step 0; empty: the formula's (0.4, with dopamine and cule 0.5)", func(d *Drawing) *float64 { return &d.Beta }),
 		settings.OptionalFloat("priority_beta_final", 0, 1, "exponent of importance weights after priority_beta_steps, reached on a straight line; empty: the formula's (1, with dopamine 0.5)", func(d *Drawing) *float64 { return &d.BetaFinal }),
 		settings.Int("priority_beta_steps", 0, 0, 1<<40, "steps after which priority_beta_final is reached; 0: the formula's (with stooke_abbeel 50,000,000, else the end of the run)", func(d *Drawing) *int { return &d.BetaSteps }),
+		settings.Text("priority_update", ByUpdate, "when the errors of an update change priorities: update (after it) or window (when experience next enters the replay memory: at the end of the window, without concurrent before the next updates). With window no draw waits for an update: a GPU does many updates without the host", []string{ByUpdate, ByWindow}, func(d *Drawing) *string { return &d.PriorityUpdate }),
 	})
 }
 
@@ -104,7 +113,7 @@ func (c *Config) draw(run *offpolicy.Config, loss nn.TD) {
 	if err != nil {
 		return // uniform
 	}
-	run.Priorities = &replay.Priorities{Formula: f, Alpha: c.Alpha}
+	run.Priorities = &replay.Priorities{Formula: f, Alpha: c.Alpha, Standing: c.PriorityUpdate == ByWindow}
 	run.Beta = func(end int64) train.Schedule {
 		if c.BetaSteps > 0 {
 			end = int64(c.BetaSteps)

@@ -147,17 +147,41 @@ func TestErrorsBecomePriorities(t *testing.T) {
 // result depends neither on threads nor on whether updates come before, after or beside the steps.
 func TestPrioritizedIsOneSeedOneResult(t *testing.T) {
 	for _, formula := range replay.FormulaNames {
-		c := cartpole(func(c *Config) { c.Prioritized, c.NSteps, c.NumThreads = formula, 3, 1 })
-		want := learn(t, c, 700, offpolicy.Concurrently)
-		uniform := c
-		uniform.Prioritized = Uniform
-		if learn(t, uniform, 700, offpolicy.Concurrently).Weights == want.Weights {
-			t.Errorf("%s: priorities change nothing", formula)
+		others := map[string]string{}
+		for _, update := range []string{Uniform, ByUpdate, ByWindow} {
+			c := cartpole(func(c *Config) { c.Prioritized, c.PriorityUpdate, c.NSteps, c.NumThreads = formula, update, 3, 1 })
+			if update == Uniform {
+				c.Prioritized, c.PriorityUpdate = Uniform, ByUpdate
+			}
+			want := learn(t, c, 700, offpolicy.Concurrently)
+			if same, ok := others[want.Weights]; ok {
+				t.Errorf("%s: %s and %s have the same weights", formula, same, update)
+			}
+			others[want.Weights] = update
+			c.NumThreads = 3
+			for _, order := range []offpolicy.Order{offpolicy.Concurrently, offpolicy.UpdatesFirst, offpolicy.UpdatesLast} {
+				if got := learn(t, c, 700, order); got != want {
+					t.Errorf("%s, %s, order %d: %+v, want %+v", formula, update, order, got, want)
+				}
+			}
 		}
-		c.NumThreads = 3
-		for _, order := range []offpolicy.Order{offpolicy.Concurrently, offpolicy.UpdatesFirst, offpolicy.UpdatesLast} {
-			if got := learn(t, c, 700, order); got != want {
-				t.Errorf("%s, order %d: %+v, want %+v", formula, order, got, want)
+	}
+}
+
+// Where experience enters the replay memory after every update, priorities that change then are those that
+// change at once.
+func TestPrioritiesOfWindowsOfAnUpdate(t *testing.T) {
+	for _, concurrent := range []settings.Switch{settings.Off, settings.On} {
+		var want Hashes
+		for _, update := range []string{ByUpdate, ByWindow} {
+			c := cartpole(func(c *Config) {
+				c.Prioritized, c.PriorityUpdate, c.Concurrent = "dqn_zoo", update, concurrent
+				c.NumEnvs, c.TrainFreq, c.GradientSteps, c.Window = 1, 4, 1, 4
+			})
+			if got := learn(t, c, 700, offpolicy.Concurrently); want == (Hashes{}) {
+				want = got
+			} else if got != want {
+				t.Errorf("concurrent %v: %+v, must be %+v", concurrent, got, want)
 			}
 		}
 	}

@@ -101,6 +101,7 @@ func TestTrainSuiteOfOptions(t *testing.T) {
 		"Rainbow":               {noise, "n_steps=3 prioritized=dqn_zoo loss=huber double_q=true dueling=true distribution=categorical n_atoms=11"},
 		"updates":               {"clock=updates target_update_interval=16 exploration_steps=80"},
 		"updates, outliers":     {standard, "clock=updates outliers=1 target_update_interval=16 exploration_steps=80"},
+		"standing":              {"n_steps=2 prioritized=stooke_abbeel priority_update=window"},
 		"drop_truncated":        {standard, "n_steps=3 n_step_tails=drop_truncated prioritized=dqn_zoo loss=huber"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +126,7 @@ func TestFuzzLoad(t *testing.T) {
 	for name, edit := range map[string]map[string]string{
 		"both":       {},
 		"standard":   {"concurrent": "false", "synchronized": "false"},
-		"priorities": {"n_steps": "2", "prioritized": "kaixhin"},
+		"priorities": {"n_steps": "2", "prioritized": "kaixhin", "priority_update": "window"},
 	} {
 		t.Run(name, func(t *testing.T) { traintest.FuzzLoad(t, subject(edit)) })
 	}

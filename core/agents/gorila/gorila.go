@@ -56,6 +56,7 @@ var fixed = []settings.Row{
 	{"priority_beta", ""},
 	{"priority_beta_final", ""},
 	{"priority_beta_steps", "0"},
+	{"priority_update", "update"},
 	{"updates", "own"}, // bundles in other processes are DQN with updates from outside
 	{"outside_learners", "1"},
 	{"outside_learner", "0"},

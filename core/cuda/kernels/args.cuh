@@ -254,7 +254,8 @@ struct TDLossArgs {
   const float *targets;
   const float *weights;  // or null: every row has weight 1
   float *dq;
-  float *errors;  // magnitude of each row's error
+  const long long *update;  // or null: 0
+  float *errors;            // [][rows]: magnitudes of the errors, of the current update at *update
   LossSumArgs sum;
 };
 

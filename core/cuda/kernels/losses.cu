@@ -109,7 +109,8 @@ KERNEL(td_loss, TDLossArgs, LOSS_ROWS) {
       slope = d;
     }
     for (int a = 0; a < args.width; a++) dq[a] = 0;
-    args.errors[i] = error <= 0 ? 0 - error : error;  // 0 for both zeros
+    float *errors = args.errors + (args.update == nullptr ? 0 : *args.update * args.rows);
+    errors[i] = error <= 0 ? 0 - error : error;  // 0 for both zeros
     if (of_row != 0) {
       if (args.importance == IMPORTANCE_GRADIENT) {
         value = 0.5f * error * error * of_row;

@@ -322,7 +322,7 @@ func (r *recorder) td(o *graph.TDOp, in []G.Value) error {
 	rows := in[1].(*tensor.Dense).Shape().TotalSize()
 	args := cuda.TDLossArgs{Rows: int32(rows), Width: int32(o.Width), Squared: flag(o.Loss.Kind == "squared"), Mean: flag(o.Loss.Reduction == "mean"),
 		Importance: importances[o.Loss.Importance], Scale: float32(cmp.Or(o.Loss.Scale, 1)),
-		Q: at[0], Actions: at[1], Targets: at[2], DQ: at[len(at)-1], Errors: r.errors}
+		Q: at[0], Actions: at[1], Targets: at[2], DQ: at[len(at)-1], Update: r.update, Errors: r.errors}
 	if o.Loss.Weighted || o.Loss.Importance != "" {
 		args.Weights = at[3]
 	}

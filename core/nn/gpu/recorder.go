@@ -24,6 +24,7 @@ type recorder struct {
 	branches  uint64                   // of the head "pi"; 0: actor_critic computes the loss
 	loss      uint64                   // doubles: the loss and its parts
 	errors    uint64                   // of the rows, of a loss that has them
+	update    uint64                   // address of a cuda.Step that counts the places of errors; 0: there is one
 	list      []launch
 }
 

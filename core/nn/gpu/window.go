@@ -23,6 +23,7 @@ type window struct {
 	rates         piece
 	records       *block
 	record        piece // doubles: loss and norm of each update
+	errors        piece // floats: nn.Report.Rows of each update; empty: the loss has no importance weights
 	minibatches   []experience.Transitions
 	reports       []nn.Report
 	theta         *nn.Params
@@ -74,10 +75,14 @@ func (q *qStepper) newWindow(n int) (err error) {
 	if n == 0 {
 		n = defaultMinibatches
 	}
-	n = min(n, max(fewestMinibatches, windowBytes/(2*stacks+w.stride)))
+	errors := 0
+	if q.weights() != nil {
+		errors = 4 * rows
+	}
+	n = min(n, max(fewestMinibatches, windowBytes/(2*stacks+w.stride+errors)))
 	w.obs, w.next = w.all.add(n*stacks), w.all.add(n*stacks)
 	w.numbers, w.rates = w.all.add(n*w.stride), w.all.add(4*n)
-	w.record = w.records.add(16 * n)
+	w.record, w.errors = w.records.add(16*n), w.records.add(n*errors)
 	if err := w.all.allocate(q.gpu); err != nil {
 		return err
 	}
@@ -170,9 +175,6 @@ func (q *qStepper) Register(memory []byte) (release func(), err error) {
 
 func (q *qStepper) Start(theta, target *nn.Params, first int, rates []float64, masked bool) error {
 	w, n := q.window, len(rates)
-	if q.weights() != nil && n > 1 {
-		return fmt.Errorf("rates: %d, must be 1 with loss.importance, because the weights of an update follow from the errors of the one before", n)
-	}
 	at, err := q.gpu.address(theta)
 	if err != nil {
 		return err
@@ -236,13 +238,11 @@ func (q *qStepper) feed(wait bool) error {
 	if err := q.optimizer.clock.download(s); err != nil {
 		return err
 	}
-	if q.weights() != nil {
-		if err := q.losses.download(s); err != nil {
+	for _, p := range []piece{w.record, w.errors} {
+		each := p.bytes / len(w.minibatches)
+		if err := s.Download(p.host()[each*w.first:each*(w.first+w.updates)], p.at()+uint64(each*w.first)); err != nil {
 			return err
 		}
-	}
-	if err := s.Download(w.record.host()[16*w.first:16*(w.first+w.updates)], w.record.at()+uint64(16*w.first)); err != nil {
-		return err
 	}
 	return s.Record(w.done)
 }
@@ -273,6 +273,10 @@ func (q *qStepper) recordWindow(key windowKey) error {
 	if err := gather(w.obs, q.obs); err != nil {
 		return err
 	}
+	if w.errors.bytes > 0 {
+		defer func(errors uint64) { r.errors, r.update = errors, 0 }(r.errors)
+		r.errors, r.update = w.errors.at(), update
+	}
 	if err := q.learner.record(key.params, false); err != nil {
 		return err
 	}
@@ -293,9 +297,9 @@ func (q *qStepper) Finish() ([]nn.Report, error) {
 	for k := range reports {
 		numbers := view[float64](w.record)[2*(w.first+k):]
 		reports[k] = nn.Report{Loss: numbers[0], Parts: reports[k].Parts[:0], Norm: numbers[1]}
-	}
-	if q.weights() != nil {
-		reports[len(reports)-1].Rows = view[float32](q.errors)
+		if w.errors.bytes > 0 {
+			reports[k].Rows = view[float32](w.errors)[(w.first+k)*w.rows:][:w.rows]
+		}
 	}
 	return reports, q.optimizer.stepped(w.theta, &reports[len(reports)-1])
 }

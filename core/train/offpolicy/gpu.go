@@ -1,6 +1,7 @@
 package offpolicy
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 // other, without the host in between. Updates are started in spans, because Stop and Close wait for
 // a span. Draws and bits are those of one update at a time.
 //
-// With priorities a minibatch is drawn when the errors of the one before are known: no draw is ahead of
-// its update, and the GPU waits for each of them.
+// Where updates change priorities at once, a minibatch is drawn when the errors of the one before are
+// known: no draw is ahead of its update, and the GPU waits for each of them.
 type gpu struct {
 	*minibatch
 	frames   nn.StackStepper // nil: no GPU has the frames
@@ -65,8 +66,14 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 	}
 	g.frames = frames
 	g.prefetch = prefetch{
-		drawing: m.drawing, picks: m.picks, mirror: m.memory.NewMirror(), frames: frames, memory: m.memory, steps: c.Steps, gamma: c.Gamma,
+		drawing: m.drawing, picks: make([][]int, len(frames.Minibatches())), mirror: m.memory.NewMirror(), frames: frames, memory: m.memory, steps: c.Steps, gamma: c.Gamma,
 		after: make([]rng.Stream, len(frames.Minibatches())), beta: m.beta,
+	}
+	for k := range g.prefetch.picks {
+		g.prefetch.picks[k] = m.picks
+		if c.Priorities != nil {
+			g.prefetch.picks[k] = make([]int, c.BatchSize)
+		}
 	}
 	return nil
 }
@@ -79,7 +86,7 @@ func (g *gpu) span(first, last int64) int {
 	}
 	n := int64(firstSpan)
 	switch {
-	case g.cfg.Priorities != nil:
+	case g.waits():
 		n = 1
 	case g.each > 0:
 		n = max(1, int64(spanTime/g.each))
@@ -128,7 +135,7 @@ func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err 
 	if err != nil {
 		return nil, err
 	}
-	if g.cfg.Priorities != nil {
+	if g.waits() {
 		last = first
 	}
 	if err := f.drawTo(at + n); err != nil {
@@ -143,13 +150,20 @@ func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err 
 		return nil, err
 	}
 	drawn := f.drawTo(at + int(last-first) + 1)
-	if reports, err = g.finish(); err == nil {
-		g.drawing.Update(g.picks, reports[0].Rows) // which uniform draws have no use for
-		err = drawn
-	}
+	reports, err = g.finish()
 	*g.draws = f.stream(at + len(reports)) // what was not done was not drawn
-	return reports, err
+	learnt := len(reports)
+	if err != nil {
+		learnt = max(0, learnt-1) // the last report is that of the failed update
+	}
+	for k, r := range reports[:learnt] {
+		g.drawing.Update(f.picks[at+k], r.Rows) // which uniform draws have no use for
+	}
+	return reports, cmp.Or(err, drawn)
 }
+
+// waits reports whether each draw waits for the errors of the update before.
+func (g *gpu) waits() bool { return g.cfg.Priorities != nil && !g.cfg.Priorities.Standing }
 
 // finish waits for the GPU without a core.
 func (g *gpu) finish() ([]nn.Report, error) {

@@ -11,7 +11,7 @@ import (
 // it was drawn from and the stream stands where it was drawn.
 type prefetch struct {
 	drawing replay.Sampler
-	picks   []int // of one minibatch
+	picks   [][]int // of each minibatch; uniform draws have one memory for all
 	mirror  *replay.Mirror
 	frames  nn.StackStepper
 	memory  *replay.Memory
@@ -57,11 +57,12 @@ func (f *prefetch) drawTo(n int) error {
 		first := f.n
 		draws := f.stream(first)
 		for f.n < min(n, first+drawnAtOnce) {
-			f.drawing.Draw(&draws, f.picks)
+			picks := f.picks[f.n]
+			f.drawing.Draw(&draws, picks)
 			if w := f.frames.Minibatches()[f.n].Weights; w != nil {
 				f.drawing.Weights(f.beta(f.first+int64(f.n)), w)
 			}
-			f.mirror.Gather(f.picks, f.steps, f.gamma, &f.frames.Minibatches()[f.n], nil)
+			f.mirror.Gather(picks, f.steps, f.gamma, &f.frames.Minibatches()[f.n], nil)
 			f.after[f.n] = draws
 			f.n++
 		}
