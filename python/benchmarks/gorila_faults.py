@@ -1,7 +1,8 @@
 """Kills processes and nodes of a Gorila run on a local Ray cluster: python python/benchmarks/gorila_faults.py
 
 It prints how long each part takes to come back, what was lost, whether the ledgers of shards and
-learners agree, how the memory of the run's processes grows, and what the policy returns at the end.
+learners agree, how the memory of the run's processes grows, and what the policy returns: every --evaluate
+seconds, and at the end.
 A kill comes at least --rest seconds after the last recovery. Needs paceline[ray].
 """
 
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bundles", type=int, default=4)
     parser.add_argument("--shards", type=int, default=3)
     parser.add_argument("--copy-every", type=int, default=100)
+    parser.add_argument("--evaluate", type=float, default=60.0, help="seconds between two evaluations of 20 episodes (default 60)")
     parser.add_argument("--seed", type=int, default=1)
 
 
@@ -55,6 +57,8 @@ class Trial:
         )  # fmt: skip
         self.memory: dict[int, list[tuple[float, float]]] = {}  # megabytes by pid and time
         self.kills: list[dict[str, Any]] = []
+        self.evaluations: list[tuple[int, float]] = []  # updates and mean returns
+        self.evaluated = time.monotonic()
 
     def go(self) -> dict[str, Any]:
         run, args = self.model.run, self.args
@@ -132,10 +136,20 @@ class Trial:
             time.sleep(0.1)
 
     def _look(self) -> None:
+        if time.monotonic() >= self.evaluated + self.args.evaluate:
+            self._evaluate()
         for pid in self.model.run.call("status")["pids"].values():
             if pid and os.path.exists(f"/proc/{pid}/statm"):
                 pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
                 self.memory.setdefault(pid, []).append((time.monotonic(), pages * 4096 / 1e6))
+
+    def _evaluate(self) -> float:
+        updates = int(self.model.stats["updates"])
+        self.evaluations.append((updates, self.model.evaluate(episodes=20).mean_return))
+        self.evaluated = time.monotonic()
+        if not self.args.json:
+            print(f"     {updates:,} updates: mean return {self.evaluations[-1][1]:.1f}", flush=True)
+        return self.evaluations[-1][1]
 
     def _print(self, kill: dict[str, Any]) -> None:
         if not self.args.json:
@@ -143,7 +157,7 @@ class Trial:
 
     def _report(self) -> dict[str, Any]:
         stats, ledgers = self.model.stats, compare(self.ledger)
-        evaluation = self.model.evaluate(episodes=20)
+        mean_return = self._evaluate()
         slopes = [slope(samples) for samples in self.memory.values() if samples[-1][0] - samples[0][0] > 600]
         parts = {}
         for part in sorted({kill["part"] for kill in self.kills}):
@@ -156,7 +170,8 @@ class Trial:
             "stats": stats,
             "ledgers": ledgers._asdict(),
             "slopes": slopes,
-            "mean_return": evaluation.mean_return,
+            "evaluations": self.evaluations,
+            "mean_return": mean_return,
         }
 
 
@@ -197,7 +212,9 @@ def print_report(args: argparse.Namespace) -> None:
     )
     if report["slopes"]:
         print(f"memory of processes older than 10 minutes: {statistics.median(report['slopes']):+.2f} MB an hour (median)")
-    print(f"mean return {report['mean_return']:.1f}")
+    returns = [value for _, value in report["evaluations"]]
+    high = sum(value >= 475 for value in returns)
+    print(f"mean return {report['mean_return']:.1f} at the end, at most {max(returns):.1f}; at least 475 in {high} of {len(returns)} evaluations")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -237,7 +237,7 @@ def test_presets(cluster):
     with model:
         spec = model.run.spec
         assert (spec.bundles, spec.shards, spec.worker["train_freq"], spec.worker["buffer_size"]) == (2, 3, 2, 50_000)
-        assert spec.optimizer["max_staleness"] == 20 and model.double_q and model.loss == "squared"
+        assert spec.delay == 0 and spec.optimizer["max_staleness"] == 20 and model.double_q and model.loss == "squared"
         assert model.lr_schedule(0.5) == pytest.approx(0.025)
         model.learn(1500)
 

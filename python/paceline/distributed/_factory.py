@@ -20,7 +20,7 @@ from . import _files, _ray, _records, _run
 from ._actors import worker
 from ._model import Distributed
 from ._order_file import read_order
-from ._presets import apex
+from ._presets import TUNED, apex
 from ._run import Run
 from ._shards import Shard
 from ._spec import WORKERS, Spec, checked
@@ -203,7 +203,8 @@ def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distribute
         given["policy_kwargs"] = {"net_arch": widths}
     if (options := given.pop("env_options", None)) is not None:
         given["env_kwargs"] = json.loads(options)
-    return of_gorila((), {"policy": "auto", "env": env, **given, **overrides})
+    own = TUNED if preset == "tuned" else {}
+    return of_gorila((), {"policy": "auto", "env": env, **own, **given, **overrides})
 
 
 def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, memories: int = 0) -> dict[str, Any]:

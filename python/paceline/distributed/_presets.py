@@ -1,4 +1,4 @@
-"""Presets of runs whose actors are apart."""
+"""What presets have on a cluster alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import Any
 from ..envs import _ids
 from ..envs.registration import ATARI
 from ..envs.vec import library_name
+
+# What presets have that were chosen in one process, where a bundle waits for the answers to its push before it
+# computes again. On Ray, Catch-v0 has -0.4 on seed 1 with delay=1 (a mean lag of 6.2 updates), and 1.0 with 0 (3.2).
+TUNED: dict[str, Any] = {"delay": 0}
 
 # Ape-X DQN (Horgan et al. 2018, "Distributed Prioritized Experience Replay", sections 4 and C). The paper gives no
 # train_freq: its learner has 19 minibatches a second, and its 360 actors 12,500 transitions. Its loss is half of
