@@ -143,7 +143,12 @@ _ELSEWHERE = {
     "double_q": "only DQN and Gorila have Double Q-learning",
     **dict.fromkeys(
         (
-            "n_step_tails", "prioritized", "priority_alpha", "priority_beta", "priority_beta_final", "priority_beta_steps",
+            "n_step_tails",
+            "prioritized",
+            "priority_alpha",
+            "priority_beta",
+            "priority_beta_final",
+            "priority_beta_steps",
             "priority_update",
         ),
         "only DQN and Gorila have a replay memory",
