@@ -53,7 +53,7 @@ func TestBenchGA3C(t *testing.T) {
 		}
 	}
 	for options, want := range map[string]string{
-		`{"machines": [], "env": "Catch-v0", "steps": 1}`: "options: steps 1, must be more: ga3c/lag_0_to_0 has no value, because no update ended",
+		`{"machines": [], "env": "Catch-v0", "steps": 1}`: "options: steps 1 (of a simulated machine those of its seconds), must be more: no update ended, so ga3c/lag_0_to_0 has no value",
 		`{"seconds": 0}`: "options: seconds 0, steps 10000, trials 3, must be above 0",
 		`{"machines": [], "env": "Catch-v0", "settings": {"trainers": "many"}}`: `options: trainers "many", must be a number`,
 		`{"machines": [], "settings": {"min_training_batch": "30"}}`:            `options: min_training_batch "30", must not be among the settings`,

@@ -138,7 +138,7 @@ func flow(t *train.Trainer, n numbers, warm, steps int64) (Flow, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if math.IsNaN(*list[name]) {
-			return f, fmt.Errorf("options: steps %d, must be more: %s has no value, because no update ended", steps, name)
+			return f, fmt.Errorf("options: steps %d (of a simulated machine those of its seconds), must be more: no update ended, so %s has no value", steps, name)
 		}
 	}
 	f.CycleMS, f.MostUpdateMS = 1e3*float64(n.Agents)/f.PPS, 1e3*float64(n.Trainers)/f.TPS

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"iter"
 	"math"
 	"math/bits"
 
@@ -110,8 +109,11 @@ func (p *Prioritised) fresh() float64 {
 }
 
 func (p *Prioritised) Flushed() {
-	for leaf := range p.errorsThatWait() { // leaves are those of the memory as it was
-		p.set(leaf, p.errors[leaf])
+	for k, word := range p.waiting { // leaves are those of the memory as it was
+		for ; word != 0; word &= word - 1 {
+			leaf := 64*k + bits.TrailingZeros64(word)
+			p.set(leaf, p.errors[leaf])
+		}
 	}
 	clear(p.waiting)
 	p.starts.flushed()
@@ -216,14 +218,14 @@ func (p *Prioritised) Update(picks []int, errors []float32) {
 
 // take changes the priority of a leaf that can be drawn, or with Standing keeps the error for the next
 // Flushed.
-func (p *Prioritised) take(leaf int, error float32) {
+func (p *Prioritised) take(leaf int, err float32) {
 	if !p.cfg.Standing {
-		p.set(leaf, error)
+		p.set(leaf, err)
 		return
 	}
-	checkError(error)
+	checkError(err)
 	p.waiting[leaf/64] |= 1 << (leaf % 64)
-	p.errors[leaf] = error
+	p.errors[leaf] = err
 }
 
 // waits reports whether an error of a leaf waits for the next Flushed.
@@ -231,21 +233,9 @@ func (p *Prioritised) waits(leaf int) bool {
 	return p.cfg.Standing && p.waiting[leaf/64]>>(leaf%64)&1 == 1
 }
 
-// errorsThatWait are the leaves whose errors wait, in ascending order.
-func (p *Prioritised) errorsThatWait() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for k, word := range p.waiting {
-			for ; word != 0; word &= word - 1 {
-				if !yield(64*k + bits.TrailingZeros64(word)) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func (p *Prioritised) set(leaf int, error float32) {
-	priority := p.cfg.priority(error)
+// set gives a leaf that can be drawn the priority of an error.
+func (p *Prioritised) set(leaf int, err float32) {
+	priority := p.cfg.priority(err)
 	p.largest = max(p.largest, priority)
 	p.masses.set(leaf, priority)
 }
