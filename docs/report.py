@@ -40,6 +40,10 @@ COMMANDS = {
         "python python/benchmarks/small_games.py --runs docs/benchmarks/small-games.jsonl --rates 100000",
         "--runs build/quick-games.jsonl --games Breakout --seeds 1 --steps 4096 --rates 4096",
     ),
+    "dopamine": (
+        "python python/benchmarks/dopamine.py --minutes 0",
+        "--folder build/quick-dopamine --games Breakout --seeds 1 --steps 1000",
+    ),
     "onpolicy": ("python python/benchmarks/onpolicy.py", "--rollouts 1 --rounds 1 --no-torch"),
     "pong": ("python python/benchmarks/pong.py --sb3", "--steps 40"),
     "modes": ("python python/benchmarks/modes.py --step-ms 0,0.5,2,5,20 --steps 1500", "--steps 40"),

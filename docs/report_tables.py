@@ -332,8 +332,21 @@ def _small_games(report: dict[str, Any]) -> Made:
     return made
 
 
+def _dopamine(report: dict[str, Any]) -> Made:
+    rows = []
+    for e in report["entries"]:
+        published = "" if e["published"] is None else f"{e['published']:g}" + (f" ± {e['published_sd']:g}" if e["published_sd"] else "")
+        sd = "" if e["sd"] is None else f" ± {e['sd']:.2f}"
+        away = "" if e["deviations"] is None else f"{e['deviations']:+.1f}"
+        seeds = ", ".join(f"{mean:.2f}" for mean in e["means"])
+        rows.append([f"{e['game']}, {e['agent']}, iteration {e['iteration']}", f"{e['mean']:.2f}{sd}", seeds, published, away])
+    title = "Mean training return of all episodes of an iteration of 250,000 steps, with the standard deviation over seeds."
+    return [(title, ["", "ours", "seeds", "Dopamine's", "difference, published deviations"], rows)]
+
+
 _MAKERS = {
     "train": _turns, "value": _turns, "onpolicy": _turns, "pong": _pong, "modes": _modes, "envs": _envs, "emulator": _emulator,
     "update": _update, "ffi": _ffi, "learn": _learn, "small-games": _small_games, "learn-asynchronous": _learn_asynchronous,
     "async": _async, "async-pong": _async, "ga3c": _ga3c, "gorila": _gorila, "tuner": _tuner, "continuous": _continuous,
+    "dopamine": _dopamine,
 }  # fmt: skip

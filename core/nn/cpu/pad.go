@@ -31,8 +31,12 @@ func paddingOf(c *nn.Conv, planar bool) *padding {
 // pad writes n images with their zeros.
 func pad[T byte | float32](p *padding, to, from []T, n int) []T {
 	to = to[:n*p.padded]
-	clear(to)
-	p.each(n, func(inside, outside int) { copy(to[outside:outside+p.cols], from[inside:]) })
+	end := 0 // of what is written
+	p.each(n, func(inside, outside int) {
+		clear(to[end:outside])
+		end = outside + copy(to[outside:outside+p.cols], from[inside:])
+	})
+	clear(to[end:])
 	return to
 }
 

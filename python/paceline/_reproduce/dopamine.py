@@ -131,7 +131,7 @@ def _make(folder: Path) -> None:
 class _Recorder(BaseCallback):
     """Records the episodes, and saves the run in parts. Episodes are written before the checkpoint, which has no later ones."""
 
-    def __init__(self, run: _Files, episodes: list[Episode], part: int) -> None:
+    def __init__(self, run: Files, episodes: list[Episode], part: int) -> None:
         super().__init__()
         self.run, self.episodes, self.part, self.due = run, episodes, part, 0
 
@@ -152,7 +152,7 @@ class _Recorder(BaseCallback):
         self.model.save(self.run.checkpoint, replay=True)
 
 
-class _Files:
+class Files:
     """The files of a seed. settings: what must be the same in a continued run."""
 
     def __init__(self, folder: Path, seed: int, settings: Mapping[str, Any]) -> None:
@@ -180,10 +180,14 @@ class _Files:
         os.replace(new, self.json)
 
 
+def files_of(game: str, agent: str, seed: int, steps: int, folder: Path, keywords: Mapping[str, Any]) -> Files:
+    changed = {name: value for name, value in keywords.items() if name != "num_threads"}
+    return Files(folder, seed, {"game": game, "agent": agent, "steps": steps, "set": changed})
+
+
 def train(game: str, agent: str, seed: int, steps: int, folder: Path, part: int, keywords: Mapping[str, Any]) -> list[Episode]:
     """The training episodes of a seed. An interrupted call saves the run; the next call continues it."""
-    changed = {name: value for name, value in keywords.items() if name != "num_threads"}
-    files = _Files(folder, seed, {"game": game, "agent": agent, "steps": steps, "set": changed})
+    files = files_of(game, agent, seed, steps, folder, keywords)
     episodes, done = files.read()
     if done:
         return episodes

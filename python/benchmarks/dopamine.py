@@ -1,0 +1,126 @@
+"""Dopamine's agents beside its published returns: python python/benchmarks/dopamine.py
+
+These are the runs of `paceline reproduce dopamine`, each with one thread and several at a time. The
+episodes of a run are in --folder, and a run that is there is not repeated. One that was stopped goes
+on if its checkpoint is still there. --log gets a line for each run, with its seconds on a core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import _runs
+from _command import command
+from paceline import PacelineError
+from paceline._reproduce import dopamine
+
+_FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks" / "dopamine"
+
+
+def _of(folder: Path, game: str, agent: str) -> Path:
+    return folder / f"{game}_{agent}"
+
+
+def run(game: str, agent: str, seed: int, steps: int, folder: Path) -> dict[str, Any]:
+    _of(folder, game, agent).mkdir(parents=True, exist_ok=True)
+    begun = len(dopamine.files_of(game, agent, seed, steps, _of(folder, game, agent), {}).read()[0])
+    episodes = dopamine.train(game, agent, seed, steps, _of(folder, game, agent), 50_000, {"num_threads": 1})
+    cpu = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "game": game, "agent": agent, "seed": seed, "steps": steps, "episodes": len(episodes),
+        "mean": fmean(e.total for e in episodes) if episodes else None,
+        "continued": begun > 0, "cpu_seconds": round(cpu.ru_utime + cpu.ru_stime, 2),
+    }  # fmt: skip
+
+
+def _one(game: str, agent: str, seed: int, steps: int, folder: Path, core: int) -> str:
+    words = ["--folder", str(folder), "--one", game, agent, str(seed), str(steps)]
+    return _runs.one(Path(__file__), words, core, f"{agent} on {game}, seed {seed}")
+
+
+def summary(folder: Path, games: list[str], agents: list[str], seeds: list[int], steps: int) -> list[dict[str, Any]]:
+    """One entry for each game, agent and iteration that has runs that are done."""
+    out = []
+    for game in games:
+        for agent in agents:
+            runs = {}
+            for seed in seeds:
+                episodes, done = dopamine.files_of(game, agent, seed, steps, _of(folder, game, agent), {}).read()
+                if done:
+                    runs[seed] = episodes
+            for line in dopamine.compare(runs, steps, dopamine.published(game, agent)) if runs else []:
+                of = line.published
+                if math.isnan(line.mean):
+                    continue  # no episode has ended
+                deviations = (line.mean - of.mean) / of.sd if of and of.sd else None
+                out.append({
+                    "game": game, "agent": agent, "iteration": line.iteration, "steps": line.steps, "seeds": [*runs], "means": line.means,
+                    "mean": line.mean, "sd": None if math.isnan(line.sd) else line.sd, "published": of and of.mean,
+                    "published_sd": of and of.sd, "deviations": deviations,
+                })  # fmt: skip
+    return out
+
+
+def text(entries: list[dict[str, Any]]) -> str:
+    lines = [f"{'':<22}{'iteration':>10}{'mean':>9}{'published':>11}{'s.d.':>7}{'deviations':>12}   seeds"]
+    for e in entries:
+        numbers = [f"{e[name]:.1f}" if e[name] is not None else "-" for name in ("published", "published_sd", "deviations")]
+        lines.append(
+            f"{e['game'] + ', ' + e['agent']:<22}{e['iteration']:>10}{e['mean']:>9.2f}{numbers[0]:>11}{numbers[1]:>7}{numbers[2]:>12}"
+            f"   {', '.join(f'{mean:.2f}' for mean in e['means'])}"
+        )
+    return "\n".join(lines)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--folder", type=Path, default=_FOLDER, help="episodes and checkpoints (default docs/benchmarks/dopamine)")
+    parser.add_argument("--log", type=Path, help="file (default FOLDER/runs.jsonl)")
+    parser.add_argument("--games", default="Breakout,Assault")
+    parser.add_argument("--agents", default="dqn,qr", help="default dqn,qr")
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--steps", type=int, default=dopamine.STEPS, help=f"steps of a run (default {dopamine.STEPS})")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run later than this; 0: none")
+    parser.add_argument("--one", nargs=4, metavar=("GAME", "AGENT", "SEED", "STEPS"), help=argparse.SUPPRESS)
+
+
+def print_report(args: argparse.Namespace) -> None:
+    if args.one:
+        game, agent, seed, steps = args.one
+        print(json.dumps(run(game, agent, int(seed), int(steps), args.folder)))
+        return
+    games, agents, seeds = args.games.split(","), args.agents.split(","), [int(seed) for seed in args.seeds.split(",")]
+    for agent in agents:
+        if agent not in dopamine.agents():
+            raise PacelineError(f"--agents: {agent!r}, must be of {', '.join(dopamine.agents())}")
+    if args.steps < 1:
+        raise PacelineError(f"--steps: {args.steps}, must be at least 1")
+    log = args.log or args.folder / "runs.jsonl"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    jobs: list[Callable[[int], str]] = [
+        partial(_one, game, agent, seed, args.steps, args.folder)
+        for game in games
+        for seed in seeds
+        for agent in agents
+        if not dopamine.files_of(game, agent, seed, args.steps, _of(args.folder, game, agent), {}).read()[1]
+    ]
+    _runs.fill(log, jobs, args.minutes)
+    entries = summary(args.folder, games, agents, seeds, args.steps)
+    print(json.dumps({"entries": entries}) if args.json else text(entries))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command."""
+    return command(__doc__, add_arguments, print_report, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

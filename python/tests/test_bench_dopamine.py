@@ -1,0 +1,50 @@
+"""python/benchmarks/dopamine.py: runs that are there, the summary, and the command."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import dopamine
+
+GAME, STEPS = "Mini-Breakout-v0", 200
+
+
+def words(folder, *more):
+    return ["--folder", str(folder), "--games", GAME, "--agents", "dqn", "--steps", str(STEPS), *more]
+
+
+def test_runs_are_made_once_and_logged(tmp_path, capsys):
+    assert dopamine.main(words(tmp_path, "--seeds", "1,2", "--json")) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["entries"]
+    assert entry["seeds"] == [1, 2] and entry["published"] is None and entry["deviations"] is None
+    log = (tmp_path / "runs.jsonl").read_text()
+    assert sorted(json.loads(line)["mean"] for line in log.splitlines()) == pytest.approx(sorted(entry["means"]))
+    assert dopamine.main(words(tmp_path, "--seeds", "1,2")) == 0  # nothing is run again
+    assert (tmp_path / "runs.jsonl").read_text() == log
+    assert f"{GAME}, dqn" in capsys.readouterr().out
+
+
+def test_a_summary_counts_published_deviations_of_runs_that_are_done(tmp_path):
+    # Breakout, DQN: 1.8 with a deviation of 0.1.
+    folder = tmp_path / "Breakout_dqn"
+    folder.mkdir()
+    for seed, total, done in ((1, 1.9, True), (2, 2.1, True), (3, 9.0, False)):
+        files = dopamine.dopamine.files_of("Breakout", "dqn", seed, 250_000, folder, {})
+        files.write([dopamine.dopamine.Episode(100, total, 100)], done)
+    (entry,) = dopamine.summary(tmp_path, ["Breakout"], ["dqn", "qr"], [1, 2, 3], 250_000)
+    assert (entry["seeds"], entry["means"], entry["published"]) == ([1, 2], [1.9, 2.1], 1.8)
+    assert entry["deviations"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "more, text",
+    [
+        (["--agents", "ppo"], "--agents: 'ppo', must be of c51, dqn, iqn, qr, rainbow"),
+        (["--steps", "0"], "--steps: 0, must be at least 1"),
+    ],
+)
+def test_bad_arguments_are_refused(more, text, tmp_path, capsys):
+    assert dopamine.main(words(tmp_path, *more)) == 1
+    assert capsys.readouterr().err == f"paceline: {text}\n"
