@@ -286,7 +286,11 @@ func (s *Spec) cnn(i, least, dense int, convs []Conv) ([]Layer, error) {
 		return nil, fmt.Errorf("obs.dtype: %v, must be uint8 for %s", s.Obs.DType, arch)
 	}
 	if sh := s.Obs.Shape; len(sh) != 3 || sh[1] < least || sh[2] < least {
-		return nil, fmt.Errorf("obs.shape: %v, must be [channels, height, width] of at least %dx%d for %s", sh, least, least, arch)
+		hint := ""
+		if len(sh) == 3 && min(sh[1], sh[2]) >= 5 {
+			hint = "; the cnn \"minatar\" takes 5x5"
+		}
+		return nil, fmt.Errorf("obs.shape: %v, must be [channels, height, width] of at least %dx%d for %s%s", sh, least, least, arch, hint)
 	}
 	var trunk []Layer
 	c, h, w := s.Obs.Shape[0], s.Obs.Shape[1], s.Obs.Shape[2]

@@ -39,7 +39,7 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Hidden: []int{1 << 14, 1 << 14, 1 << 14}}), "hidden: [16384 16384 16384]: more than 268435456 parameters"},
 		{QSpec(f32(4, 84, 84), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.dtype: float32, must be uint8 for nature_cnn"},
 		{QSpec(u8(84, 84), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [84 84], must be [channels, height, width] of at least 36x36 for nature_cnn"},
-		{QSpec(u8(1, 36, 35), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [1 36 35], must be [channels, height, width] of at least 36x36 for nature_cnn"},
+		{QSpec(u8(1, 36, 35), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [1 36 35], must be [channels, height, width] of at least 36x36 for nature_cnn; the cnn \"minatar\" takes 5x5"},
 		{QSpec(u8(1, 20, 19), 1, nn.Trunk{Arch: "small_cnn"}), "obs.shape: [1 20 19], must be [channels, height, width] of at least 20x20 for small_cnn"},
 		{QSpec(u8(4, 4, 10), 1, nn.Trunk{Arch: "minatar_cnn"}), "obs.shape: [4 4 10], must be [channels, height, width] of at least 5x5 for minatar_cnn"},
 		{QSpec(u8(1, 10, 7), 1, nn.Trunk{Arch: "dopamine_cnn"}), "obs.shape: [1 10 7], must be [channels, height, width] of at least 8x8 for dopamine_cnn"},
