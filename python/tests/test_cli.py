@@ -80,7 +80,21 @@ def test_a_wrong_keyword_gives_one_line(command, keyword, says, preset):
 
 
 @pytest.mark.parametrize(
-    "name", ["continuous", "dopamine", "emulator", "modes", "onpolicy", "pong", "ray_costs", "small_games", "table1", "train", "value"]
+    "name",
+    [
+        "continuous",
+        "dopamine",
+        "emulator",
+        "gorila_values",
+        "modes",
+        "onpolicy",
+        "pong",
+        "ray_costs",
+        "small_games",
+        "table1",
+        "train",
+        "value",
+    ],
 )
 def test_benchmarks_of_the_checkout_give_their_path(capsys, name):
     assert main(["bench", name, "--steps", "16"]) == 1

@@ -14,7 +14,20 @@ from .. import _lib
 from ..errors import PacelineError
 from . import envs, ffi, gorila, laboratory, update
 
-_IN_CHECKOUT = ("continuous", "dopamine", "emulator", "modes", "onpolicy", "pong", "ray_costs", "small_games", "table1", "train", "value")
+_IN_CHECKOUT = (
+    "continuous",
+    "dopamine",
+    "emulator",
+    "gorila_values",
+    "modes",
+    "onpolicy",
+    "pong",
+    "ray_costs",
+    "small_games",
+    "table1",
+    "train",
+    "value",
+)
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
