@@ -149,17 +149,20 @@ def test_very_long_names_are_refused(tmp_path):
             assert len(str(caught.value)) < 200
 
 
+STOOKE_ABBEEL = {"recipe": "stooke_abbeel", "decorrelation_steps": 2000}
+
+
 @pytest.mark.parametrize(
     "model_class, preset, of_preset, given",
     [
         (DQN, "mnih2015", {"recipe": "mnih2015"}, {"decorrelation_steps": 10}),
         (A2C, "cule", {"decorrelation_steps": 400}, {"episodic_life": True}),
-        pytest.param(A2C, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
+        pytest.param(A2C, "stooke_abbeel", STOOKE_ABBEEL, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
         (A3C, "mnih2016", {"recipe": "mnih2015"}, {"episodic_life": False}),
-        pytest.param(A3C, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
-        pytest.param(APPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
+        pytest.param(A3C, "stooke_abbeel", STOOKE_ABBEEL, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
+        pytest.param(APPO, "stooke_abbeel", STOOKE_ABBEEL, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
         (GA3C, "paper", {"recipe": "mnih2015"}, {"episodic_life": False}),
-        pytest.param(PPO, "stooke_abbeel", {"recipe": "stooke_abbeel"}, {"recipe": "ale"}, marks=pytest.mark.slow),
+        pytest.param(PPO, "stooke_abbeel", STOOKE_ABBEEL, {"recipe": "ale"}, marks=pytest.mark.slow),
         pytest.param(PPO, "cleanrl", {"episodic_life": True}, {"decorrelation_steps": 10}, marks=pytest.mark.slow),
         (PQN, "pqn", {"episodic_life": True}, {"episodic_life": False}),
         pytest.param(PQN, "pqn_cleanrl", {"episodic_life": True}, {"noop_max": 1}, marks=pytest.mark.slow),

@@ -29,7 +29,7 @@ func TestPresetsResolve(t *testing.T) {
 	traintest.PresetsResolve(t, "a2c")
 	cfg := must(train.NewConfig("a2c"))(t)
 	check(t, cfg.Preset("stooke_abbeel", "atari/pong"))
-	if got := must(cfg.Get("env_options"))(t); got != `{"recipe": "stooke_abbeel"}` {
+	if got := must(cfg.Get("env_options"))(t); got != `{"recipe": "stooke_abbeel", "decorrelation_steps": 2000}` {
 		t.Errorf("env_options: %q", got)
 	}
 }

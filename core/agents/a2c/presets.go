@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
@@ -42,9 +43,7 @@ var sb3 = []settings.Row{
 // stookeAbbeel is A2C of the code of Stooke & Abbeel 2018: 16 environments, five rounds, the small
 // network of Mnih et al. 2016. The squared error of the value has the factor 1/4, and RMSProp has
 // eps inside the root. Settings that our notes of their code do not name (initial weights, the
-// learning rate's schedule) are those of sb3. In section 5.3 every run begins with a random number
-// of random actions in each simulator. Neither the paper nor our notes give the largest number, so
-// decorrelation_steps is 0; env_options may set it.
+// learning rate's schedule) are those of sb3.
 var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "16"},
 	{"policy", "CnnPolicy"},
@@ -97,6 +96,6 @@ var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
 	{Name: "sb3", Doc: "Stable-Baselines3's defaults, with eight environments", Rows: settings.Fixed(sb3...)},
-	{Name: "cule", Doc: "A2C with V-trace of Dalton et al. 2020, as their example has it", Rows: onpolicy.InGames(cule, `{"decorrelation_steps": 400}`)},
-	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: onpolicy.InGames(stookeAbbeel, `{"recipe": "stooke_abbeel"}`)},
+	{Name: "cule", Doc: "A2C with V-trace of Dalton et al. 2020, as their example has it", Rows: train.InGames(`{"decorrelation_steps": 400}`, cule)},
+	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: train.InGames(train.StookeAbbeelGames, stookeAbbeel)},
 }

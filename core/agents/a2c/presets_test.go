@@ -35,7 +35,7 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"cule CartPole-v1":             cule,
 		"cule atari/breakout":          traintest.With(cule, map[string]string{"env_options": `{"decorrelation_steps": 400}`}),
 		"stooke_abbeel CartPole-v1":    stookeAbbeel,
-		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel"}`}),
+		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel", "decorrelation_steps": 2000}`}),
 		// Our own values: see presets.go.
 		"tuned CartPole-v1": {"num_envs": "8", "n_steps": "32", "gamma": "0.98", "gae_lambda": "0.95", "normalize_advantage": "true",
 			"learning_rate": "0.003", "learning_rate_final": "0"},

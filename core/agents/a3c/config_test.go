@@ -27,19 +27,19 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"max_grad_norm": "0.5", "vf_coef": "0.25", "ent_coef": "0.01", "normalize_advantage": "false", "gae_lambda": "1",
 		"policy": "CnnPolicy", "cnn": "small",
 	}
-	frames := map[string]string{"env_options": `{"recipe": "stooke_abbeel"}`}
+	games := map[string]string{"env_options": `{"recipe": "stooke_abbeel", "decorrelation_steps": 2000}`}
 	catch := map[string]string{"num_envs": "64", "learners": "8", "policy": "CnnPolicy", "n_steps": "8", "ent_coef": "0.01", "learning_rate": "0.0007", "learning_rate_final": "0"}
 	traintest.Presets(t, "a3c", map[string]map[string]string{
 		"mnih2016 CartPole-v1":         mnih,
 		"mnih2016 atari/breakout":      traintest.With(mnih, map[string]string{"env_options": `{"recipe": "mnih2015"}`}),
 		"stooke_abbeel CartPole-v1":    stookeAbbeel,
-		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, frames),
+		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, games),
 		// A2C's: see presets.go.
 		"tuned CartPole-v1": {"num_envs": "64", "learners": "8", "n_steps": "32", "gamma": "0.98", "gae_lambda": "0.9", "normalize_advantage": "true",
 			"learning_rate": "0.002", "learning_rate_final": "0", "max_grad_norm": "0.2"},
 		"tuned Catch-v0":  catch,
 		"tuned Bricks-v0": catch,
-		"tuned Pong":      traintest.With(traintest.With(stookeAbbeel, frames), map[string]string{"rule": "gradient"}),
+		"tuned Pong":      traintest.With(stookeAbbeel, map[string]string{"rule": "gradient", "env_options": `{"recipe": "stooke_abbeel"}`}),
 	})
 }
 

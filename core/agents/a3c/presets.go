@@ -2,8 +2,8 @@ package a3c
 
 import (
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/async"
-	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
 // learners are those of a preset: a number of learners that share num_envs environments.
@@ -41,7 +41,7 @@ var mnih2016 = append(learners("16", "16", "gradient"), []settings.Row{
 // ofMnih are the rows of mnih2016. Games have the frames of Mnih et al. 2015, as in the paper.
 func ofMnih(envID string) ([]settings.Row, error) {
 	rows, err := async.PresetOf("a3c", "a2c", "sb3", mnih2016...)(envID)
-	if onpolicy.IsGame(envID) {
+	if train.IsGame(envID) {
 		rows = append(rows, settings.Row{"env_options", `{"recipe": "mnih2015"}`})
 	}
 	return rows, err
@@ -66,7 +66,7 @@ var tuned = map[string]func(string) ([]settings.Row, error){
 	"Bricks-v0": func(string) ([]settings.Row, error) { return ofCatch("Catch-v0") },
 	// A mean return of 18.8 over 30 games, and over another 30, after 6.5 of 12 million steps, with seed 1,
 	// on amx (examples/python/pong_minutes.py). Other seeds have not been tried.
-	"Pong": async.PresetOf("a3c", "a2c", "stooke_abbeel", learners("8", "128", "gradient")...),
+	"Pong": async.PresetOf("a3c", "a2c", "stooke_abbeel", append(learners("8", "128", "gradient"), settings.Row{"env_options", `{"recipe": "stooke_abbeel"}`})...),
 }
 
 // presets are documented tables of settings.

@@ -23,7 +23,7 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 	}
 	traintest.Presets(t, "appo", map[string]map[string]string{
 		"stooke_abbeel CartPole-v1":    stookeAbbeel,
-		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel"}`}),
+		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel", "decorrelation_steps": 2000}`}),
 		// PPO's: see presets.go.
 		"tuned CartPole-v1": {"num_envs": "32", "learners": "4", "n_steps": "32", "batch_size": "256", "n_epochs": "20", "gamma": "0.98", "gae_lambda": "0.8",
 			"learning_rate": "0.001", "learning_rate_final": "0", "clip_range_schedule": "0:0.2,1:0"},

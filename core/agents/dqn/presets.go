@@ -2,10 +2,9 @@ package dqn
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 // nature is Mnih et al. 2015, Extended Data Table 1, with the optimiser of the authors' code: the
@@ -137,11 +136,6 @@ var presets = append([]settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"Bricks-v0", "CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
 	{Name: "sb3", Doc: "Stable-Baselines3's defaults and semantics", Rows: settings.Fixed(sb3...)},
-	{Name: "mnih2015", Doc: "the settings of the Nature paper", Rows: func(envID string) ([]settings.Row, error) {
-		if strings.HasPrefix(env.Canonical(envID), "atari/") {
-			return append(slices.Clone(nature), settings.Row{"env_options", `{"recipe": "mnih2015"}`}), nil
-		}
-		return nature, nil
-	}},
+	{Name: "mnih2015", Doc: "the settings of the Nature paper", Rows: train.InGames(`{"recipe": "mnih2015"}`, nature)},
 	{Name: "fastdqn", Doc: "those of the paper's fast DQN", Rows: settings.Fixed(fastDQN...)},
 }, ofValues...)

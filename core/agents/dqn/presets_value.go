@@ -2,25 +2,13 @@ package dqn
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 // This file has the presets of the value family: settings of published code, by the code's name. The
 // numbers of frames in the sources are divided by 4, the frames of a step.
-
-// inGames returns a preset's rows, with env_options for Atari games.
-func inGames(options string, lists ...[]settings.Row) func(envID string) ([]settings.Row, error) {
-	list := slices.Concat(lists...)
-	return func(envID string) ([]settings.Row, error) {
-		if strings.HasPrefix(env.Canonical(envID), "atari/") {
-			return append(slices.Clone(list), settings.Row{"env_options", options}), nil
-		}
-		return list, nil
-	}
-}
 
 // standard are the settings that all sources share: an update of 32 transitions every 4 steps.
 var standard = []settings.Row{
@@ -94,10 +82,6 @@ var stookeAbbeel = slices.Concat(standard, []settings.Row{
 	{"optimizer", "adam"},
 })
 
-// stookeAbbeelGames has the frames of their paper, and the source's max_decorrelation_steps
-// (sampler/base.py).
-const stookeAbbeelGames = `{"recipe": "stooke_abbeel", "decorrelation_steps": 2000}`
-
 // large are the settings of a batch of 512 transitions: 32 environments take 4 steps each, then
 // there are 8*128/512 updates.
 var large = []settings.Row{{"batch_size", "512"}, {"num_envs", "32"}, {"train_freq", "128"}, {"gradient_steps", "2"}}
@@ -111,54 +95,54 @@ var rainbow = slices.Concat(c51, []settings.Row{
 // ofValues are the presets of this file.
 var ofValues = []settings.Preset{
 	// Mean squared errors and Adam, as dqn.gin and dqn_agent.py have it; dqn of TensorFlow has RMSProp.
-	{Name: "dqn_dopamine", Doc: "DQN of Dopamine's JAX code", Rows: inGames(dopamineGames, dopamine, []settings.Row{
+	{Name: "dqn_dopamine", Doc: "DQN of Dopamine's JAX code", Rows: train.InGames(dopamineGames, dopamine, []settings.Row{
 		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"loss", "squared"}})},
-	{Name: "c51_dopamine", Doc: "C51 of Dopamine's JAX code", Rows: inGames(dopamineGames, dopamine, c51, []settings.Row{
+	{Name: "c51_dopamine", Doc: "C51 of Dopamine's JAX code", Rows: train.InGames(dopamineGames, dopamine, c51, []settings.Row{
 		{"learning_rate", "0.00025"}, {"optimizer_eps", "0.0003125"}})},
 	// quantile.gin: three steps and priorities, which Dabney et al. 2018 do not have.
-	{Name: "qr_dopamine", Doc: "quantile regression DQN of Dopamine's JAX code, with three steps and priorities", Rows: inGames(dopamineGames, dopamine, dopamineReplay, []settings.Row{
+	{Name: "qr_dopamine", Doc: "quantile regression DQN of Dopamine's JAX code, with three steps and priorities", Rows: train.InGames(dopamineGames, dopamine, dopamineReplay, []settings.Row{
 		{"learning_rate", "5e-05"}, {"optimizer_eps", "0.0003125"}, {"distribution", "quantile"}, {"n_quantiles", "200"}, {"kappa", "1"}})},
 	// rainbow.gin is C51 with three steps and priorities. The other parts of Rainbow are in full_rainbow.gin.
-	{Name: "rainbow_dopamine", Doc: "Rainbow of Dopamine's JAX code: C51, three steps, priorities", Rows: inGames(dopamineGames, dopamine, dopamineReplay, c51, []settings.Row{
+	{Name: "rainbow_dopamine", Doc: "Rainbow of Dopamine's JAX code: C51, three steps, priorities", Rows: train.InGames(dopamineGames, dopamine, dopamineReplay, c51, []settings.Row{
 		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}})},
-	{Name: "c51_zoo", Doc: "C51 of DQN Zoo", Rows: inGames(zooGames, zoo, zooAdam, c51, []settings.Row{{"learning_rate", "0.00025"}})},
-	{Name: "qr_zoo", Doc: "QR-DQN of DQN Zoo, with 201 quantiles", Rows: inGames(zooGames, zoo, zooAdam, []settings.Row{
+	{Name: "c51_zoo", Doc: "C51 of DQN Zoo", Rows: train.InGames(zooGames, zoo, zooAdam, c51, []settings.Row{{"learning_rate", "0.00025"}})},
+	{Name: "qr_zoo", Doc: "QR-DQN of DQN Zoo, with 201 quantiles", Rows: train.InGames(zooGames, zoo, zooAdam, []settings.Row{
 		{"learning_rate", "5e-05"}, {"distribution", "quantile"}, {"n_quantiles", "201"}, {"kappa", "1"}})},
 	// implicit_quantile.gin: three steps, uniform draws.
-	{Name: "iqn_dopamine", Doc: "IQN of Dopamine's JAX code, with three steps", Rows: inGames(dopamineGames, dopamine, iqn, []settings.Row{
+	{Name: "iqn_dopamine", Doc: "IQN of Dopamine's JAX code, with three steps", Rows: train.InGames(dopamineGames, dopamine, iqn, []settings.Row{
 		{"optimizer_eps", "0.0003125"}, {"n_steps", "3"}, {"n_tau_act", "32"}})},
 	// No clipping; min_replay_capacity_fraction 0.02, tau_samples_policy 64.
-	{Name: "iqn_zoo", Doc: "IQN of DQN Zoo", Rows: inGames(zooGames, zoo, zooAdam, iqn, []settings.Row{
+	{Name: "iqn_zoo", Doc: "IQN of DQN Zoo", Rows: train.InGames(zooGames, zoo, zooAdam, iqn, []settings.Row{
 		{"max_grad_norm", "0"}, {"learning_starts", "20000"}, {"n_tau_act", "64"}})},
 	// learning_rate 0.00025/4, optimizer_epsilon 0.01/32²/16. grad_error_bound 1/32 of a mean over 32 is
 	// huber's bound. The biases of the source's last layer are one number.
-	{Name: "prioritized_zoo", Doc: "Double DQN with prioritised replay of DQN Zoo", Rows: inGames(zooGames, zoo, []settings.Row{
+	{Name: "prioritized_zoo", Doc: "Double DQN with prioritised replay of DQN Zoo", Rows: train.InGames(zooGames, zoo, []settings.Row{
 		{"optimizer", "rmsprop_mnih"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "6.103515625e-07"}, {"loss", "huber"}, {"max_grad_norm", "0"},
 		{"double_q", "true"}, {"prioritized", "dqn_zoo"}, {"priority_alpha", "0.6"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"},
 		{"target_update_interval", "30000"}})},
 	// The paper's numbers; whether it clips gradients was not checked. The formula of priorities is DQN
 	// Zoo's. The noise alone explores.
-	{Name: "rainbow_hessel", Doc: "Rainbow of Hessel et al. 2018", Rows: inGames(zooGames, zoo, rainbow, []settings.Row{
+	{Name: "rainbow_hessel", Doc: "Rainbow of Hessel et al. 2018", Rows: train.InGames(zooGames, zoo, rainbow, []settings.Row{
 		{"optimizer", "adam"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"max_grad_norm", "0"}, {"n_steps", "3"},
 		{"learning_starts", "20000"}, {"target_update_interval", "8000"}})},
 	// The paper's numbers but for n_steps: the paper has 20, and Dopamine's DER.gin 10, after Schwarzer et
 	// al. 2021. Dopamine also has its own network, and epsilon 0.01 beside the noise. Noise of 0.1 and
 	// clipping at 10 were not checked in the paper. One update a step makes 2,000 updates 2,000 steps.
-	{Name: "der_100k", Doc: "data-efficient Rainbow of van Hasselt et al. 2019, for 100,000 steps, with Dopamine's ten steps of rewards", Rows: inGames(zooGames, zoo, rainbow, []settings.Row{
+	{Name: "der_100k", Doc: "data-efficient Rainbow of van Hasselt et al. 2019, for 100,000 steps, with Dopamine's ten steps of rewards", Rows: train.InGames(zooGames, zoo, rainbow, []settings.Row{
 		{"cnn", DER}, {"optimizer", "adam"}, {"learning_rate", "0.0001"}, {"optimizer_eps", "0.00015"}, {"max_grad_norm", "10"},
 		{"noisy_sigma", "0.1"}, {"n_steps", "10"}, {"train_freq", "1"}, {"buffer_size", "100000"}, {"learning_starts", "1600"}, {"target_update_interval", "2000"}})},
 	// 7.5e-4 is the paper's learning rate for 512; the code has 2.5e-4 for 32.
-	{Name: "dqn_stooke_abbeel", Doc: "DQN of Stooke & Abbeel 2018 with batches of 512 and the paper's learning rate", Rows: inGames(stookeAbbeelGames, stookeAbbeel, large, []settings.Row{
+	{Name: "dqn_stooke_abbeel", Doc: "DQN of Stooke & Abbeel 2018 with batches of 512 and the paper's learning rate", Rows: train.InGames(train.StookeAbbeelGames, stookeAbbeel, large, []settings.Row{
 		{"optimizer", "rmsprop_lasagne"}, {"learning_rate", "0.00075"}, {"optimizer_eps", "1e-06"}, {"loss", "huber"},
 		{"exploration_initial_eps", "0.955"}, {"exploration_final_eps", "0.1"}})},
 	// 4.2e-4 is the paper's learning rate for 256 and more; the code has 2.5e-4. Eps is the code's 0.01
 	// divided by the batch size. 64 environments take 4 steps each, then there is one update.
-	{Name: "catdqn_stooke_abbeel", Doc: "Categorical DQN of Stooke & Abbeel 2018 with batches of 2,048 and the paper's learning rate", Rows: inGames(stookeAbbeelGames, stookeAbbeel, c51, []settings.Row{
+	{Name: "catdqn_stooke_abbeel", Doc: "Categorical DQN of Stooke & Abbeel 2018 with batches of 2,048 and the paper's learning rate", Rows: train.InGames(train.StookeAbbeelGames, stookeAbbeel, c51, []settings.Row{
 		{"batch_size", "2048"}, {"num_envs", "64"}, {"train_freq", "256"}, {"learning_rate", "0.00042"}, {"optimizer_eps", "4.8828125e-06"},
 		{"exploration_initial_eps", "0.9505"}})},
 	// eps_rainbow.py: Rainbow with epsilon in the place of noisy networks. Eps is 0.005 divided by the
 	// batch size.
-	{Name: "rainbow_stooke_abbeel", Doc: "epsilon-Rainbow of Stooke & Abbeel 2018 with batches of 512 and the code's learning rate", Rows: inGames(stookeAbbeelGames, stookeAbbeel, large, c51, []settings.Row{
+	{Name: "rainbow_stooke_abbeel", Doc: "epsilon-Rainbow of Stooke & Abbeel 2018 with batches of 512 and the code's learning rate", Rows: train.InGames(train.StookeAbbeelGames, stookeAbbeel, large, c51, []settings.Row{
 		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "9.765625e-06"}, {"max_grad_norm", "10"},
 		{"double_q", "true"}, {"dueling", "true"}, {"dueling_rescaled", "true"}, {"n_steps", "3"},
 		{"prioritized", "stooke_abbeel"}, {"priority_alpha", "0.5"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"}, {"priority_beta_steps", "50000000"},

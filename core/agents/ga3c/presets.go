@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
@@ -49,7 +50,7 @@ const inGames = `{"recipe": "mnih2015"}`
 // a third convolution of 64 4x4 filters with stride 2. stride is that of the first layer.
 func large(stride string) settings.Preset {
 	rows := append(slices.Clone(paper), settings.Row{"policy", "CnnPolicy"}, settings.Row{"cnn", "ga3c_" + stride})
-	return settings.Preset{Name: "paper_large_" + stride, Doc: "paper, with the large network whose first layer has stride " + stride, Rows: onpolicy.InGames(rows, inGames)}
+	return settings.Preset{Name: "paper_large_" + stride, Doc: "paper, with the large network whose first layer has stride " + stride, Rows: train.InGames(inGames, rows)}
 }
 
 // solved is preset tuned: settings that solve an environment with the default virtual latencies,
@@ -113,6 +114,6 @@ var solved = map[string][]settings.Row{
 var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment or Pong", Envs: []string{"CartPole-v1", "Catch-v0", "Pong"},
 		Rows: func(envID string) ([]settings.Row, error) { return solved[envID], nil }},
-	{Name: "paper", Doc: "Babaeizadeh et al. 2017, with the small network", Rows: onpolicy.InGames(paper, inGames)},
+	{Name: "paper", Doc: "Babaeizadeh et al. 2017, with the small network", Rows: train.InGames(inGames, paper)},
 	large("1"), large("2"), large("3"), large("4"),
 }

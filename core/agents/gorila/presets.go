@@ -2,10 +2,9 @@ package gorila
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 // paper is Nair et al. 2015. "Ours" are values that the paper does not give; none of them has been chosen
@@ -37,14 +36,6 @@ var paper = []settings.Row{
 	{"loss_reduction", "mean"},          // ours: AdaGrad's steps do not depend on it, except by eps
 	{"max_grad_norm", "0"},              // ours: no clipping, as in Mnih et al. 2015
 	{"double_q", "false"},
-}
-
-// ofPaper are the rows of nair2015. Games have the frames of Mnih et al. 2015, as in section 5.1.
-func ofPaper(envID string) ([]settings.Row, error) {
-	if strings.HasPrefix(env.Canonical(envID), "atari/") {
-		return append(slices.Clone(paper), settings.Row{"env_options", `{"recipe": "mnih2015"}`}), nil
-	}
-	return paper, nil
 }
 
 // small has what the tuned presets share: four bundles and three shards. The learning rate falls to 0 with
@@ -98,5 +89,5 @@ var tuned = map[string][]settings.Row{
 var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that learn a built-in environment, with four bundles and three shards", Envs: []string{"CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
-	{Name: "nair2015", Doc: "the settings of Nair et al. 2015: 100 bundles, 31 shards", Rows: ofPaper},
+	{Name: "nair2015", Doc: "the settings of Nair et al. 2015: 100 bundles, 31 shards", Rows: train.InGames(`{"recipe": "mnih2015"}`, paper)},
 }

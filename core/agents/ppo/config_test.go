@@ -50,7 +50,7 @@ func TestPresetsHaveTheUpdatesOfTheirSources(t *testing.T) {
 	}
 	cfg := must(train.NewConfig("ppo"))(t)
 	check(t, cfg.Preset("stooke_abbeel", "atari/pong"))
-	if got := must(cfg.Get("env_options"))(t); got != `{"recipe": "stooke_abbeel"}` {
+	if got := must(cfg.Get("env_options"))(t); got != `{"recipe": "stooke_abbeel", "decorrelation_steps": 2000}` {
 		t.Errorf("env_options: %q", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
@@ -73,8 +74,7 @@ var cleanRLAtari = append(slices.Clone(cleanRL), []settings.Row{
 // stookeAbbeel is PPO of the code of Stooke & Abbeel 2018: eight environments, 256 rounds,
 // minibatches of 512. The clip range falls with the learning rate. Values and gradients are not
 // clipped, advantages not normalised. Settings that our notes of their code do not name are those
-// of Schulman et al. 2017 (entropy) and of sb3 (initial weights). The preset of this name in a2c
-// explains why decorrelation_steps is 0.
+// of Schulman et al. 2017 (entropy) and of sb3 (initial weights).
 var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 	{"policy", "CnnPolicy"},
 	{"learning_rate", "0.001"},
@@ -162,11 +162,11 @@ var presets = []settings.Preset{
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
 	{Name: "sb3", Doc: "Stable-Baselines3's defaults, with eight environments", Rows: settings.Fixed(sb3...)},
 	{Name: "cleanrl", Doc: "CleanRL's ppo_atari.py for Atari games, ppo.py elsewhere", Rows: func(envID string) ([]settings.Row, error) {
-		if onpolicy.IsGame(envID) {
+		if train.IsGame(envID) {
 			return cleanRLAtari, nil
 		}
 		return cleanRL, nil
 	}},
 	{Name: "fast", Doc: "Atari games in the least time that we know", Rows: settings.Fixed(fast...), Steps: 2_000_000},
-	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: onpolicy.InGames(stookeAbbeel, `{"recipe": "stooke_abbeel"}`)},
+	{Name: "stooke_abbeel", Doc: "Stooke & Abbeel 2018, as their code has it", Rows: train.InGames(train.StookeAbbeelGames, stookeAbbeel)},
 }

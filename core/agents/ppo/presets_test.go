@@ -46,7 +46,7 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"cleanrl CartPole-v1":          cleanRL,
 		"cleanrl atari/breakout":       traintest.With(cleanRL, games),
 		"stooke_abbeel CartPole-v1":    stookeAbbeel,
-		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel"}`}),
+		"stooke_abbeel atari/breakout": traintest.With(stookeAbbeel, map[string]string{"env_options": `{"recipe": "stooke_abbeel", "decorrelation_steps": 2000}`}),
 		"fast CartPole-v1":             fast,
 		"fast atari/breakout":          fast,
 		"tuned CartPole-v1": {"num_envs": "8", "n_steps": "32", "batch_size": "256", "n_epochs": "20", "gamma": "0.98", "gae_lambda": "0.8",

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/settings"
-	"github.com/paceline-rl/paceline/core/train/onpolicy"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 // authors is PQN of its authors' code for Atari games: 128 environments, 32 rounds, two epochs of
@@ -99,6 +99,6 @@ var tuned = map[string][]settings.Row{
 var presets = []settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"CartPole-v1", "Catch-v0", "Bricks-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
-	{Name: "pqn", Doc: "the authors' settings for Atari games (Gallici et al. 2025)", Rows: onpolicy.InGames(authors, lives)},
-	{Name: "pqn_cleanrl", Doc: "CleanRL's pqn_atari_envpool.py, but that returns are cut at the ends of episodes", Rows: onpolicy.InGames(cleanRL, lives)},
+	{Name: "pqn", Doc: "the authors' settings for Atari games (Gallici et al. 2025)", Rows: train.InGames(lives, authors)},
+	{Name: "pqn_cleanrl", Doc: "CleanRL's pqn_atari_envpool.py, but that returns are cut at the ends of episodes", Rows: train.InGames(lives, cleanRL)},
 }
