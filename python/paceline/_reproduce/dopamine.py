@@ -95,7 +95,7 @@ def _run(args: argparse.Namespace) -> int:
     steps, runs = args.frames // SKIP, {}
     print(SAYS, flush=True)
     for seed in range(1, args.seeds + 1):
-        runs[seed] = train(args.game, args.agent, seed, steps, folder, args.part, keywords)
+        runs[seed] = train(args.game, args.agent, seed, steps, folder, args.part, keywords, progress=True)
         mean = _mean(runs[seed], 1, steps)
         print(f"seed {seed}: {len(runs[seed])} episodes, mean return of the first iteration {_text(mean)}", flush=True)
     numbers = published(args.game, args.agent)
@@ -185,8 +185,10 @@ def files_of(game: str, agent: str, seed: int, steps: int, folder: Path, keyword
     return Files(folder, seed, {"game": game, "agent": agent, "steps": steps, "set": changed})
 
 
-def train(game: str, agent: str, seed: int, steps: int, folder: Path, part: int, keywords: Mapping[str, Any]) -> list[Episode]:
-    """The training episodes of a seed. An interrupted call saves the run; the next call continues it."""
+def train(
+    game: str, agent: str, seed: int, steps: int, folder: Path, part: int, keywords: Mapping[str, Any], progress: bool = False
+) -> list[Episode]:
+    """The training episodes of a seed. An interrupted call saves the run; the next call continues it. progress: shows a progress line."""
     files = files_of(game, agent, seed, steps, folder, keywords)
     episodes, done = files.read()
     if done:
@@ -203,7 +205,7 @@ def train(game: str, agent: str, seed: int, steps: int, folder: Path, part: int,
         recorder = _Recorder(files, episodes, part)
         if begun < steps:
             try:
-                model.learn(steps - begun, callback=recorder, log_interval=None, reset_num_timesteps=not begun)
+                model.learn(steps - begun, callback=recorder, log_interval=None, progress_bar=progress, reset_num_timesteps=not begun)
             except KeyboardInterrupt:
                 recorder.save()
                 print(f"seed {seed}: stopped at step {model.num_timesteps:,}; the same command continues it", flush=True)
