@@ -270,42 +270,6 @@ func TestRoundsAndRunsEqualPlainLoops(t *testing.T) {
 	}
 }
 
-// counter is a network that counts its passes.
-type counter struct {
-	nn.Network
-	passes int
-}
-
-func (c *counter) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
-	c.passes++
-	return c.Network.Forward(p, obs, rows)
-}
-
-// No outputs are computed for a random action of a single environment.
-func TestOneEnvironmentComputesOutputsOnlyForGreedyActions(t *testing.T) {
-	x := newTrial(t, 1, 1, false)
-	network := &counter{Network: x.config.Joint}
-	x.config.Joint = network
-	g := must(actor.New(x.config))(t)
-	defer g.Close()
-	check(t, g.Reset())
-	const steps = 100
-	for k := range int64(steps) {
-		must(g.Round(k, half(), false))(t)
-	}
-	want, stream := 0, rng.New(seed, "explore", 0)
-	for range steps {
-		if stream.Float64() < 0.5 {
-			stream.Intn(3)
-		} else {
-			want++
-		}
-	}
-	if network.passes != want {
-		t.Errorf("%d passes for %d greedy actions of %d", network.passes, want, steps)
-	}
-}
-
 // A run that is ended early ends with the furthest round that has begun. All rows then have the
 // same number of steps.
 func TestRunEndsWithARound(t *testing.T) {
