@@ -87,7 +87,7 @@ func TestDenseMatchesFloat64(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	check := func(n, in, out int) {
 		for p, precision := range precisions {
-			d := Dense{In: in, Out: out, ReLU: r.IntN(2) == 0, Precision: Precision(p)}
+			d := Dense{In: in, Out: out, ReLU: r.IntN(2) == 0, Precision: Precision(p), Tiled: r.IntN(2) == 0}
 			k := newDenseCase(n, d, r)
 			y, dw, db, dx := k.exact()
 			where := fmt.Sprintf("%d rows of %+v", n, d)
@@ -112,6 +112,9 @@ func TestDenseMatchesFloat64(t *testing.T) {
 	// More than one block of rows, of inputs and of columns of dw, on every path.
 	check(67, 2611, 19)
 	check(300, 641, 9)
+	for range 3 {
+		check(67, 1100, 77)
+	}
 	worst.log(t)
 }
 
@@ -121,27 +124,33 @@ func TestDenseRowsAreIndependent(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 10))
 		for _, in := range []int{4, 64, 513, 2611} {
 			for _, out := range []int{6, 64, 77} {
-				d := Dense{In: in, Out: out, ReLU: true, Precision: p}
-				const rows = 67
-				k := newDenseCase(rows, d, r)
-				k.run()
-				for _, n := range []int{1, 7, 33} {
-					for i := 0; i+n <= rows; i += 13 {
-						few := newDenseCase(n, d, r)
-						copy(few.x, k.x[i*in:])
-						copy(few.y, k.y[i*out:])
-						copy(few.dy, k.dy[i*out:])
-						copy(few.w, k.w)
-						copy(few.b, k.b)
-						few.ws = make([]float32, d.Workspace(n, nil)) // with another alignment
-						few.run()
-						sameBits(t, "y", few.out, k.out[i*out:(i+n)*out])
-						sameBits(t, "dx", few.dx, k.dx[i*in:(i+n)*in])
-					}
+				for _, tiled := range []bool{false, true} {
+					testDenseRows(t, r, Dense{In: in, Out: out, ReLU: true, Precision: p, Tiled: tiled})
 				}
 			}
 		}
 	})
+}
+
+func testDenseRows(t *testing.T, r *rand.Rand, d Dense) {
+	t.Helper()
+	const rows = 67
+	k := newDenseCase(rows, d, r)
+	k.run()
+	for _, n := range []int{1, 7, 33} {
+		for i := 0; i+n <= rows; i += 13 {
+			few := newDenseCase(n, d, r)
+			copy(few.x, k.x[i*d.In:])
+			copy(few.y, k.y[i*d.Out:])
+			copy(few.dy, k.dy[i*d.Out:])
+			copy(few.w, k.w)
+			copy(few.b, k.b)
+			few.ws = make([]float32, d.Workspace(n, nil)) // with another alignment
+			few.run()
+			sameBits(t, "y", few.out, k.out[i*d.Out:(i+n)*d.Out])
+			sameBits(t, "dx", few.dx, k.dx[i*d.In:(i+n)*d.In])
+		}
+	}
 }
 
 // Packed and unpacked weights give the same bits.

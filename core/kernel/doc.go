@@ -50,7 +50,8 @@
 // The C side is one set of loops that use macros for vector operations. loops.h includes gemm.h
 // (tiles of a matrix product), conv.h with conv_forward.h and conv_backward.h (Winograd), dense.h,
 // norm.h, update.h (the optimisers), losses.h (exponentials and the losses), distributions.h
-// (those of distributions) and modulate.h (features times embeddings of taus). The file of a path (avx512.c, avx2.c, generic.c) defines the macros and
+// (those of distributions) and modulate.h (features times embeddings of
+// taus). The file of a path (avx512.c, avx2.c, generic.c) defines the macros and
 // includes the loops. X_rounded.c and avx512_bf16.c include the path's file again for bfloat16
 // products; amx.c does so with loops of its own for the layers. entry.c holds the functions that
 // cgo calls: it cuts a call into parts, which the threads of a team (team.c) share.
@@ -75,6 +76,9 @@
 // pages apart. The forward pass of a dense layer reads the weights in place. It computes 8 outputs
 // over 448 inputs at a time; their weights stay in the L1 cache for 32 rows, and the next weights
 // are prefetched. Accumulators are stored and loaded between two such spans, which changes no bit.
+// Layers of IQN have thousands of rows, for which the weights would be read a hundred times: with
+// Dense.Tiled their forward pass is a product by tiles, 512 inputs at a time. An update of IQN with
+// Dopamine's settings takes 0.97 s instead of 1.20, on one core of a machine with 163 GFLOP/s.
 // A pair of bfloat16 operands takes the place of one float, so the same loops, with half the k,
 // serve both precisions.
 //

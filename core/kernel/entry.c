@@ -138,8 +138,12 @@ static void dense_forward_part(const struct paceline_kernels *k, const void *arg
                                int thread) {
   const struct paceline_dense_args a = *(const struct paceline_dense_args *)args;
   const struct range r = range_of(a.out, PANEL, i, parts);
-  k->dense_forward(a.into + r.from, a.x, a.w + r.from * a.in, a.packed, a.b + r.from, a.n, a.in, r.to - r.from, a.out,
-                   a.relu, a.ws + thread * a.ws_per_thread);
+  float *y = a.into + r.from, *ws = a.ws + thread * a.ws_per_thread;
+  const float *w = a.w + r.from * a.in, *b = a.b + r.from;
+  if (a.tiled && k->dense_tiled)
+    k->dense_tiled(y, a.x, w, b, a.n, a.in, r.to - r.from, a.out, a.relu, ws);
+  else
+    k->dense_forward(y, a.x, w, a.packed, b, a.n, a.in, r.to - r.from, a.out, a.relu, ws);
 }
 
 static void dense_backward_part(const struct paceline_kernels *k, const void *args, ptrdiff_t i, ptrdiff_t parts,

@@ -36,7 +36,7 @@ INLINE void store_tile(const int m, const int vectors, vec (*acc)[2], float *c, 
 }
 
 INLINE void tile_panel(const int m, const int vectors, ptrdiff_t k, const float *a, const float *b, float *c,
-                       ptrdiff_t ldc) {
+                       ptrdiff_t ldc, int add) {
   vec acc[MR][2];
   UNROLL
   for (int r = 0; r < m; r++) acc[r][0] = acc[r][1] = v_zero();
@@ -48,7 +48,7 @@ INLINE void tile_panel(const int m, const int vectors, ptrdiff_t k, const float 
       }
     }
   for (ptrdiff_t j = 0; j < k; j++) STEP(CHUNK);
-  store_tile(m, vectors, acc, c, ldc, 0);
+  store_tile(m, vectors, acc, c, ldc, add);
 }
 
 INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c,
@@ -73,26 +73,26 @@ INLINE void tile_columns(const int m, ptrdiff_t k, const float *a, ptrdiff_t lda
 
 #undef STEP
 
-#define TILE(m)                                                                                             \
-  static TARGET void tile_panel_##m(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc) { \
-    tile_panel(m, 2, k, a, b, c, ldc);                                                                      \
-  }                                                                                                         \
-  static TARGET void half_panel_##m(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc) { \
-    tile_panel(m, 1, k, a, b, c, ldc);                                                                      \
-  }                                                                                                         \
-  static TARGET void tile_columns_##m(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c, \
-                                      ptrdiff_t ldc, int add) {                                             \
-    tile_columns(m, k, a, lda, b, c, ldc, add);                                                             \
+#define TILE(m)                                                                                                      \
+  static TARGET void tile_panel_##m(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc, int add) { \
+    tile_panel(m, 2, k, a, b, c, ldc, add);                                                                          \
+  }                                                                                                                  \
+  static TARGET void half_panel_##m(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc, int add) { \
+    tile_panel(m, 1, k, a, b, c, ldc, add);                                                                          \
+  }                                                                                                                  \
+  static TARGET void tile_columns_##m(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c,          \
+                                      ptrdiff_t ldc, int add) {                                                      \
+    tile_columns(m, k, a, lda, b, c, ldc, add);                                                                      \
   }
 TILES(TILE)
 #undef TILE
 
-typedef void panel_tile(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc);
+typedef void panel_tile(ptrdiff_t k, const float *a, const float *b, float *c, ptrdiff_t ldc, int add);
 typedef void columns_tile(ptrdiff_t k, const float *a, ptrdiff_t lda, const float *b, float *c, ptrdiff_t ldc, int add);
 
 /*
- * Entry m - 1 computes m rows of NR columns; half_panels' entries compute VW columns. With `add`,
- * columns_tiles' entries add to C.
+ * Entry m - 1 computes m rows of NR columns; half_panels' entries compute VW columns. With `add`
+ * they add to C.
  */
 #define TILE(m) tile_panel_##m,
 static panel_tile *const panel_tiles[] = {TILES(TILE)};
@@ -120,7 +120,7 @@ static TARGET void multiply_panels(ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t k, 
   for (ptrdiff_t n = 0; n < wide; n += NR, b += k * NR)
     for (ptrdiff_t q = 0; q < panels(rows); q++) {
       ptrdiff_t r = panel_start(rows, q), m = panel_start(rows, q + 1) - r;
-      (wide - n < NR ? half_panels : panel_tiles)[m - 1](k, a + r * deep, b, c + r * wide + n, wide);
+      (wide - n < NR ? half_panels : panel_tiles)[m - 1](k, a + r * deep, b, c + r * wide + n, wide, 0);
     }
 }
 

@@ -93,6 +93,8 @@ struct paceline_kernels {
   void (*dense_pack)(float *packed, const float *w, ptrdiff_t rows, ptrdiff_t n);
   void (*dense_forward)(float *y, const float *x, const float *w, int packed, const float *b, ptrdiff_t n, ptrdiff_t in,
                         ptrdiff_t out, ptrdiff_t all_out, int relu, float *ws);
+  void (*dense_tiled)(float *y, const float *x, const float *w, const float *b, ptrdiff_t n, ptrdiff_t in,
+                      ptrdiff_t out, ptrdiff_t all_out, int relu, float *ws); /* NULL with bf16 products */
   void (*dense_backward)(float *dw, float *db, float *dx, const float *x, const float *w, const float *y,
                          const float *dy, ptrdiff_t n, ptrdiff_t in, ptrdiff_t all_in, ptrdiff_t out, float *ws);
   void (*norm_forward)(float *y, float *statistics, const float *x, const float *scale, const float *bias, ptrdiff_t n,
@@ -171,7 +173,7 @@ struct paceline_dense_args {
   float *into, *db, *dx; /* into: y or dw */
   const float *x, *w, *b, *y, *dy;
   ptrdiff_t n, in, out;
-  int relu, packed; /* packed: dense_pack made w */
+  int relu, packed, tiled; /* packed: dense_pack made w */
   float *ws;
   ptrdiff_t ws_per_thread;
 };

@@ -120,6 +120,9 @@ const struct paceline_kernels KERNELS = {
     .conv_backward = conv_backward,
     .dense_pack = dense_pack,
     .dense_forward = dense_forward,
+#ifndef MULTIPLIES_TILES
+    .dense_tiled = PLAIN ? dense_tiled : NULL,
+#endif
     .dense_backward = dense_backward,
     .norm_forward = norm_forward,
     .norm_backward = norm_backward,

@@ -67,7 +67,7 @@ func TestNoAccessBeyondSlices(t *testing.T) {
 			}
 			for _, in := range []int{1, 3, 17, 64, 100} {
 				for _, out := range []int{1, 2, 9, 33} {
-					k := newDenseCase(1+r.IntN(20), Dense{In: in, Out: out, ReLU: true, Precision: p}, r)
+					k := newDenseCase(1+r.IntN(20), Dense{In: in, Out: out, ReLU: true, Precision: p, Tiled: out%2 == 1}, r)
 					for _, s := range []*[]float32{&k.x, &k.w, &k.b, &k.y, &k.dy, &k.out, &k.dw, &k.db, &k.dx, &k.ws} {
 						fenced(f, s)
 					}

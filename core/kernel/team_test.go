@@ -54,7 +54,7 @@ func newTeamWork(p Precision) *teamWork {
 		c.OutC += 31 * i
 		w.conv = append(w.conv, newConvData(n, c, r).with(i%2 == 0, i/2%2 == 0, p))
 	}
-	for _, d := range []Dense{{In: 200, Out: 97, ReLU: true}, {In: 33, Out: 600}, {In: 31, Out: 3}} {
+	for _, d := range []Dense{{In: 200, Out: 97, ReLU: true}, {In: 33, Out: 600}, {In: 31, Out: 3}, {In: 600, Out: 97, Tiled: true}} {
 		d.Precision = p
 		w.dense = append(w.dense, newDenseCase(33, d, r))
 	}

@@ -7,15 +7,16 @@ package kernel
 //
 // Each comment names the constant of the C files.
 const (
-	maxRows   = 14 // largest MR
-	maxCols   = 32 // largest NR
-	maxVector = 16 // largest VW
-	chunk     = 16 // CHUNK
-	points    = 16 // points of a Winograd tile
-	packBlock = 8  // BLOCK
-	dotRows   = 64 // largest ROWS of dense.h
-	convBlock = 8  // PACELINE_CONV_BLOCK
-	normBlock = 8  // PACELINE_NORM_BLOCK
+	maxRows   = 14  // largest MR
+	maxCols   = 32  // largest NR
+	maxVector = 16  // largest VW
+	chunk     = 16  // CHUNK
+	points    = 16  // points of a Winograd tile
+	packBlock = 8   // BLOCK
+	dotRows   = 64  // largest ROWS of dense.h
+	dotDepth  = 512 // DEPTH
+	convBlock = 8   // PACELINE_CONV_BLOCK
+	normBlock = 8   // PACELINE_NORM_BLOCK
 
 	// AMX tiles: amx.h and amx_dense.h.
 	tileSide    = 16  // SIDE
@@ -125,9 +126,19 @@ func (d *Dense) Workspace(n int, t *Team) int { return t.Threads() * d.perThread
 func (d *Dense) perThread(n int) int {
 	return max(
 		pieces(n*d.In, 8*d.In, min(n, dotRows)*8*maxVector),
+		d.tiledPerThread(),
 		pieces(n*d.Out, n*d.Out, n*roundUp(d.Out, chunk), n*roundUp(d.In, maxCols), d.Out*4*maxCols, maxRows*maxCols),
 		d.amxPerThread(n),
 	)
+}
+
+// tiledPerThread returns the scratch of one thread for a forward pass by tiles, in floats.
+func (d *Dense) tiledPerThread() int {
+	if !d.Tiled || d.Precision != FP32 {
+		return 0
+	}
+	depth := min(d.In, dotDepth)
+	return pieces(maxRows*roundUp(depth, chunk), depth*roundUp(d.Out, maxCols), maxRows*maxCols)
 }
 
 // amxPerThread returns the scratch of one thread on the path amx, in floats.

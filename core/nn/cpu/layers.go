@@ -43,7 +43,9 @@ func layersOf(s *nn.Spec, list []nn.Layer) ([]layer, error) {
 		case n != nil:
 			layers[i].norm = &kernel.Norm{Channels: n.Channels, Positions: n.Positions, All: n.All, Eps: n.Eps, ReLU: relu}
 		default:
-			layers[i].dense = &kernel.Dense{In: l.In, Out: l.Out, ReLU: relu, Precision: precision, Portable: portable}
+			// Layers with taus have many rows, also when one environment acts.
+			tiled := l.Taus > 0 && l.Out >= 32
+			layers[i].dense = &kernel.Dense{In: l.In, Out: l.Out, ReLU: relu, Precision: precision, Portable: portable, Tiled: tiled}
 		}
 	}
 	for i := range layers {
