@@ -141,7 +141,7 @@ func (g *Group) Actions() vec.Actions { return g.actions }
 
 // chooseRows is Choose for the rows first to end-1. It returns how many of them take a step.
 func (g *Group) chooseRows(first, end int, t int64, c policy.Chooser, jointly bool) (steps int64, err error) {
-	jointly = jointly && end-first > 1 // no batch to make of one row, which may need no outputs: epsilon
+	jointly = jointly && end-first > 1 // a single row computes outputs when asked: a random action needs none
 	needed := false
 	for k := range end - first {
 		needed = needed || c.NeedsOutputs(t+int64(k))

@@ -4,25 +4,14 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/actor"
-	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 )
-
-// counter is a network that counts its passes.
-type counter struct {
-	nn.Network
-	passes int
-}
-
-func (c *counter) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, error) {
-	c.passes++
-	return c.Network.Forward(p, obs, rows)
-}
 
 // No outputs are computed for a random action of a single environment.
 func TestOneEnvironmentComputesOutputsOnlyForGreedyActions(t *testing.T) {
 	x := newTrial(t, 1, 1, false)
-	network := &counter{Network: x.config.Joint}
+	network := &traintest.ForwardCounter{Network: x.config.Joint}
 	x.config.Joint = network
 	g := must(actor.New(x.config))(t)
 	defer g.Close()
@@ -39,7 +28,7 @@ func TestOneEnvironmentComputesOutputsOnlyForGreedyActions(t *testing.T) {
 			want++
 		}
 	}
-	if network.passes != want {
-		t.Errorf("%d passes for %d greedy actions of %d", network.passes, want, steps)
+	if network.N != want {
+		t.Errorf("%d passes for %d greedy actions of %d", network.N, want, steps)
 	}
 }

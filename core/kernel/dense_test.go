@@ -158,7 +158,7 @@ func TestPackedWeightsGiveTheSameBits(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		r := rand.New(rand.NewPCG(17, 18))
 		for _, shape := range [][3]int{{1, 1, 1}, {1, 33, 9}, {3, 31, 8}, {4, 32, 7}, {6, 100, 19}, {9, 513, 64}, {8, 1100, 260}} {
-			d := Dense{In: shape[1], Out: shape[2], ReLU: r.IntN(2) == 0, Precision: p}
+			d := Dense{In: shape[1], Out: shape[2], ReLU: r.IntN(2) == 0, Precision: p, Tiled: shape[0] > 4}
 			k := newDenseCase(shape[0], d, r)
 			k.run()
 			for threads := 1; threads <= 3; threads++ {

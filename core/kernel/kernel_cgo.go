@@ -179,7 +179,7 @@ func (p native) denseForward(t *Team, y, x, w []float32, packed bool, b []float3
 	}
 	C.paceline_kernel_dense(p.k, t.share(helpers, parts), C.PACELINE_DENSE_FORWARD, C.struct_paceline_dense_args{
 		into: floats(y), x: floats(x), w: floats(w), packed: integer(packed), b: floats(b), n: C.ptrdiff_t(n), in: C.ptrdiff_t(d.In), out: C.ptrdiff_t(d.Out),
-		relu: integer(d.ReLU), tiled: integer(d.Tiled && !packed), ws: floats(ws), ws_per_thread: C.ptrdiff_t(len(ws) / t.Threads()),
+		relu: integer(d.ReLU), tiled: integer(d.Tiled), ws: floats(ws), ws_per_thread: C.ptrdiff_t(len(ws) / t.Threads()),
 	})
 	t.end(helpers)
 }

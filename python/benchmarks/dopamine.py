@@ -30,9 +30,13 @@ def _of(folder: Path, game: str, agent: str) -> Path:
     return folder / f"{game}_{agent}"
 
 
+def _files(folder: Path, game: str, agent: str, seed: int, steps: int) -> dopamine.Files:
+    return dopamine.files_of(game, agent, seed, steps, _of(folder, game, agent), {})
+
+
 def run(game: str, agent: str, seed: int, steps: int, folder: Path) -> dict[str, Any]:
     _of(folder, game, agent).mkdir(parents=True, exist_ok=True)
-    begun = len(dopamine.files_of(game, agent, seed, steps, _of(folder, game, agent), {}).read()[0])
+    begun = len(_files(folder, game, agent, seed, steps).read()[0])
     episodes = dopamine.train(game, agent, seed, steps, _of(folder, game, agent), 50_000, {"num_threads": 1})
     cpu = resource.getrusage(resource.RUSAGE_SELF)
     return {
@@ -54,7 +58,7 @@ def summary(folder: Path, games: list[str], agents: list[str], seeds: list[int],
         for agent in agents:
             runs = {}
             for seed in seeds:
-                episodes, done = dopamine.files_of(game, agent, seed, steps, _of(folder, game, agent), {}).read()
+                episodes, done = _files(folder, game, agent, seed, steps).read()
                 if done:
                     runs[seed] = episodes
             for line in dopamine.compare(runs, steps, dopamine.published(game, agent)) if runs else []:
@@ -110,7 +114,7 @@ def print_report(args: argparse.Namespace) -> None:
         for game in games
         for seed in seeds
         for agent in agents
-        if not dopamine.files_of(game, agent, seed, args.steps, _of(args.folder, game, agent), {}).read()[1]
+        if not _files(args.folder, game, agent, seed, args.steps).read()[1]
     ]
     _runs.fill(log, jobs, args.minutes)
     entries = summary(args.folder, games, agents, seeds, args.steps)

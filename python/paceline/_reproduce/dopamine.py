@@ -306,13 +306,11 @@ def _draw(path: Path, title: str, runs: Mapping[int, list[Episode]], steps: int,
 
     figure = _figure(6, 4)
     ax = figure.subplots()
-    labelled = False
-    for episodes in runs.values():
+    for n, episodes in enumerate(runs.values()):
         ax.plot([SKIP * each.step / 1e6 for each in episodes], [each.total for each in episodes], ".", color=BLUE, alpha=0.15, markersize=3)
         means = [(SKIP * min(i * STEPS, steps) / 1e6, _mean(episodes, i, steps)) for i in range(1, -(-steps // STEPS) + 1)]
-        label = None if labelled else "means of iterations, a line for each seed"
+        label = None if n else "means of iterations, a line for each seed"
         ax.plot(*zip(*means), "o-", color=BLUE, markersize=4, linewidth=1, label=label)
-        labelled = True
     shown = {i: number for i, number in numbers.items() if i * STEPS <= steps}
     if shown:
         sds = [number.sd or 0.0 for number in shown.values()]
