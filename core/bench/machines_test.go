@@ -106,7 +106,7 @@ func TestBenchTuner(t *testing.T) {
 		}
 	}
 	// Of the machine at hand: cores that predictions, updates and steps share, as many agents as wanted.
-	text, err = Bench("tuner", `{"machines": ["here"], "forms": ["ladder"], "seeds": 1, "periods": 2, "period_s": 0.01, "seconds": 0.01, "grid": [[1], [1], [2, 4]], "here": {"method": "ga3c", "env": "CartPole-v1", "num_envs": 4, "steps": 200, "settings": {"policy": "MlpPolicy", "net_arch_pi": "4", "net_arch_vf": "4"}}}`)
+	text, err = Bench("tuner", `{"machines": ["here"], "forms": ["ladder"], "seeds": 1, "periods": 2, "period_s": 1, "seconds": 1, "grid": [[1], [1], [2, 4]], "here": {"method": "ga3c", "env": "CartPole-v1", "num_envs": 4, "steps": 200, "settings": {"policy": "MlpPolicy", "net_arch_pi": "4", "net_arch_vf": "4"}}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
