@@ -106,6 +106,7 @@ func newTrial(t *testing.T, w, cores int, pushed bool) *trial {
 type kind struct {
 	pushed bool // the test steps them
 	waits  bool // their steps wait
+	lives  bool // steps lose lives
 	// batched counts the calls that step several environments; nil: there are none.
 	batched *atomic.Int64
 	groups  int // 0: one
@@ -122,7 +123,7 @@ func makeTrial(t *testing.T, w, cores int, k kind) *trial {
 	x := &trial{journal: make(journal, w)}
 	for i := range w {
 		e := must(traintest.MakeWalk(seed)(i))(t)
-		e.(*traintest.Walk).Waits = k.waits
+		e.(*traintest.Walk).Waits, e.(*traintest.Walk).Lives = k.waits, k.lives
 		x.walks = append(x.walks, e.(*traintest.Walk))
 	}
 	spec := x.walks[0].Spec()
@@ -164,6 +165,7 @@ func twin(t *testing.T, x *trial, i, n int, episodes *[]actor.Episode) []string 
 	t.Helper()
 	j := make(journal, 1)
 	e := must(traintest.MakeWalk(seed)(i))(t)
+	e.(*traintest.Walk).Lives = x.config.Spec.LifeLoss
 	device := must(cpu.New(1, nil))(t)
 	defer device.Close()
 	net := must(device.Network(x.net, 1))(t)
@@ -195,7 +197,7 @@ func twin(t *testing.T, x *trial, i, n int, episodes *[]actor.Episode) []string 
 		check(t, err)
 		check(t, j.Add(0, &s, obs))
 		sum, length = sum+float64(s.Reward), length+1
-		if s.End != 0 {
+		if s.End.Over() { // not after a lost life
 			*episodes = append(*episodes, actor.Episode{Return: sum, Length: length})
 			sum, length = 0, 0
 			check(t, e.Reset(obs))
@@ -236,7 +238,7 @@ func TestRoundsAndRunsEqualPlainLoops(t *testing.T) {
 	for k := range 48 {
 		w, cores := 1+r.IntN(6), 1+r.IntN(3)
 		groups := min(w, 1+k/2%2)
-		of := kind{waits: k%3 == 1, groups: groups, taus: k % 5}
+		of := kind{waits: k%3 == 1, groups: groups, taus: k % 5, lives: k/4%2 == 1}
 		if k%3 == 2 {
 			of.batched = new(atomic.Int64)
 		}

@@ -91,7 +91,7 @@ func (g *Group) normalizeStarts(starts []bool) {
 }
 
 // showsLast reports whether row i, which took a step, shows the last observation of an episode.
-func (g *Group) showsLast(i int) bool { return g.rows.Ends[i] != 0 && (g.NextStep || g.Disabled) }
+func (g *Group) showsLast(i int) bool { return g.rows.Ends[i].Over() && (g.NextStep || g.Disabled) }
 
 // normalize adds the rows of steppedRows and shownRows to the statistics and scales them.
 func (g *Group) normalize() {

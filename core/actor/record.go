@@ -49,10 +49,10 @@ func (g *Group) record(i int, at int64, begins bool) error {
 	}
 	next, masks := g.row(g.inputs(), i), g.rows.Masks
 	inObs := g.NextStep || g.Disabled // the last observation of an episode is in Obs
-	if s.End != 0 && !inObs {
+	if s.End.Over() && !inObs {
 		next, masks = g.lastObs(i), g.rows.FinalMasks
 	}
-	if s.End != 0 && g.Disabled {
+	if s.End.Over() && g.Disabled {
 		g.copyFinal(i)
 	}
 	s.NextMask = g.mask(masks, i)
@@ -63,8 +63,8 @@ func (g *Group) record(i int, at int64, begins bool) error {
 	reward, over := g.score.of(g.rows, i, inObs)
 	g.returns[i] += reward
 	g.lengths[i]++
-	if s.End == 0 {
-		return nil
+	if !s.End.Over() {
+		return nil // after a lost life, the sink continues with next
 	}
 	if over {
 		g.finished[i] = append(g.finished[i], Episode{g.returns[i], g.lengths[i], at})

@@ -49,6 +49,10 @@ func (r *reference) begin(e int, obs []byte) {
 }
 
 func (r *reference) add(e int, action int32, reward float32, version uint64, end env.End, next, mask []byte) {
+	goesOn := end == env.Lost
+	if end&env.Lost != 0 { // to the learner a termination
+		end = end&^env.Lost | env.Terminated
+	}
 	s := step{obs: r.pending[e], next: bytes.Clone(next), action: action, reward: reward, version: version, end: end, mask: bytes.Clone(mask)}
 	if end&env.Terminated != 0 {
 		s.next, s.mask = make([]byte, len(s.obs)), bytes.Repeat([]byte{1}, len(mask))
@@ -56,7 +60,10 @@ func (r *reference) add(e int, action int32, reward float32, version uint64, end
 	s.sameNext = end == 0
 	r.all[e] = append(r.all[e], s)
 	r.pending[e], r.open[e] = s.next, true
-	if end != 0 {
+	switch {
+	case goesOn:
+		r.pending[e], r.open[e] = bytes.Clone(next), false
+	case end != 0:
 		r.pending[e] = nil
 	}
 }
@@ -274,7 +281,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			}
 			end := env.End(0)
 			if op >= 170 && op < 196 {
-				end = env.End(op % 4)
+				end = env.End(op % 8)
 			}
 			action, reward, version := int32(r.Uint32()>>1), r.Float32(), r.Uint64()
 			mask := make([]byte, cfg.Actions)
@@ -286,7 +293,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 				action %= int32(cfg.Actions)
 			}
 			given := next
-			if end&env.Terminated != 0 && op%2 == 0 {
+			if end.Over() && end&(env.Terminated|env.Lost) != 0 && r.IntN(2) == 0 {
 				given = nil
 			}
 			hash := m.Hash()

@@ -192,21 +192,27 @@ func (m *Memory) Begin(e int, obs []byte) error {
 // Add completes the pending transition of environment e with step s. If s.End is 0, next is the
 // next observation and becomes pending. With env.Terminated, next is ignored. With env.Truncated
 // alone, next is the true last observation of the episode and becomes the tail. After an end Begin
-// must follow. An error changes nothing.
+// must follow. With env.Lost alone the transition terminates, and next begins a segment. An error
+// changes nothing.
 func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 	p := &m.parts[e]
 	end := s.End & (env.Terminated | env.Truncated)
-	keepsNext := end&env.Terminated == 0
+	if s.End&env.Lost != 0 {
+		end |= env.Terminated
+	}
+	keepsNext, goesOn := end&env.Terminated == 0, s.End == env.Lost
 	switch {
 	case !p.pending:
 		return notBegun(e)
-	case !m.canAdd(p):
+	case !m.canAdd(p, goesOn):
 		ringFull(e)
 	}
-	if keepsNext {
+	if keepsNext || goesOn {
 		if err := m.CheckNext(e, next); err != nil {
 			return err
 		}
+	}
+	if keepsNext {
 		if len(s.NextMask) != m.cfg.Actions {
 			return fmt.Errorf("environment %d: action mask of %d, must be %d", e, len(s.NextMask), m.cfg.Actions)
 		}
@@ -228,12 +234,16 @@ func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 	if m.cfg.OwnMasks {
 		packMask(to[own:], s.Mask)
 	}
-	if keepsNext {
+	switch {
+	case keepsNext:
 		p.nextFrame++
+	case goesOn:
+		p.frames.write(p.nextFrame, next)
+		p.nextFrame += int64(m.stack)
 	}
 	p.nextStep++
 	p.added++
-	p.pending = end == 0
+	p.pending = end == 0 || goesOn
 	return nil
 }
 
@@ -304,8 +314,12 @@ func ringFull(e int) {
 	panic(fmt.Sprintf("replay: the ring of environment %d is full, must be enlarged by Grow", e))
 }
 
-func (m *Memory) canAdd(p *partition) bool {
-	return p.frames.fits(p.oldestFrame, p.nextFrame+1) && p.steps.fits(p.oldest, p.nextStep+1)
+func (m *Memory) canAdd(p *partition, begins bool) bool {
+	frames := int64(1)
+	if begins {
+		frames = int64(m.stack)
+	}
+	return p.frames.fits(p.oldestFrame, p.nextFrame+frames) && p.steps.fits(p.oldest, p.nextStep+1)
 }
 
 func (m *Memory) notAStack(e int, step uint64) error {

@@ -179,8 +179,6 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 		return fmt.Errorf("action_masks: true, must be false: %s gives none", t.spec.ID)
 	case t.spec.Masks && !t.def.Masks:
 		return fmt.Errorf("action_masks: true, must be false: %s does not use them", t.def.Name)
-	case t.spec.LifeLoss:
-		return fmt.Errorf("life_loss_info: true, must be false for training (episodic_life ends an episode with a life)")
 	}
 	if err := t.def.checkAction(t.spec.Action); err != nil {
 		return err

@@ -44,7 +44,7 @@ func (t *Trainer) Latest(rows *vec.Rows, actions vec.Actions) error {
 	copyColumns(rows.Infos, from.Infos)
 	size, maskBytes := t.spec.Obs.Bytes(), t.spec.Action.Logits()
 	for i, end := range from.Ends {
-		if end == 0 {
+		if !end.Over() {
 			continue
 		}
 		if rows.FinalObs != nil {

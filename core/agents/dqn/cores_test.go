@@ -16,6 +16,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -136,7 +137,7 @@ func TestExactlyNumThreadsCompute(t *testing.T) {
 func TestExactlyNumThreadsComputeIfTheHostSteps(t *testing.T) {
 	for _, concurrent := range []bool{true, false} {
 		for n := 1; n <= 3; n++ {
-			h := newHost(t, cartpole(func(c *Config) { c.Concurrent, c.NumThreads = settings.SwitchOf(concurrent), n }), vec.SameStep, makeWalk(1))
+			h := newHost(t, cartpole(func(c *Config) { c.Concurrent, c.NumThreads = settings.SwitchOf(concurrent), n }), vec.SameStep, traintest.MakeWalk(1))
 			c := busy(h.d)
 			c.want = int64(n)
 			h.Begin(t, 2000)
@@ -177,7 +178,7 @@ func TestExactlyNumThreadsComputeIfTheHostSteps(t *testing.T) {
 // With one core for both, the main thread gets the core between two updates and does not wait for
 // all released updates.
 func TestMainThreadGetsACoreBetweenUpdates(t *testing.T) {
-	h := newHost(t, slowWindows(func(c *Config) { c.NumThreads = 1 }), vec.SameStep, makeWalk(1))
+	h := newHost(t, slowWindows(func(c *Config) { c.NumThreads = 1 }), vec.SameStep, traintest.MakeWalk(1))
 	h.Begin(t, 2000)
 	for h.d.Stats().Steps < 100+4 {
 		h.Round(t)
@@ -222,7 +223,7 @@ func TestNoCallBlocksForEverOnOneCore(t *testing.T) {
 			d := must(newTrial(cartpole(edit, func(c *Config) {
 				c.NumThreads, c.GradientSteps, c.Seed, c.Window = 1, 1, round, 64
 			}), func(i int) (env.Env, error) {
-				e, err := makeWalk(3)(i)
+				e, err := traintest.MakeWalk(3)(i)
 				if i == 1 && round%2 == 0 {
 					return &panicker{Env: e, at: 60 + 10*round}, err
 				}
@@ -281,7 +282,7 @@ func TestNoCallBlocksForEverOnOneCore(t *testing.T) {
 func TestNumThreadsChangesNothingWhereTheHostSteps(t *testing.T) {
 	var want Hashes
 	for _, n := range []int{1, 2, 3, 0} {
-		h := newHost(t, cartpole(func(c *Config) { c.NumThreads, c.BatchSize, c.NetArch = n, 33, []int{64, 48} }), vec.NextStep, makeWalk(1))
+		h := newHost(t, cartpole(func(c *Config) { c.NumThreads, c.BatchSize, c.NetArch = n, 33, []int{64, 48} }), vec.NextStep, traintest.MakeWalk(1))
 		h.Begin(t, 2000)
 		for h.d.Stats().Steps < 2000 {
 			h.Round(t)

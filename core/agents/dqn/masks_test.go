@@ -12,6 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -114,7 +115,7 @@ func TestRowsMustHaveMasksWhereTheyAreUsed(t *testing.T) {
 	}
 	h.Rows.FinalMasks = final
 	check(t, h.Observe())
-	h = newHost(t, cartpole(), vec.SameStep, makeWalk(2))
+	h = newHost(t, cartpole(), vec.SameStep, traintest.MakeWalk(2))
 	h.Begin(t, 100)
 	h.Rows.Masks = masks
 	if err := h.Act(); err == nil || err.Error() != "rows.Masks: set, must be nil where action_masks is false" {
@@ -141,7 +142,7 @@ func TestMasksMustAgreeWithTheCheckpoint(t *testing.T) {
 		}
 		check(t, d.Load(paths[masks]))
 	}
-	_, err := newTrial(cartpole(func(c *Config) { c.Env, c.ActionMasks = "", true }), makeWalk(2))
+	_, err := newTrial(cartpole(func(c *Config) { c.Env, c.ActionMasks = "", true }), traintest.MakeWalk(2))
 	if err == nil || err.Error() != "action_masks: true, must be false: walk gives none" {
 		t.Errorf("%v", err)
 	}

@@ -1,8 +1,6 @@
 package dqn
 
 import (
-	"encoding/binary"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +10,7 @@ import (
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
 func munchausen(c *Config) { c.Munchausen.Munchausen = true }
@@ -83,21 +82,14 @@ func TestMinibatchesHaveTheMasksOfObservations(t *testing.T) {
 		}), makeWalks(2, true)))(t)
 		defer d.Close()
 		forbidden, rows := 0, 0
-		allowed := func(obs []byte) []byte {
-			w := &walk{masks: true}
-			for k := range w.state {
-				w.state[k] = math.Float32frombits(binary.NativeEndian.Uint32(obs[4*k:]))
-			}
-			return w.allowed()
-		}
 		d.m.Updates.Wrap(func(s nn.QStepper) nn.QStepper {
 			return &watched{s, func(x *experience.Transitions) {
 				for i := range x.Actions {
 					masks, next := x.Masks[3*i:3*i+3], x.NextMasks[3*i:3*i+3]
-					if !slices.Equal(masks, allowed(x.Obs[8*i:8*i+8])) || masks[x.Actions[i]] == 0 {
+					if !slices.Equal(masks, traintest.WalkMask(x.Obs[8*i:8*i+8])) || masks[x.Actions[i]] == 0 {
 						t.Errorf("masks %v of %v, action %d", masks, x.Obs[8*i:8*i+8], x.Actions[i])
 					}
-					if want := allowed(x.NextObs[8*i : 8*i+8]); x.Discounts[i] > 0 && !slices.Equal(next, want) {
+					if want := traintest.WalkMask(x.NextObs[8*i : 8*i+8]); x.Discounts[i] > 0 && !slices.Equal(next, want) {
 						t.Errorf("next masks %v, want %v", next, want)
 					}
 					if rows++; slices.Contains(masks, 0) {

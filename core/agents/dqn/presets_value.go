@@ -99,9 +99,11 @@ var ofValues = []settings.Preset{
 		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"loss", "squared"}})},
 	{Name: "c51_dopamine", Doc: "C51 of Dopamine's JAX code", Rows: train.InGames(dopamineGames, dopamine, c51, []settings.Row{
 		{"learning_rate", "0.00025"}, {"optimizer_eps", "0.0003125"}})},
-	// quantile.gin: three steps and priorities, which Dabney et al. 2018 do not have.
+	// quantile.gin: three steps and priorities, which Dabney et al. 2018 do not have. Beta is 0: the
+	// gradient of quantile_agent.py has no importance weights, which only the logged loss has there.
 	{Name: "qr_dopamine", Doc: "quantile regression DQN of Dopamine's JAX code, with three steps and priorities", Rows: train.InGames(dopamineGames, dopamine, dopamineReplay, []settings.Row{
-		{"learning_rate", "5e-05"}, {"optimizer_eps", "0.0003125"}, {"distribution", "quantile"}, {"n_quantiles", "200"}, {"kappa", "1"}})},
+		{"learning_rate", "5e-05"}, {"optimizer_eps", "0.0003125"}, {"distribution", "quantile"}, {"n_quantiles", "200"}, {"kappa", "1"},
+		{"priority_beta", "0"}, {"priority_beta_final", "0"}})},
 	// rainbow.gin is C51 with three steps and priorities. The other parts of Rainbow are in full_rainbow.gin.
 	{Name: "rainbow_dopamine", Doc: "Rainbow of Dopamine's JAX code: C51, three steps, priorities", Rows: train.InGames(dopamineGames, dopamine, dopamineReplay, c51, []settings.Row{
 		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}})},

@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -227,7 +228,7 @@ func TestRingsHoldAWholeWindow(t *testing.T) {
 }
 
 func TestFirstObservationsAreChecked(t *testing.T) {
-	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
+	h := newHost(t, cartpole(), vec.SameStep, traintest.MakeWalk(1))
 	check(t, h.Vec.Reset(h.Rows, nil))
 	keep := append([]byte(nil), h.Rows.Obs...)
 	copy(h.Rows.Obs[8*2+4:], []byte{0, 0, 0x80, 0x7f})
@@ -241,7 +242,7 @@ func TestFirstObservationsAreChecked(t *testing.T) {
 
 // A round that Act began and Observe did not end leaves no trace except its random numbers.
 func TestBeginDiscardsTheRoundOfAct(t *testing.T) {
-	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
+	h := newHost(t, cartpole(), vec.SameStep, traintest.MakeWalk(1))
 	h.Begin(t, 1000)
 	for range 60 {
 		h.Round(t)
@@ -297,7 +298,7 @@ func TestBeginReplacesRowsThatReset(t *testing.T) {
 }
 
 func TestRowsOfTheWrongSizeAreRefused(t *testing.T) {
-	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
+	h := newHost(t, cartpole(), vec.SameStep, traintest.MakeWalk(1))
 	h.Begin(t, 100)
 	for want, edit := range map[string]func(r *vec.Rows) *vec.Rows{
 		"rows: nil, must be a Rows":                         func(*vec.Rows) *vec.Rows { return nil },

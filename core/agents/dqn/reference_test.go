@@ -1,10 +1,7 @@
 package dqn
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -20,88 +17,22 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// walk is an environment that follows its stream: two numbers, one of which depends on earlier
-// actions, and episodes that end in every way. With masks the action that leads further from the
-// middle is not always allowed, and a step refuses it.
-type walk struct {
-	stream *rng.Stream
-	state  [2]float32
-	masks  bool
-}
-
-func makeWalk(seed int) func(i int) (env.Env, error) { return makeWalks(seed, false) }
-
+// makeWalks makes walks, with or without masks.
 func makeWalks(seed int, masks bool) func(i int) (env.Env, error) {
-	return func(i int) (env.Env, error) {
-		w := &walk{masks: masks}
-		w.Seed(vec.SeedFor(uint64(seed), i))
-		return w, nil
+	if masks {
+		return traintest.MakeMaskedWalk(seed)
 	}
+	return traintest.MakeWalk(seed)
 }
 
-func (w *walk) Spec() env.Spec {
-	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: env.ActionSpec{N: 3}, Masks: w.masks}
-}
-func (w *walk) Seed(seed uint64) { w.stream = rng.New(seed, "walk", 0) }
-func (w *walk) write(obs []byte) {
-	for k, v := range w.state {
-		binary.NativeEndian.PutUint32(obs[4*k:], math.Float32bits(v))
+// makeWalks makes the environments of the run that n is compared with.
+func (n *naive) makeWalks(seed int) func(i int) (env.Env, error) {
+	return func(i int) (env.Env, error) {
+		e, err := makeWalks(seed, n.c.ActionMasks)(i)
+		e.(*traintest.Walk).Lives = n.lives
+		return e, err
 	}
 }
-func (w *walk) Reset(obs []byte) error {
-	w.state = [2]float32{float32(w.stream.Uniform(-1, 1)), 0}
-	w.write(obs)
-	return nil
-}
-func (w *walk) allowed() []byte {
-	mask := []byte{1, 1, 1}
-	if w.masks {
-		for a, not := range []bool{w.state[1] < -0.2, w.state[0] > 0.5, w.state[1] > 0.2} {
-			if not {
-				mask[a] = 0
-			}
-		}
-	}
-	return mask
-}
-func (w *walk) Mask(mask []byte) error {
-	copy(mask, w.allowed())
-	return nil
-}
-func (w *walk) Step(action int32, obs []byte) (float32, env.End, error) {
-	if w.allowed()[action] == 0 {
-		return 0, 0, fmt.Errorf("action %d is not allowed in %v", action, w.state)
-	}
-	w.state = [2]float32{float32(w.stream.Uniform(-1, 1)), w.state[1]/2 + float32(action-1)/2}
-	w.write(obs)
-	end := env.End(0)
-	if w.stream.Intn(6) == 0 {
-		end = env.End(1 + w.stream.Intn(3))
-	}
-	return w.state[0] + w.state[1], end, nil
-}
-func (w *walk) Save() ([]byte, error) {
-	s, err := w.stream.MarshalBinary()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(struct {
-		Stream []byte
-		State  [2]float32
-	}{s, w.state})
-}
-func (w *walk) Restore(state []byte) error {
-	var s struct {
-		Stream []byte
-		State  [2]float32
-	}
-	if err := json.Unmarshal(state, &s); err != nil {
-		return err
-	}
-	w.state = s.State
-	return w.stream.UnmarshalBinary(s.Stream)
-}
-func (w *walk) Close() error { return nil }
 
 // naive is Algorithm 1 with the choices of package doc, on one thread. Its replay memory consists
 // of lists, and it finds everything that is due by counting. It shares only networks, optimiser and
@@ -110,6 +41,7 @@ type naive struct {
 	c           Config // resolved
 	pushed      bool   // the host steps: no update is done inside a round
 	nextStep    bool
+	lives       bool // the environments lose lives
 	total       int64
 	w           int
 	warmup, t   int64
@@ -125,7 +57,7 @@ type naive struct {
 	snapshot    *nn.Params
 	draws       *rng.Stream
 	streams     []*rng.Stream
-	envs        []*walk
+	envs        []*traintest.Walk
 	obs         [][]byte
 	resetting   []bool
 	d, staged   [][]transition
@@ -144,16 +76,16 @@ type transition struct {
 	version    uint64
 }
 
-func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive {
+func newNaive(t *testing.T, c Config, total int64, pushed, nextStep, lives bool) *naive {
 	t.Helper()
 	if _, err := c.Resolve(); err != nil {
 		t.Fatal(err)
 	}
 	c.Policy = train.PolicyMLP
-	n := &naive{c: c, device: cpu(t), pushed: pushed, nextStep: nextStep, total: total, w: c.NumEnvs, copies: -1,
+	n := &naive{c: c, device: cpu(t), pushed: pushed, nextStep: nextStep, lives: lives, total: total, w: c.NumEnvs, copies: -1,
 		resetting: make([]bool, c.NumEnvs), d: make([][]transition, c.NumEnvs), staged: make([][]transition, c.NumEnvs),
 		draws: rng.New(uint64(c.Seed), "replay", 0)}
-	e := must(makeWalks(c.Seed, c.ActionMasks)(0))(t)
+	e := must(n.makeWalks(c.Seed)(0))(t)
 	spec := c.network(e.Spec())
 	n.theta = must(spec.InitialParams(rng.New(uint64(c.Seed), "weights", 0)))(t)
 	n.minus, n.snapshot = n.theta.Clone(), n.theta.Clone()
@@ -162,7 +94,7 @@ func newNaive(t *testing.T, c Config, total int64, pushed, nextStep bool) *naive
 	n.optimizer = must(n.device.Optimizer(nn.OptimizerConfig{Name: c.Optimizer}, n.theta.Layout.Size))(t)
 	for i := range n.w {
 		n.streams = append(n.streams, rng.New(uint64(c.Seed), "explore", i))
-		e := must(makeWalks(c.Seed, c.ActionMasks)(i))(t).(*walk)
+		e := must(n.makeWalks(c.Seed)(i))(t).(*traintest.Walk)
 		n.envs = append(n.envs, e)
 		n.obs = append(n.obs, make([]byte, 8))
 		check(t, e.Reset(n.obs[i]))
@@ -312,7 +244,7 @@ func (n *naive) round(t *testing.T) {
 			q[i] = look(i)
 		}
 		var allowed []int32
-		for a, may := range e.allowed() {
+		for a, may := range allowedIn(t, e) {
 			if may != 0 {
 				allowed = append(allowed, int32(a))
 			}
@@ -330,21 +262,20 @@ func (n *naive) round(t *testing.T) {
 		x := transition{obs: slices.Clone(n.obs[i]), next: make([]byte, 8), action: action, version: actor.Updates}
 		reward, end, err := e.Step(action, x.next)
 		check(t, err)
-		x.reward, x.end, x.terminated, x.mask = reward, end, end&env.Terminated != 0, e.allowed()
+		x.reward, x.end, x.terminated, x.mask = reward, end, end&(env.Terminated|env.Lost) != 0, allowedIn(t, e)
 		copy(n.obs[i], x.next)
 		if x.terminated {
 			clear(x.next)
 			x.mask = []byte{1, 1, 1}
 		}
 		n.staged[i] = append(n.staged[i], x)
-		switch {
-		case end != 0 && n.nextStep:
-			n.resetting[i] = true
-		case end != 0:
-			check(t, e.Reset(n.obs[i]))
-		}
-		if end != 0 {
+		if end.Over() {
 			n.episodeEnds++
+			if n.nextStep {
+				n.resetting[i] = true
+			} else {
+				check(t, e.Reset(n.obs[i]))
+			}
 		}
 		if random {
 			n.warmup++
@@ -352,6 +283,15 @@ func (n *naive) round(t *testing.T) {
 			n.t++
 		}
 	}
+}
+
+// allowedIn returns the mask of an environment's actions; without masks every action is allowed.
+func allowedIn(t *testing.T, e *traintest.Walk) []byte {
+	mask := []byte{1, 1, 1}
+	if e.Masked {
+		check(t, e.Mask(mask))
+	}
+	return mask
 }
 
 // settle is the beginning of a call that reads.
@@ -425,7 +365,7 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 		name := fmt.Sprintf("%d %s W=%d concurrent=%v synchronized=%v %s window=%d C=%d F=%d/%d N=%d n=%d tau=%v double=%v masks=%v", k, driver, c.NumEnvs,
 			c.concurrent(), c.Synchronized, c.Actor, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.GradientSteps, c.LearningStarts, c.NSteps, c.Tau, c.DoubleQ, c.ActionMasks)
 		t.Run(name, func(t *testing.T) {
-			n := newNaive(t, c, total, driver != "built in", driver == "next step")
+			n := newNaive(t, c, total, driver != "built in", driver == "next step", driver == "built in" && k%2 == 0)
 			if driver == "built in" {
 				inPieces(t, r, c, n)
 			} else {
@@ -438,7 +378,7 @@ func TestEveryModeIsAlgorithm1(t *testing.T) {
 func inPieces(t *testing.T, r *rand.Rand, c Config, n *naive) {
 	own := c
 	own.ActionMasks = false // the environments' Spec decides
-	d := must(newTrial(own, makeWalks(c.Seed, c.ActionMasks)))(t)
+	d := must(newTrial(own, n.makeWalks(c.Seed)))(t)
 	defer func() { check(t, d.Close()) }()
 	check(t, d.Begin(n.total, 0))
 	for n.steps() < n.total {
@@ -462,7 +402,7 @@ func inPieces(t *testing.T, r *rand.Rand, c Config, n *naive) {
 		if r.IntN(3) == 0 {
 			path := filepath.Join(t.TempDir(), "a")
 			check(t, d.Save(path, true))
-			next := must(newTrial(must(loadConfig(path))(t), makeWalks(0, c.ActionMasks)))(t)
+			next := must(newTrial(must(loadConfig(path))(t), n.makeWalks(0)))(t)
 			check(t, next.Load(path))
 			check(t, d.Close())
 			d = next

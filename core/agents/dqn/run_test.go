@@ -11,6 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
 func counters(edit func(c *counter)) func(i int) (env.Env, error) {
@@ -195,7 +196,7 @@ func TestEpisodesAreInOrder(t *testing.T) {
 		for _, piece := range []int64{1, 3, 40} {
 			d := must(newTrial(cartpole(func(c *Config) {
 				c.Synchronized, c.NumEnvs, c.NumThreads, c.Window, c.TargetUpdateInterval = false, 5, threads, 700, 700
-			}), makeWalk(4)))(t)
+			}), traintest.MakeWalk(4)))(t)
 			check(t, d.Begin(1500, 0))
 			for d.Stats().Steps < 1500 {
 				check(t, d.Run(min(piece, 1500-d.Stats().Steps), 0))

@@ -16,6 +16,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -284,7 +285,7 @@ func TestPanicsAreErrorsAndSpoilOneObject(t *testing.T) {
 }
 
 func TestAPanicIsReturnedByEveryCallIfTheHostSteps(t *testing.T) {
-	h := newHost(t, cartpole(), vec.SameStep, makeWalk(1))
+	h := newHost(t, cartpole(), vec.SameStep, traintest.MakeWalk(1))
 	slow(h.d, 0).panic.Store(true)
 	h.Begin(t, 100_000)
 	var err error
@@ -305,7 +306,7 @@ func TestAPanickingEnvironmentIsReset(t *testing.T) {
 	for name, edit := range fourModes {
 		var bad *panicker
 		d := must(newTrial(cartpole(edit, func(c *Config) { c.BufferSize, c.GradientSteps = 8000, 1 }), func(i int) (env.Env, error) {
-			w, err := makeWalk(3)(i)
+			w, err := traintest.MakeWalk(3)(i)
 			if i == 1 {
 				bad = &panicker{Env: w, at: 130}
 				return bad, err

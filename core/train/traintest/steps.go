@@ -78,7 +78,7 @@ func (w *Steps) Take(t *testing.T, choose func(s *Step, explore *rng.Stream)) {
 		copy(w.Obs[i], s.Next)
 		row[i] = s
 		w.Count++
-		if end == 0 {
+		if !end.Over() {
 			continue
 		}
 		w.Episodes++

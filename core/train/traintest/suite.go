@@ -50,6 +50,7 @@ type Subject struct {
 	ByUpdates bool
 
 	waits bool // the walks have Spec.Waits
+	lives bool // the walks lose lives
 }
 
 // walks makes the walks of a run with the given seed.
@@ -61,7 +62,8 @@ func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
 	return func(i int) (env.Env, error) {
 		e, err := mk(i)
 		if err == nil {
-			e.(*Walk).Waits, e.(*Walk).Action = s.waits, s.Action
+			w := e.(*Walk)
+			w.Waits, w.Lives, w.Action = s.waits, s.lives, s.Action
 		}
 		return e, err
 	}

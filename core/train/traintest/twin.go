@@ -53,7 +53,7 @@ func (w *Twin) nextValue(t *testing.T, round, i int) (v float64) {
 	m := w.Rounds[round][i]
 	following, _ := w.Follow(round, i)
 	switch {
-	case m.End&env.Terminated != 0:
+	case m.End&(env.Terminated|env.Lost) != 0:
 	case m.End&env.Truncated != 0:
 		_, v = w.evaluate(t, m.Next)
 	case following != nil:
@@ -158,7 +158,10 @@ func (w *Twin) Run(t *testing.T, r *rand.Rand, c *train.Config, total int64, bui
 	s := Subject{Masked: w.Envs[0].Masked}
 	if builtIn {
 		check(t, c.Set("groups", strconv.Itoa(min(len(w.Envs), 1+r.IntN(2)))))
-		s.waits = r.IntN(3) == 0
+		s.waits, s.lives = r.IntN(3) == 0, r.IntN(3) == 0
+		for _, e := range w.Envs {
+			e.Lives = s.lives
+		}
 		w.inPieces(t, r, c, total, s)
 		return
 	}

@@ -32,6 +32,8 @@ type Walk struct {
 	Action env.ActionSpec
 	// Waits is env.Spec.Waits.
 	Waits bool
+	// Lives is env.Spec.LifeLoss: a life is lost where the first number is above 0.6.
+	Lives bool
 	// BeforeMask may change the mask, or fail.
 	BeforeMask func(mask []byte) error
 	// Taken counts the successful steps.
@@ -76,7 +78,7 @@ func (w *Walk) Spec() env.Spec {
 	if action.Bytes() == 0 {
 		action.N = 3
 	}
-	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: action, Masks: w.Masked, Waits: w.Waits}
+	return env.Spec{ID: "walk", Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}, Low: []float32{-2}, High: []float32{2}}, Action: action, Masks: w.Masked, Waits: w.Waits, LifeLoss: w.Lives}
 }
 
 func (w *Walk) Seed(seed uint64) { w.stream = rng.New(seed, "walk", 0) }
@@ -106,6 +108,17 @@ func (w *Walk) Mask(mask []byte) error {
 		return w.BeforeMask(mask)
 	}
 	return nil
+}
+
+// WalkMask returns the mask of a walk with three actions in a state, by its observation.
+func WalkMask(obs []byte) []byte {
+	var w Walk
+	for k := range w.state {
+		w.state[k] = math.Float32frombits(binary.NativeEndian.Uint32(obs[4*k:]))
+	}
+	mask := make([]byte, 3)
+	w.allowed(mask)
+	return mask
 }
 
 func (w *Walk) allowed(mask []byte) {
@@ -159,6 +172,9 @@ func (w *Walk) step(first int32, move float32, obs []byte) (float32, env.End, er
 	end := env.End(0)
 	if w.stream.Intn(6) == 0 {
 		end = env.End(1 + w.stream.Intn(3))
+	}
+	if w.Lives && w.state[0] > 0.6 {
+		end |= env.Lost
 	}
 	w.Taken.Add(1)
 	reward := w.state[0] + w.state[1]
