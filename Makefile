@@ -211,13 +211,13 @@ test-ray: $(VENV)/.package $(VENV)/ray/.made ## runs on local Ray clusters, with
 # stable-baselines3.
 $(VENV)/sb3/.made: $(VENV)/.made
 	$(PYTHON) -m venv $(VENV)/sb3
-	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install 'stable-baselines3==2.9.*' 'gymnasium[box2d]' tqdm rich
+	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install 'stable-baselines3==2.9.*' 'gymnasium[box2d]' tqdm rich rliable 'pandas<3'
 	@touch $@
 
-test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## compare with stable-baselines3 (installs it once, with PyTorch: some gigabytes)
+test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## compare with stable-baselines3 and rliable (installs them once, with PyTorch: some gigabytes)
 	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls $(VENV)/wheel/*.whl)[test]"
 	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install --force-reinstall --no-deps $(VENV)/wheel/*.whl
-	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal $$(grep -l stable_baselines3 python/tests/test_*.py) python/tests/test_swap*.py
+	$(VENV)/sb3/bin/python -m pytest -q -n 2 --dist worksteal $$(grep -l stable_baselines3 python/tests/test_*.py) python/tests/test_swap*.py python/tests/test_scores.py
 
 test-portable: ## isa portable: 1,000 updates of the Nature CNN on every path of this machine (6 minutes)
 	PACELINE_LONG=1 go test -count=1 -v -timeout 3h -run TestPortable ./core/agents/...

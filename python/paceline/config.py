@@ -158,7 +158,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("noisy", "noisy_sigma"), "only DQN has noisy networks"),
     **dict.fromkeys(("munchausen", "munchausen_alpha", "munchausen_tau", "munchausen_clip"), "only DQN and Gorila have Munchausen targets"),
     **dict.fromkeys(
-        ("distribution", "n_atoms", "v_min", "v_max", "n_quantiles", "kappa"), "only DQN and Gorila have distributions of returns"
+        ("distribution", "n_atoms", "v_min", "v_max", "least_prob", "n_quantiles", "kappa"),
+        "only DQN and Gorila have distributions of returns",
     ),
     **dict.fromkeys(("n_tau", "n_tau_target", "n_tau_act", "n_cosines"), "only DQN and Gorila have implicit quantiles"),
     "create_eval_env": "learn(eval_freq=..., eval_env=...) evaluates",

@@ -172,6 +172,8 @@ class DQN(Trainer):
         (n_quantiles quantiles, with the loss's kappa; QR-DQN) or "implicit" (the quantile of any
         probability; IQN). policy_kwargs={"n_quantiles": 50} of sb3-contrib's QRDQN works. Q-values
         are the means. On the CPU only.
+    least_prob: of distribution="categorical": the smallest probability in the logarithm of the loss.
+        Smaller ones count as this one and have no gradient. Stooke & Abbeel's code has 1e-6.
     n_tau, n_tau_target, n_tau_act, n_cosines: of distribution="implicit": how many probabilities an
         update draws for each transition, how many for its target, how many the Q-values of an action
         are the mean of, and from how many cosines the network computes the embedding of one. predict
@@ -293,6 +295,7 @@ class DQN(Trainer):
         n_atoms: int = 51,
         v_min: float = -10.0,
         v_max: float = 10.0,
+        least_prob: float = 0.0,
         n_quantiles: int = 200,
         n_tau: int = 64,
         n_tau_target: int = 64,

@@ -135,6 +135,7 @@ class Gorila(DQN):
         n_atoms: int = 51,
         v_min: float = -10.0,
         v_max: float = 10.0,
+        least_prob: float = 0.0,
         n_quantiles: int = 200,
         n_tau: int = 64,
         n_tau_target: int = 64,

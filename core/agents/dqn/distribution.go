@@ -17,6 +17,7 @@ type Head struct {
 	Distribution    string
 	NAtoms          int
 	VMin, VMax      float64
+	LeastProb       float64
 	NQuantiles      int
 	NTau            int // N
 	NTauTarget      int // N'
@@ -46,6 +47,7 @@ func ofHead() []settings.Setting {
 		settings.Int("n_atoms", 51, 2, nn.MaxAtoms, "returns of a categorical distribution, at equal distances from v_min to v_max", func(h *Head) *int { return &h.NAtoms }),
 		settings.Float("v_min", -10, -1e9, 1e9, "smallest return of a categorical distribution; smaller ones count as this one", func(h *Head) *float64 { return &h.VMin }),
 		settings.Float("v_max", 10, -1e9, 1e9, "largest return of a categorical distribution; larger ones count as this one", func(h *Head) *float64 { return &h.VMax }),
+		settings.Float("least_prob", 0, 0, 0.5, "smallest probability in the logarithm of a categorical loss: smaller ones count as this one and have no gradient (Stooke & Abbeel's code: 1e-6); 0: the logarithm is exact", func(h *Head) *float64 { return &h.LeastProb }),
 		settings.Int("n_quantiles", 200, 1, nn.MaxAtoms, "quantiles of a quantile distribution", func(h *Head) *int { return &h.NQuantiles }),
 		settings.Int("n_tau", 64, 1, mostTaus, "N: taus that an update draws for each row, whose quantiles learn; with distribution implicit", func(h *Head) *int { return &h.NTau }),
 		settings.Int("n_tau_target", 64, 1, mostTaus, "N': taus that an update draws for each row, whose quantiles are the target; with distribution implicit", func(h *Head) *int { return &h.NTauTarget }),
@@ -108,7 +110,7 @@ func (c *Config) distribute(run *offpolicy.Config, device string) error {
 	switch c.Distribution {
 	case Categorical:
 		run.Target = nn.Projected{Double: c.DoubleQ}
-		run.Loss = nn.CrossEntropy{Reduction: c.LossReduction, Importance: importance, Divergence: divergence}
+		run.Loss = nn.CrossEntropy{Reduction: c.LossReduction, Importance: importance, LeastProb: c.LeastProb, Divergence: divergence}
 	case Quantile:
 		run.Target = nn.Quantile{Double: c.DoubleQ}
 		run.Loss = nn.QuantileHuber{Kappa: c.Kappa, Reduction: c.LossReduction, Importance: importance}

@@ -79,7 +79,12 @@ func TestDistributionsOfSettings(t *testing.T) {
 		head   nn.Head
 	}{
 		{func(c *Config) {}, nn.TD{Kind: "huber", Reduction: "mean"}, nn.MaxQ{}, nn.Head{Name: "q", Out: 2}},
+		// dqn_zoo clips the weighted gradient of a row, the others weight the loss.
+		{func(c *Config) { c.Prioritized = "dqn_zoo" }, nn.TD{Kind: "huber", Reduction: "mean", Importance: "gradient"}, nn.MaxQ{}, nn.Head{Name: "q", Out: 2}},
+		{func(c *Config) { c.Prioritized, c.Loss = "dqn_zoo", "squared" }, nn.TD{Kind: "squared", Reduction: "mean", Importance: "loss"}, nn.MaxQ{}, nn.Head{Name: "q", Out: 2}},
+		{func(c *Config) { c.Prioritized = "dopamine" }, nn.TD{Kind: "huber", Reduction: "mean", Importance: "loss"}, nn.MaxQ{}, nn.Head{Name: "q", Out: 2}},
 		{categorical, nn.CrossEntropy{Reduction: "mean"}, nn.Projected{}, nn.Head{Name: "q", Out: 2, Atoms: 21, Max: 100}},
+		{func(c *Config) { categorical(c); c.LeastProb = 1e-6 }, nn.CrossEntropy{Reduction: "mean", LeastProb: 1e-6}, nn.Projected{}, nn.Head{Name: "q", Out: 2, Atoms: 21, Max: 100}},
 		{func(c *Config) { categorical(c); c.Prioritized, c.DoubleQ = "stooke_abbeel", true }, nn.CrossEntropy{Reduction: "mean", Importance: "loss", Divergence: true},
 			nn.Projected{Double: true}, nn.Head{Name: "q", Out: 2, Atoms: 21, Max: 100}},
 		{func(c *Config) { categorical(c); c.Prioritized = "dqn_zoo" }, nn.CrossEntropy{Reduction: "mean", Importance: "loss"}, nn.Projected{}, nn.Head{Name: "q", Out: 2, Atoms: 21, Max: 100}},

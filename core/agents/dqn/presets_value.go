@@ -122,14 +122,16 @@ var ofValues = []settings.Preset{
 		{"optimizer", "rmsprop_mnih"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "6.103515625e-07"}, {"loss", "huber"}, {"max_grad_norm", "0"},
 		{"double_q", "true"}, {"prioritized", "dqn_zoo"}, {"priority_alpha", "0.6"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"},
 		{"target_update_interval", "30000"}})},
-	// The paper's numbers; whether it clips gradients was not checked. The formula of priorities is DQN
-	// Zoo's. The noise alone explores.
+	// Table 1 of the paper. The paper does not name its clipping of gradients, which its first author
+	// confirms (github.com/Kaixhin/Rainbow, pull request 73); the norm of 10 is that of DQN Zoo's Rainbow.
+	// The formula of priorities is DQN Zoo's. The noise alone explores.
 	{Name: "rainbow_hessel", Doc: "Rainbow of Hessel et al. 2018", Rows: train.InGames(zooGames, zoo, rainbow, []settings.Row{
-		{"optimizer", "adam"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"max_grad_norm", "0"}, {"n_steps", "3"},
+		{"optimizer", "adam"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"max_grad_norm", "10"}, {"n_steps", "3"},
 		{"learning_starts", "20000"}, {"target_update_interval", "8000"}})},
 	// The paper's numbers but for n_steps: the paper has 20, and Dopamine's DER.gin 10, after Schwarzer et
-	// al. 2021. Dopamine also has its own network, and epsilon 0.01 beside the noise. Noise of 0.1 and
-	// clipping at 10 were not checked in the paper. One update a step makes 2,000 updates 2,000 steps.
+	// al. 2021. Dopamine also has its own network, and epsilon 0.01 besides the noise. Noise of 0.1 is that
+	// of Dopamine (jax/networks.py, NoisyNetwork) and of Kaixhin's Rainbow (main.py), whose README runs this
+	// agent and which clips at 10. One update a step makes 2,000 updates 2,000 steps.
 	{Name: "der_100k", Doc: "data-efficient Rainbow of van Hasselt et al. 2019, for 100,000 steps, with Dopamine's ten steps of rewards", Rows: train.InGames(zooGames, zoo, rainbow, []settings.Row{
 		{"cnn", DER}, {"optimizer", "adam"}, {"learning_rate", "0.0001"}, {"optimizer_eps", "0.00015"}, {"max_grad_norm", "10"},
 		{"noisy_sigma", "0.1"}, {"n_steps", "10"}, {"train_freq", "1"}, {"buffer_size", "100000"}, {"learning_starts", "1600"}, {"target_update_interval", "2000"}})},
@@ -138,15 +140,16 @@ var ofValues = []settings.Preset{
 		{"optimizer", "rmsprop_lasagne"}, {"learning_rate", "0.00075"}, {"optimizer_eps", "1e-06"}, {"loss", "huber"},
 		{"exploration_initial_eps", "0.955"}, {"exploration_final_eps", "0.1"}})},
 	// 4.2e-4 is the paper's learning rate for 256 and more; the code has 2.5e-4. Eps is the code's 0.01
-	// divided by the batch size. 64 environments take 4 steps each, then there is one update.
+	// divided by the batch size. 64 environments take 4 steps each, then there is one update. The code
+	// clips probabilities to 1e-6 to 1 (cat_dqn.py).
 	{Name: "catdqn_stooke_abbeel", Doc: "Categorical DQN of Stooke & Abbeel 2018 with batches of 2,048 and the paper's learning rate", Rows: train.InGames(train.StookeAbbeelGames, stookeAbbeel, c51, []settings.Row{
 		{"batch_size", "2048"}, {"num_envs", "64"}, {"train_freq", "256"}, {"learning_rate", "0.00042"}, {"optimizer_eps", "4.8828125e-06"},
-		{"exploration_initial_eps", "0.9505"}})},
+		{"least_prob", "1e-06"}, {"exploration_initial_eps", "0.9505"}})},
 	// eps_rainbow.py: Rainbow with epsilon in the place of noisy networks. Eps is 0.005 divided by the
 	// batch size.
 	{Name: "rainbow_stooke_abbeel", Doc: "epsilon-Rainbow of Stooke & Abbeel 2018 with batches of 512 and the code's learning rate", Rows: train.InGames(train.StookeAbbeelGames, stookeAbbeel, large, c51, []settings.Row{
 		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "9.765625e-06"}, {"max_grad_norm", "10"},
-		{"double_q", "true"}, {"dueling", "true"}, {"dueling_rescaled", "true"}, {"n_steps", "3"},
+		{"least_prob", "1e-06"}, {"double_q", "true"}, {"dueling", "true"}, {"dueling_rescaled", "true"}, {"n_steps", "3"},
 		{"prioritized", "stooke_abbeel"}, {"priority_alpha", "0.5"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"}, {"priority_beta_steps", "50000000"},
 		{"learning_starts", "20000"}, {"target_update_interval", "8000"}, {"exploration_initial_eps", "0.6832"}, {"exploration_steps", "42500"}})},
 }

@@ -1,64 +1,126 @@
 package dqn
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// The values of settings that differ between the presets of the value family.
-var ofPublications = map[string]map[string]string{
-	"dqn_dopamine":     {"learning_rate": "6.25e-05", "optimizer_eps": "0.00015", "loss": "squared", "distribution": "none", "n_steps": "1", "prioritized": "none"},
-	"c51_dopamine":     {"learning_rate": "0.00025", "optimizer_eps": "0.0003125", "distribution": "categorical", "n_steps": "1", "prioritized": "none"},
-	"qr_dopamine":      {"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "distribution": "quantile", "n_quantiles": "200", "n_steps": "3", "prioritized": "dopamine"},
-	"rainbow_dopamine": {"learning_rate": "6.25e-05", "optimizer_eps": "0.00015", "distribution": "categorical", "n_steps": "3", "prioritized": "dopamine", "double_q": "false"},
-	"iqn_dopamine":     {"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "distribution": "implicit", "n_tau_act": "32", "n_steps": "3", "prioritized": "none", "max_grad_norm": "0"},
-	"iqn_zoo":          {"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "distribution": "implicit", "n_tau_act": "64", "n_steps": "1", "learning_starts": "20000", "max_grad_norm": "0"},
-	"rainbow_hessel": {"learning_rate": "6.25e-05", "optimizer_eps": "0.00015", "noisy": "true", "noisy_sigma": "0.5", "n_steps": "3", "dueling": "true", "double_q": "true",
-		"distribution": "categorical", "priority_alpha": "0.5", "target_update_interval": "8000", "exploration_initial_eps": "0"},
-	"der_100k": {"cnn": "der", "learning_rate": "0.0001", "optimizer_eps": "0.00015", "n_steps": "10", "train_freq": "1", "learning_starts": "1600", "target_update_interval": "2000",
-		"buffer_size": "100000", "noisy": "true", "noisy_sigma": "0.1", "dueling": "true", "double_q": "true", "distribution": "categorical", "prioritized": "dqn_zoo", "max_grad_norm": "10"},
-	"c51_zoo": {"learning_rate": "0.00025", "optimizer_eps": "0.0003125", "max_grad_norm": "10", "distribution": "categorical", "target_update_interval": "10000"},
-	"qr_zoo":  {"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "max_grad_norm": "10", "n_quantiles": "201", "n_steps": "1", "prioritized": "none"},
-	"prioritized_zoo": {"learning_rate": "6.25e-05", "optimizer": "rmsprop_mnih", "optimizer_eps": "6.103515625e-07", "double_q": "true", "prioritized": "dqn_zoo",
-		"target_update_interval": "30000", "learning_starts": "50000", "exploration_steps": "1000000"},
-	"dqn_stooke_abbeel":     {"learning_rate": "0.00075", "optimizer": "rmsprop_lasagne", "batch_size": "512", "num_envs": "32", "exploration_final_eps": "0.1"},
-	"catdqn_stooke_abbeel":  {"learning_rate": "0.00042", "optimizer_eps": "4.8828125e-06", "batch_size": "2048", "num_envs": "64", "max_grad_norm": "0"},
-	"rainbow_stooke_abbeel": {"learning_rate": "6.25e-05", "optimizer_eps": "9.765625e-06", "batch_size": "512", "dueling_rescaled": "true", "exploration_steps": "42500"},
+// ofPublications returns what the presets of the value family change, by their sources: the gin files of
+// Dopamine's jax/agents, run_atari.py of DQN Zoo's agents, accel_rl's algos/dqn and scripts, and the papers.
+func ofPublications() map[string]map[string]string {
+	type values = map[string]string
+	with := traintest.With
+	// A step acts with the online network, and an update of 32 comes every 4 steps: the defaults.
+	all := values{"policy": "CnnPolicy", "actor": "online", "concurrent": "false", "device": "cpu"}
+
+	// min_replay_history 20,000, target_update_period 8,000, epsilon_decay_period 250,000, epsilon_train
+	// 0.01, no clipping; the accumulator yields no tail of a truncated episode.
+	dopamine := with(all, values{"cnn": "dopamine", "learning_starts": "20000", "target_update_interval": "8000", "exploration_steps": "250000",
+		"exploration_final_eps": "0.01", "max_grad_norm": "0", "n_step_tails": "drop_truncated"})
+	// min_replay_capacity_fraction 0.05 of 1e6, target_network_update_period 4e4 frames, epsilon to 0.01
+	// in 0.02 of 200 million frames, optimizer_epsilon 0.01/32, max_global_grad_norm 10 (the default).
+	zoo := with(all, values{"learning_starts": "50000", "exploration_steps": "1000000", "exploration_final_eps": "0.01", "optimizer_eps": "0.0003125"})
+	// Prioritised replay with beta from 0.4 to 1.
+	prioritized := values{"prioritized": "dqn_zoo", "priority_alpha": "0.5", "priority_beta": "0.4", "priority_beta_final": "1"}
+	// Hessel et al. 2018, table 1, and sigma 0.5 of factorised noise; no epsilon; clipping at 10, the default.
+	rainbow := with(with(all, prioritized), values{"distribution": "categorical", "double_q": "true", "dueling": "true", "noisy": "true",
+		"exploration_initial_eps": "0", "exploration_final_eps": "0", "exploration_steps": "1000000", "learning_rate": "6.25e-05", "optimizer_eps": "0.00015",
+		"n_steps": "3", "learning_starts": "20000", "target_update_interval": "8000"})
+	// min_steps_learn 50,000, target_update_steps 10,000 (the default); 1,000,000 steps of epsilon, of which
+	// 50,000 are before the first update.
+	stookeAbbeel := with(all, values{"learning_starts": "50000", "exploration_steps": "950000", "max_grad_norm": "0"})
+	large := values{"batch_size": "512", "num_envs": "32", "train_freq": "128", "gradient_steps": "2"}
+	return map[string]map[string]string{
+		"dqn_dopamine": with(dopamine, values{"learning_rate": "6.25e-05", "optimizer_eps": "0.00015", "loss": "squared"}),
+		"c51_dopamine": with(dopamine, values{"learning_rate": "0.00025", "optimizer_eps": "0.0003125", "distribution": "categorical"}),
+		// train() of quantile_agent.py has no weights.
+		"qr_dopamine": with(dopamine, values{"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "distribution": "quantile", "n_steps": "3",
+			"prioritized": "dopamine", "priority_beta": "0", "priority_beta_final": "0"}),
+		"rainbow_dopamine": with(dopamine, values{"learning_rate": "6.25e-05", "optimizer_eps": "0.00015", "distribution": "categorical", "n_steps": "3",
+			"prioritized": "dopamine"}),
+		"iqn_dopamine": with(dopamine, values{"learning_rate": "5e-05", "optimizer_eps": "0.0003125", "distribution": "implicit", "n_steps": "3"}),
+
+		"c51_zoo": with(zoo, values{"learning_rate": "0.00025", "distribution": "categorical"}),
+		"qr_zoo":  with(zoo, values{"learning_rate": "5e-05", "distribution": "quantile", "n_quantiles": "201"}),
+		// min_replay_capacity_fraction 0.02, no clipping.
+		"iqn_zoo": with(zoo, values{"learning_rate": "5e-05", "distribution": "implicit", "n_tau_act": "64", "learning_starts": "20000", "max_grad_norm": "0"}),
+		// 2.5e-4/4, eps 0.01/32^2/16, alpha 0.6, a target every 1.2e5 frames.
+		"prioritized_zoo": with(with(zoo, prioritized), values{"learning_rate": "6.25e-05", "optimizer": "rmsprop_mnih", "optimizer_eps": "6.103515625e-07",
+			"double_q": "true", "priority_alpha": "0.6", "target_update_interval": "30000", "max_grad_norm": "0"}),
+
+		"rainbow_hessel": rainbow,
+		// 1,600 steps, an update a step, 2,000 updates; DER.gin: 1e-4 (the default), ten steps.
+		"der_100k": with(rainbow, values{"cnn": "der", "learning_rate": "0.0001", "n_steps": "10", "noisy_sigma": "0.1", "train_freq": "1", "buffer_size": "100000",
+			"learning_starts": "1600", "target_update_interval": "2000"}),
+
+		// Section 5 of the paper: 7.5e-4 for 512; the code: rho 0.95, eps 1e-6, to 0.1.
+		"dqn_stooke_abbeel": with(with(stookeAbbeel, large), values{"optimizer": "rmsprop_lasagne", "learning_rate": "0.00075", "optimizer_eps": "1e-06",
+			"exploration_initial_eps": "0.955", "exploration_final_eps": "0.1"}),
+		// The paper: 4.2e-4, 2,048; eps 0.01/2,048.
+		"catdqn_stooke_abbeel": with(stookeAbbeel, values{"batch_size": "2048", "num_envs": "64", "train_freq": "256", "learning_rate": "0.00042",
+			"optimizer_eps": "4.8828125e-06", "distribution": "categorical", "least_prob": "1e-06", "exploration_initial_eps": "0.9505", "exploration_final_eps": "0.01"}),
+		// 20,000 steps, 62,500 steps of epsilon, eps 0.005/512, clipping at 10 (the default), beta over 50 million steps.
+		"rainbow_stooke_abbeel": with(with(with(stookeAbbeel, large), prioritized), values{"prioritized": "stooke_abbeel", "priority_beta_steps": "50000000",
+			"learning_rate": "6.25e-05", "optimizer_eps": "9.765625e-06", "distribution": "categorical", "least_prob": "1e-06", "double_q": "true", "dueling": "true", "dueling_rescaled": "true",
+			"n_steps": "3", "learning_starts": "20000", "target_update_interval": "8000", "exploration_steps": "42500", "exploration_initial_eps": "0.6832",
+			"exploration_final_eps": "0.01", "max_grad_norm": "10"}),
+	}
 }
 
-func TestPresetsOfPublications(t *testing.T) {
-	if len(ofPublications) != len(ofValues) {
-		t.Errorf("%d presets, want %d", len(ofValues), len(ofPublications))
+// recipeOf returns the env_options of Atari games.
+func recipeOf(preset string) string {
+	switch {
+	case strings.HasSuffix(preset, "_dopamine"):
+		return `{"recipe": "dopamine"}` // sticky actions of 0.25, no end with a life, 27,000 steps
+	case strings.HasSuffix(preset, "_stooke_abbeel"):
+		return `{"recipe": "stooke_abbeel", "decorrelation_steps": 2000}` // section 3.2
 	}
-	for name, want := range ofPublications {
+	// processors.py and gym_atari.py of DQN Zoo: 1 to 30 NOOPs, the discount is 0 at a lost life, 108,000 frames.
+	return `{"recipe": "mnih2015", "noop_min": 1, "noop_max": 31, "first_maxpool": false, "episodic_life": false, "life_loss_info": true, "max_num_frames_per_episode": 108000}`
+}
+
+func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
+	// Mnih et al. 2015, Extended Data Table 1, and their code: a sum of gradients without clipping.
+	mnih := map[string]string{"policy": "CnnPolicy", "actor": "online", "concurrent": "false", "learning_starts": "50000", "learning_rate": "0.00025",
+		"optimizer": "rmsprop_mnih", "loss_reduction": "sum", "max_grad_norm": "0", "exploration_final_eps": "0.1", "exploration_steps": "1000000"}
+	// Fast DQN, table 5, section 5.1 and appendix B.
+	fast := traintest.With(mnih, map[string]string{"actor": "target", "concurrent": "true", "num_envs": "8", "window": "10000", "optimizer": "rmsprop_keras", "loss_reduction": "mean"})
+	// Ours, by what learns.
+	tuned := map[string]string{"num_envs": "8", "concurrent": "true", "buffer_size": "100000", "learning_starts": "1000"}
+	pixels := traintest.With(tuned, map[string]string{"policy": "CnnPolicy", "target_update_interval": "500", "window": "500", "learning_rate": "0.00025"})
+	sb3 := map[string]string{"actor": "online", "concurrent": "false", "synchronized": "false", "optimizer_eps": "1e-08"}
+	want := map[string]map[string]string{
+		"tuned CartPole-v1": traintest.With(tuned, map[string]string{"policy": "MlpPolicy", "net_arch": "128,128", "batch_size": "64", "train_freq": "2", "target_update_interval": "128",
+			"window": "32", "learning_rate": "0.001", "learning_rate_final": "0", "loss": "squared", "exploration_final_eps": "0.04", "exploration_steps": "8000"}),
+		"tuned Catch-v0":          traintest.With(pixels, map[string]string{"exploration_steps": "6000"}),
+		"tuned Bricks-v0":         traintest.With(pixels, map[string]string{"exploration_steps": "8000"}),
+		"sb3 CartPole-v1":         sb3,
+		"sb3 atari/breakout":      sb3,
+		"mnih2015 CartPole-v1":    mnih,
+		"mnih2015 atari/breakout": traintest.With(mnih, map[string]string{"env_options": `{"recipe": "mnih2015"}`}),
+		"fastdqn CartPole-v1":     fast,
+		"fastdqn atari/breakout":  fast,
+	}
+	for name, values := range ofPublications() {
+		want[name+" CartPole-v1"] = values
+		want[name+" atari/breakout"] = traintest.With(values, map[string]string{"env_options": recipeOf(name)})
+	}
+	traintest.Presets(t, "dqn", want)
+}
+
+// A transition is used 8 times, or 32 times with an update a step, and no preset needs a notice.
+func TestUsesOfATransition(t *testing.T) {
+	for name := range ofPublications() {
 		c := DefaultConfig()
-		v := Settings.Over(&c)
-		check(t, v.Preset(name, "atari/breakout"))
-		for setting, value := range want {
-			if got := must(v.Get(setting))(t); got != value {
-				t.Errorf("%s: %s %s, must be %s", name, setting, got, value)
-			}
-		}
-		var options map[string]any
-		if err := json.Unmarshal([]byte(c.EnvOptions), &options); err != nil || options["recipe"] == nil {
-			t.Errorf("%s: env_options %s: %v", name, c.EnvOptions, err)
-		}
-		if of := strings.HasSuffix(name, "_dopamine"); of != (c.CNN == Dopamine) || of != strings.Contains(c.EnvOptions, `"dopamine"`) {
-			t.Errorf("%s: cnn %s, env_options %s", name, c.CNN, c.EnvOptions)
-		}
-		// A transition is used 8 times, or 32 times with an update a step.
+		check(t, Settings.Over(&c).Preset(name, "atari/breakout"))
 		if uses := float64(c.BatchSize*c.GradientSteps) / float64(c.TrainFreq); uses != 8 && (name != "der_100k" || uses != 32) {
 			t.Errorf("%s: a transition is used %v times", name, uses)
 		}
 		if said, err := c.Resolve(); err != nil || said != nil || c.Concurrent != settings.Off {
 			t.Errorf("%s: %q, %v, concurrent %v", name, said, err, c.Concurrent)
-		}
-		check(t, v.Preset(name, "Catch-v0"))
-		if c.EnvOptions != "" {
-			t.Errorf("%s in Catch-v0: env_options %s", name, c.EnvOptions)
 		}
 	}
 }

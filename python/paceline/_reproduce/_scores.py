@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
+import warnings
 from statistics import fmean
 
 
@@ -26,11 +27,13 @@ def interval(scores: list[float]) -> tuple[float, float] | None:
     except Exception as err:  # versions of its dependencies that do not fit raise errors of all kinds
         print(f"intervals: left out, rliable cannot be imported: {err}", file=sys.stderr)
         return None
-    _, intervals = library.get_interval_estimates(
-        {"runs": np.array(scores)[:, None]},
-        lambda runs: np.array([metrics.aggregate_iqm(runs)]),
-        reps=2000,
-        random_state=np.random.RandomState(0),
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rliable's arguments are deprecated in a library that it calls
+        _, intervals = library.get_interval_estimates(
+            {"runs": np.array(scores)[:, None]},
+            lambda runs: np.array([metrics.aggregate_iqm(runs)]),
+            reps=2000,
+            random_state=np.random.RandomState(0),
+        )
     low, high = intervals["runs"][:, 0]
     return float(low), float(high)
