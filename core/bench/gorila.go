@@ -46,7 +46,7 @@ type GorilaReport struct {
 	Options    GorilaOptions     `json:"options"`
 	ISA        string            `json:"isa"`
 	Costs      cluster.Costs     `json:"costs"`
-	Sources    map[string]string `json:"sources"` // of the costs: "here", "file" or "recorded"
+	Sources    map[string]string `json:"sources"` // of the costs: "here", "file", "recorded" or "assumed"
 	Recorded   string            `json:"recorded"`
 	One        float64           `json:"one"` // updates a second of one bundle alone with as many shards
 	Result     cluster.Result    `json:"result"`
@@ -164,6 +164,8 @@ func (o *GorilaOptions) costs() (k cluster.Costs, sources map[string]string, err
 			to.Field(i).Set(from.Field(i))
 		case slices.Contains(measurable, name):
 			sources[name] = "here"
+		case name == "sigma":
+			sources[name] = "assumed"
 		default:
 			sources[name] = "recorded"
 		}

@@ -85,19 +85,18 @@ def _ratio(over: list[float], under: list[float]) -> float:
 
 
 def run(env: str, bundles: int, shards: int, updates: int) -> dict[str, float]:
-    """A run: server updates a second, core seconds of an update, those of the bundles' processes, and cores in use.
+    """A run: server updates a second, core seconds of an update, and cores in use.
 
     idle: by the run's processes without training. others: by other programs.
     """
     warm = max(20 * bundles, updates // 8)
-    # Updates, time, core seconds of all processes, of the bundles, and of all programs.
-    marks: list[tuple[float, float, float, float, float]] = []
+    # Updates, time, core seconds of all processes, and of all programs.
+    marks: list[tuple[float, float, float, float]] = []
 
     def meter(local: dict[str, Any], _: dict[str, Any]) -> bool:
         done = local["self"].stats["updates"]
         if len(marks) < 2 and done >= (marks[0][0] + updates if marks else warm):
-            spent = (ray_costs.core_seconds(), ray_costs.core_seconds("ray::Bundle"), ray_costs.busy_seconds())
-            marks.append((done, time.perf_counter(), *spent))
+            marks.append((done, time.perf_counter(), ray_costs.core_seconds(), ray_costs.busy_seconds()))
         return len(marks) < 2
 
     settings: dict[str, Any] = {"learning_starts": 50 * bundles, "buffer_size": 2000 * bundles, "train_freq": 4, "seed": 1}
@@ -106,9 +105,9 @@ def run(env: str, bundles: int, shards: int, updates: int) -> dict[str, float]:
         idle = background(model)
         model.learn(10**9, callback=meter, log_interval=None)
     (before, *start), (after, *end) = marks
-    seconds, cores, bundle, busy = ((e - s) / (after - before) for s, e in zip(start, end))
+    seconds, cores, busy = ((e - s) / (after - before) for s, e in zip(start, end))
     others = max(0.0, busy - cores) / seconds
-    return {"rate": 1 / seconds, "cores": max(0.0, cores - idle * seconds), "bundle": bundle, "idle": idle, "others": others}
+    return {"rate": 1 / seconds, "cores": max(0.0, cores - idle * seconds), "idle": idle, "others": others}
 
 
 def background(model: Any, seconds: float = 3.0) -> float:
@@ -137,11 +136,10 @@ def simulate(known: dict[str, Any], bundles: int, shards: int, idle: float) -> d
 def calibrate(env: str, known: dict[str, Any], one: dict[str, float]) -> dict[str, Any]:
     """Costs with which the simulator has the time and the core seconds of an update of one bundle with one shard.
 
-    Other programs make the measured time too long, and the core seconds of the bundle's process have
-    those of Ray's threads in it: the time is the smaller of both.
+    The time is that of an idle machine: other programs would make the gradient too long.
     """
     fitted: dict[str, Any] = bench.run("gorila", {"bundles": 1, "shards": 1, "cores": CORES, "env": env, "costs": known})["costs"]
-    wanted = min(1 / one["rate"], one["bundle"])
+    wanted = 1 / one["rate"]
     for _ in range(10):
         result = simulate(fitted | {"sigma": 0.0}, 1, 1, one["idle"])
         fitted["gradient"] = max(1e-6, fitted["gradient"] + wanted - 1 / result["updates_per_second"])

@@ -89,17 +89,11 @@ def processes(root: int) -> Iterator[int]:
         left += children.get(at, [])
 
 
-def core_seconds(title: str = "") -> float:
-    """Seconds that all cores have worked for this process and its descendants, or for those with a title.
-
-    title: the beginning of the command line, such as "ray::Bundle" for actors of the class Bundle.
-    """
+def core_seconds() -> float:
+    """Seconds that all cores have worked for this process and its descendants."""
     ticks = 0
     for pid in processes(os.getpid()):
         try:
-            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
-                if not file.read().startswith(title):
-                    continue
             with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
                 fields = file.read().rpartition(")")[2].split()
         except OSError:  # it has ended

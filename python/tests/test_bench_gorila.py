@@ -38,7 +38,7 @@ def test_prediction_as_text_json_csv_and_figure(capsys, costs, tmp_path):
     out = printed(capsys, *options)
     assert "prediction: 50 bundles, 2 shards, two keepers, each on a machine of its own" in out
     assert "assumed: links of 10 Gb/s in each direction, 0.1 ms" in out
-    assert "saturates    shards, at 250 updates/s, 10 times those of one bundle alone" in out
+    assert "saturates    shards, at 250 updates/s, 9 times those of one bundle alone" in out
     assert "costs from the file: apply, get, gradient" in out and "measured" not in out
     table, figure = tmp_path / "table.csv", tmp_path / "figure.svg"
     report = json.loads(printed(capsys, *options, "--json", "--csv", table, "--plot", figure, "--report", tmp_path / "report.json"))

@@ -66,7 +66,9 @@ type Resource struct {
 
 // Names of resources.
 const (
-	Bundles      = "bundles"
+	Bundles      = "bundles" // their learners
+	Senders      = "senders"
+	Readers      = "readers"
 	Shards       = "shards"
 	Keeping      = "keepers"
 	Cores        = "cores"
@@ -75,6 +77,9 @@ const (
 
 // limits reports whether a resource limits the rate. Keepers do not, because no shard waits for them.
 func (r *Resource) limits() bool { return r.Name != Keeping && r.Name != keepersLinks && r.Most > 0 }
+
+// grows reports whether more bundles have more of a resource.
+func (r *Resource) grows() bool { return r.Name == Bundles || r.Name == Senders || r.Name == Readers }
 
 // resources returns all resources at a rate of server updates a second.
 func (c *Cluster) resources(k *Costs, rate float64) (list []Resource) {
@@ -85,7 +90,8 @@ func (c *Cluster) resources(k *Costs, rate float64) (list []Resource) {
 	n, s := float64(c.Bundles), c.Shards
 	last := s - 1
 	copying, keeping := k.copied(last, s)
-	bundle, shard := k.compute(c.Steps)+k.calls(s), k.visit(last, s)+float64(copies*copying)
+	sender, reader := k.calls(s)
+	learner, shard := k.compute(c.Steps), k.visit(last, s)+float64(copies*copying)
 	keeper := float64(float64(s) * copies * keeping)
 	add := func(name string, demand, bytes float64) {
 		r := Resource{Name: name, Used: rate * demand, Bytes: rate * bytes}
@@ -94,12 +100,14 @@ func (c *Cluster) resources(k *Costs, rate float64) (list []Resource) {
 		}
 		list = append(list, r)
 	}
-	add(Bundles, bundle/n, 0)
+	add(Bundles, learner/n, 0)
+	add(Senders, sender/n, 0)
+	add(Readers, reader/n, 0)
 	add(Shards, shard, 0)
 	add(Keeping, keeper, 0)
 	if c.Cores > 0 {
 		visits := float64(float64(s) * (shard + k.of(k.Ray, k.array(last, s))))
-		add(Cores, (bundle+visits+float64(Keepers*keeper))/c.Cores, 0)
+		add(Cores, (learner+sender+reader+visits+float64(Keepers*keeper))/c.Cores, 0)
 		return list
 	}
 	link := func(name string, bytes float64) { add(name, bytes/c.Speed, bytes) }
@@ -123,12 +131,12 @@ func (c *Cluster) bound(k *Costs) float64 {
 	return most
 }
 
-// Saturation returns what limits the rate if there are enough bundles: the resource, bundles apart,
-// that allows the fewest updates a second.
+// Saturation returns what limits the rate if there are enough bundles: the resource, threads of bundles
+// apart, that allows the fewest updates a second.
 func (r *Result) Saturation() Resource {
 	var tightest Resource
 	for _, at := range r.Resources {
-		if at.limits() && at.Name != Bundles && (tightest.Most == 0 || at.Most < tightest.Most) {
+		if at.limits() && !at.grows() && (tightest.Most == 0 || at.Most < tightest.Most) {
 			tightest = at
 		}
 	}

@@ -33,7 +33,8 @@ func near(t *testing.T, what string, got, want, part float64) {
 func TestOneBundleOneShard(t *testing.T) {
 	k := plain()
 	const bytes, state = 4 * 4000, 8 * 4000
-	bundle := 4*0.002 + 0.02 + 0.0003 + 0.0002 + 3e-9*bytes
+	const learner = 4*0.002 + 0.02
+	bundle := learner + 0.0003 + 0.0002 + 3e-9*bytes
 	visit := 0.0005 + 0.0004 + 4e-9*bytes + 1e-8*4000
 	message := 1e-4 + 0.00005 + (bytes+1000)/1e8
 	c := apart(1, 1)
@@ -41,25 +42,31 @@ func TestOneBundleOneShard(t *testing.T) {
 	c.Keep = 1 // the copies leave before the answer
 	near(t, "with copies", Simulate(c, k, 10, 1).Updates, 1/(bundle+visit+0.0004+2*0.0002+4e-9*state+2*message+2*(state+1000)/1e8), 1e-9)
 	c.Keep, c.Delay = 0, 1
-	near(t, "with a delay", Simulate(c, k, 10, 1).Updates, 1/bundle, 1e-9)
+	near(t, "with a delay", Simulate(c, k, 10, 1).Updates, 1/learner, 1e-9)
 	c.Delay, c.Cores = 0, 3
 	near(t, "on three cores", Simulate(c, k, 10, 1).Updates, 1/(bundle+visit+2*0.00005), 1e-9)
 	k.Inline = bytes
 	near(t, "without objects", Simulate(c, k, 10, 1).Updates, 1/(bundle-0.00015+visit-0.0004+2*0.00003), 1e-9)
 }
 
-// The pushes of a bundle take its link one after the other, and so do the answers.
+// A reader gets one answer after the other, while further ones come. A sender pushes to one shard after the
+// other, while the first ones answer.
 func TestOneBundleManyShards(t *testing.T) {
 	k := plain()
 	k.Push = Cost{}
 	c := apart(1, 4)
 	const message = 4000 + 1000
-	bundle := 4*0.002 + 0.02 + 4*0.0002 + 2e-9*16000
+	const learner, get = 4*0.002 + 0.02, 0.0002 + 2e-9*4000
 	visit := 0.0005 + 0.0004 + 4e-9*4000 + 1e-8*1000
-	near(t, "the last shard is the last", Simulate(c, k, 10, 1).Updates, 1/(bundle+visit+2*(1e-4+0.00005)+5*message/1e8), 1e-9)
-	// Sending a push takes longer than the link does, so all but the last are on their way before.
-	k.Push.Call = 0.001
-	near(t, "sending", Simulate(c, k, 10, 1).Updates, 1/(bundle+4*0.001+visit+2*(1e-4+0.00005)+2*message/1e8), 1e-9)
+	near(t, "reading", Simulate(c, k, 10, 1).Updates, 1/(learner+visit+2*(1e-4+0.00005)+2*message/1e8+4*get), 1e-9)
+	k.Get = Cost{} // the links carry four messages one after the other
+	near(t, "links", Simulate(c, k, 10, 1).Updates, 1/(learner+visit+2*(1e-4+0.00005)+5*message/1e8), 1e-9)
+	k.Get, k.Push.Call = plain().Get, 0.001
+	near(t, "sending", Simulate(c, k, 10, 1).Updates, 1/(learner+4*0.001+visit+2*(1e-4+0.00005)+2*message/1e8+get), 1e-9)
+	c.Delay, k.Push.Call = 1, 0.01
+	near(t, "a sender that does not keep up", Simulate(c, k, 20, 1).Updates, 1/0.04, 1e-9)
+	k.Get.Call, k.Push.Call = 0.0101, 0
+	near(t, "a reader that does not keep up", Simulate(c, k, 20, 1).Updates, 1/(4*(0.0101+0.00005+2e-9*4000)), 1e-9)
 }
 
 func TestSaturation(t *testing.T) {
@@ -76,7 +83,7 @@ func TestSaturation(t *testing.T) {
 			1 / (0.0009 + 4e-9*4000 + 1e-5 + 0.0004 + 2*0.0002 + 4e-9*8000)},
 		{"links out of shards", "links out of shards", func(c *Cluster, k *Costs) { c.Speed, k.Message = 1e6, 0 }, 1e6 / 4000},
 		{"links of bundles", "links out of bundles", func(c *Cluster, k *Costs) { c.Bundles, c.Speed, c.Delay = 2, 4e5, 2 }, 2 * 4e5 / (16000 + 4*1000)},
-		{"bundles", Bundles, func(c *Cluster, k *Costs) { c.Bundles, c.Delay, k.Gradient = 3, 1, 1 }, 3 / (1.008 + 4*0.0005 + 3e-9*16000)},
+		{"bundles", Bundles, func(c *Cluster, k *Costs) { c.Bundles, c.Delay, k.Gradient = 3, 1, 1 }, 3 / 1.008},
 		{"less than one core", Cores, func(c *Cluster, k *Costs) { c.Cores, c.Bundles = 0.5, 2 },
 			0.5 / (0.028 + 4*0.0005 + 3e-9*16000 + 4*(0.0009+0.0007+4e-9*4000+1e-5))},
 		{"cores", Cores, func(c *Cluster, k *Costs) { c.Cores, c.Bundles = 2, 8 },
@@ -147,6 +154,11 @@ func TestConservation(t *testing.T) {
 		s.run()
 		if s.started != s.stop || len(s.events.items) > 0 || s.pool != nil && len(s.pool.jobs.items) > 0 {
 			t.Errorf("%+v: %d updates of %d, %d events are left", c, s.started, s.stop, len(s.events.items))
+		}
+		for i := range s.bundles {
+			if b, calls := &s.bundles[i], int(s.bundles[i].made)*c.Shards; b.sender.done != calls || b.reader.done != calls || b.waits {
+				t.Errorf("%+v: bundle %d has sent %d and read %d of %d", c, i, b.sender.done, b.reader.done, calls)
+			}
 		}
 		copies := 0
 		for j := range s.shards {

@@ -18,13 +18,13 @@ type Cost struct {
 // Costs are what the parts do, in seconds of a thread where nothing else is said.
 type Costs struct {
 	Parameters int     `json:"parameters"` // of the network, float32
-	Step       float64 `json:"step"`       // a bundle: a step of the environment, with the forward pass for its action
-	Gradient   float64 `json:"gradient"`   // a bundle: a minibatch and its gradient
+	Step       float64 `json:"step"`       // a learner: a step of the environment, with the forward pass for its action
+	Gradient   float64 `json:"gradient"`   // a learner: a minibatch and its gradient
 	Sigma      float64 `json:"sigma"`      // of the logarithm of the factor by which steps and gradient vary
 	Apply      float64 `json:"apply"`      // a shard: a step of the optimiser, per parameter
-	Push       Cost    `json:"push"`       // a bundle: calls a shard, with its part of the gradient
+	Push       Cost    `json:"push"`       // a sender: calls a shard, with its part of the gradient
 	Visit      Cost    `json:"visit"`      // a shard: answers a call with its parameters
-	Get        Cost    `json:"get"`        // a bundle: copies an answer to its parameters
+	Get        Cost    `json:"get"`        // a reader: copies an answer to the bundle's parameters
 	Keep       Cost    `json:"keep"`       // a keeper: takes a copy
 	Wait       Cost    `json:"wait"`       // of a call and its answer together: in which no thread above works
 	Ray        Cost    `json:"ray"`        // core seconds of Ray's own threads and processes for a visit; where parts share cores
@@ -95,12 +95,13 @@ func (k *Costs) of(c Cost, bytes float64) float64 {
 // compute returns the bundle's time for steps and gradient, without their variation.
 func (k *Costs) compute(steps int) float64 { return float64(float64(steps)*k.Step) + k.Gradient }
 
-// calls returns the bundle's time for the calls of an update.
-func (k *Costs) calls(s int) (seconds float64) {
+// calls returns the times of a bundle's sender and of its reader for an update.
+func (k *Costs) calls(s int) (sender, reader float64) {
 	for j := range s {
-		seconds += k.of(k.Push, k.array(j, s)) + k.of(k.Get, k.array(j, s))
+		sender += k.of(k.Push, k.array(j, s))
+		reader += k.of(k.Get, k.array(j, s))
 	}
-	return seconds
+	return sender, reader
 }
 
 // visit returns the shard's time for a visit.

@@ -4,12 +4,13 @@
 //
 // # Bundles, shards, keepers
 //
-// A bundle repeats, on one thread:
+// A bundle has three threads:
 //
-//   - Steps steps of its environment, and a gradient. The sum varies by a lognormal factor of mean 1.
-//   - A push to each shard: a part of the gradient, and a request for the parameters after it.
-//   - A wait until all but Delay of its updates are answered, and a copy of the newest answers that it
-//     has waited for to its parameters.
+//   - The learner takes Steps steps of its environment and computes a gradient. The sum varies by a
+//     lognormal factor of mean 1. It then waits until all but Delay of its updates are answered.
+//   - The sender pushes a part of each gradient to each shard, one after the other, with a request for the
+//     parameters after it.
+//   - The reader gets the answers, in the order of the pushes, and copies them to the parameters.
 //
 // A visit is what a push is for a shard: the shard reads the gradient, takes a step of the optimiser,
 // puts the new version of its parameters into the object store, and answers with it. A shard does
@@ -23,9 +24,8 @@
 // With Cores 0 each part has a machine of its own: no part waits for a core. Messages take the
 // outgoing link of the sender and the incoming link of the receiver. A link carries one message at a
 // time in each direction, in the order of their first bytes. A message occupies the receiver's link
-// from its first byte on, so one message takes Latency + bytes/Speed. The answers to an update are whole
-// when the last one is, and not before the bundle's link has had the time to carry all of them since
-// the first. Switches between the links are not limited.
+// from its first byte on, so one message takes Latency + bytes/Speed. Switches between the links are
+// not limited.
 //
 // With Cores above 0 all parts share one machine of that many cores: n runnable threads have
 // min(1, Cores/n) of a core each. There are no links. Ray's own threads compete for the cores.

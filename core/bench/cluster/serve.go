@@ -8,7 +8,8 @@ type shard struct {
 	index  int32
 	visits int32
 	own    []int32 // visits by bundle
-	push   float64 // of the bundle, seconds
+	push   float64 // of a sender, seconds
+	get    float64 // of a reader
 	work   float64 // of a visit
 	ray    float64
 	wait   float64 // of a call, and of an answer
@@ -33,7 +34,7 @@ type keeper struct {
 func newShard(c *Cluster, k *Costs, j int) shard {
 	array := k.array(j, c.Shards)
 	return shard{
-		index: int32(j), own: make([]int32, c.Bundles), push: k.of(k.Push, array), work: k.visit(j, c.Shards),
+		index: int32(j), own: make([]int32, c.Bundles), push: k.of(k.Push, array), get: k.of(k.Get, array), work: k.visit(j, c.Shards),
 		ray: k.of(k.Ray, array), wait: k.of(k.Wait, array) / 2, bytes: array + k.Message,
 	}
 }

@@ -54,8 +54,6 @@ func (c *Cluster) window(updates int) (from, to, stop int) {
 type simulation struct {
 	Cluster
 	k        Costs
-	calls    float64 // of a bundle for an update, seconds
-	array    float64 // bytes of all messages with the parameters of all shards
 	now      float64
 	events   queue
 	pool     *pool // nil: each part has a machine of its own
@@ -74,19 +72,30 @@ type simulation struct {
 
 type bundle struct {
 	draws   *rng.Stream
-	made    int32 // updates
-	waits   bool  // for answers
-	out, in float64
+	made    int32     // updates
+	waits   bool      // the learner, for answers
+	out, in float64   // when the links are free
 	seen    []int32   // visits of others when a shard answered, by slot and shard
 	answers []answers // by slot
+	sender  caller
+	reader  caller
+}
+
+// caller is a thread that makes one call for each shard and update, in order.
+type caller struct {
+	done int     // calls, of all updates
+	due  int     // calls that can be made: of gradients that are computed
+	busy bool    // where cores are shared
+	free float64 // when all calls that were due are done, on a machine of its own
 }
 
 // answers are those to one update.
 type answers struct {
-	count       int
-	lag         int     // the largest so far
-	first, last float64 // when the first byte of all of them was at the bundle's link, and the last byte
-	at          float64 // when the link has carried them all; known if all have been given
+	count int       // that were given
+	lag   int       // the largest so far
+	whole []float64 // by shard: when an answer was at the bundle; NaN: not yet
+	read  int
+	at    float64 // when all were read; known if they are
 }
 
 // slots is the number of updates of a bundle that the simulation remembers: those under way, the one
@@ -95,20 +104,22 @@ func (c *Cluster) slots() int { return c.Delay + 2 }
 
 func newSimulation(c Cluster, k Costs, updates int, seed uint64) *simulation {
 	n := c.Bundles
-	s := &simulation{Cluster: c, k: k, bundles: make([]bundle, n), shards: make([]shard, c.Shards), calls: k.calls(c.Shards)}
+	s := &simulation{Cluster: c, k: k, bundles: make([]bundle, n), shards: make([]shard, c.Shards)}
 	s.from, s.to, s.stop = c.window(updates)
 	if c.Cores > 0 {
 		s.pool = &pool{cores: c.Cores}
 	}
 	for j := range s.shards {
 		s.shards[j] = newShard(&c, &k, j)
-		s.array += s.shards[j].bytes
 	}
 	for i := range s.bundles {
 		b := &s.bundles[i]
 		*b = bundle{draws: rng.New(seed, "bundle", i), seen: make([]int32, c.slots()*c.Shards), answers: make([]answers, c.slots())}
+		for slot := range b.answers {
+			b.answers[slot].whole = make([]float64, c.Shards)
+		}
 		// The bundles do not begin at the same time.
-		s.events.add(float64(b.draws.Float64()*(k.compute(c.Steps)+s.calls)), event{kind: bundleGoes, bundle: int32(i)})
+		s.events.add(float64(b.draws.Float64()*k.compute(c.Steps)), event{kind: learnerGoes, bundle: int32(i)})
 	}
 	return s
 }
@@ -123,12 +134,18 @@ func (s *simulation) run() {
 
 func (s *simulation) happen(e event) {
 	switch e.kind {
-	case bundleGoes:
+	case learnerGoes:
 		s.start(e.bundle)
-	case bundleDone:
-		s.send(e)
+	case learnerDone:
+		s.computed(e)
+	case pushDone:
+		s.pushed(e)
 	case pushComes:
 		s.comes(e)
+	case answerComes:
+		s.answerComes(e)
+	case getDone:
+		s.got(e)
 	case shardDone:
 		at := &s.shards[e.shard]
 		at.busy = false
@@ -179,7 +196,7 @@ func (s *simulation) finish(e event) {
 
 func (s *simulation) slot(update int32) int { return int(update) % s.slots() }
 
-// start lets a bundle compute its next update.
+// start lets a learner compute its next update.
 func (s *simulation) start(i int32) {
 	if s.started == s.stop {
 		return
@@ -187,38 +204,111 @@ func (s *simulation) start(i int32) {
 	s.started++
 	b := &s.bundles[i]
 	b.made++
-	b.answers[s.slot(b.made)] = answers{first: math.Inf(1)}
+	a := &b.answers[s.slot(b.made)]
+	a.count, a.lag, a.read = 0, 0, 0
+	for j := range a.whole {
+		a.whole[j] = math.NaN()
+	}
 	computing := s.k.compute(s.Steps)
-	s.work(float64(computing*s.k.vary(b.draws))+s.calls, event{kind: bundleDone, bundle: i, update: b.made})
+	s.work(float64(computing*s.k.vary(b.draws)), event{kind: learnerDone, bundle: i, update: b.made})
 }
 
-// send sends an update to all shards. The bundle has been sending since before, one push after the
-// other, so the first pushes left it earlier than the last one.
-func (s *simulation) send(e event) {
+// computed gives a gradient to the sender, and lets the learner go on if it has the answers that it needs.
+func (s *simulation) computed(e event) {
 	b := &s.bundles[e.bundle]
-	left := 0.0
-	for j := range s.shards {
-		left += s.shards[j].push
-	}
-	for j := range s.shards {
-		at := &s.shards[j]
-		left -= at.push
-		comes := s.now + at.wait
-		if s.pool == nil {
-			comes = max(s.now, s.transmit(&b.out, s.now-left, at.bytes)+at.wait)
-		}
-		s.events.add(comes, event{pushComes, e.bundle, int32(j), e.update})
-	}
+	b.sender.due += len(s.shards)
+	s.push(e.bundle)
 	needed := e.update - int32(s.Delay)
 	if needed < 1 {
 		s.start(e.bundle)
 		return
 	}
-	if a := &b.answers[s.slot(needed)]; a.count == len(s.shards) {
-		s.events.add(max(s.now, a.at), event{kind: bundleGoes, bundle: e.bundle})
+	if a := &b.answers[s.slot(needed)]; a.read == len(s.shards) {
+		s.events.add(max(s.now, a.at), event{kind: learnerGoes, bundle: e.bundle})
 		return
 	}
 	b.waits = true
+}
+
+// call returns the event of a caller's next call.
+func (s *simulation) call(kind kind, i int32, c *caller) event {
+	return event{kind, i, int32(c.done % len(s.shards)), int32(c.done/len(s.shards)) + 1}
+}
+
+// push lets a sender push what is due.
+func (s *simulation) push(i int32) {
+	b := &s.bundles[i]
+	c := &b.sender
+	if s.pool == nil {
+		for ; c.done < c.due; c.done++ {
+			e := s.call(pushComes, i, c)
+			at := &s.shards[e.shard]
+			c.free = max(c.free, s.now) + at.push
+			s.events.add(max(s.now, s.transmit(&b.out, c.free, at.bytes)+at.wait), e)
+		}
+		return
+	}
+	if !c.busy && c.done < c.due {
+		c.busy = true
+		e := s.call(pushDone, i, c)
+		s.work(s.shards[e.shard].push, e)
+	}
+}
+
+// pushed ends a call of a sender.
+func (s *simulation) pushed(e event) {
+	c := &s.bundles[e.bundle].sender
+	c.done++
+	c.busy = false
+	s.push(e.bundle)
+	e.kind = pushComes
+	s.events.add(s.now+s.shards[e.shard].wait, e)
+}
+
+// answerComes receives an answer.
+func (s *simulation) answerComes(e event) {
+	b := &s.bundles[e.bundle]
+	b.answers[s.slot(e.update)].whole[e.shard] = s.receive(&b.in, s.shards[e.shard].bytes)
+	s.get(e.bundle)
+}
+
+// get lets a reader get the answers that are there. It waits for each in turn.
+func (s *simulation) get(i int32) {
+	c := &s.bundles[i].reader
+	for !c.busy && c.done < s.bundles[i].sender.done {
+		e := s.call(getDone, i, c)
+		whole := s.bundles[i].answers[s.slot(e.update)].whole[e.shard]
+		switch {
+		case math.IsNaN(whole):
+			return
+		case s.pool == nil:
+			c.free = max(c.free, whole) + s.shards[e.shard].get
+			s.read(e, c.free)
+		default:
+			c.busy = true
+			s.work(s.shards[e.shard].get, e)
+		}
+	}
+}
+
+// got ends a call of a reader.
+func (s *simulation) got(e event) {
+	s.bundles[e.bundle].reader.busy = false
+	s.read(e, s.now)
+	s.get(e.bundle)
+}
+
+// read counts an answer that is read at a time. The last one of an update lets a learner go on that waits for it.
+func (s *simulation) read(e event, at float64) {
+	b := &s.bundles[e.bundle]
+	a := &b.answers[s.slot(e.update)]
+	b.reader.done++
+	a.read++
+	a.at = at
+	if a.read == len(s.shards) && b.waits && e.update == b.made-int32(s.Delay) {
+		b.waits = false
+		s.events.add(at, event{kind: learnerGoes, bundle: e.bundle})
+	}
 }
 
 // transmit puts a message that is ready at a time onto an outgoing link that is free at a time. It
@@ -240,29 +330,18 @@ func (s *simulation) receive(free *float64, bytes float64) float64 {
 	return *free
 }
 
-// given counts an answer, which left the shard `at` at a time.
+// given sends an answer, which leaves the shard `at` at a time.
 func (s *simulation) given(e event, at *shard, left float64) {
-	b := &s.bundles[e.bundle]
-	a := &b.answers[s.slot(e.update)]
+	a := &s.bundles[e.bundle].answers[s.slot(e.update)]
+	comes := left + at.wait
 	if s.pool == nil {
-		head := s.transmit(&at.out, left, at.bytes) + at.wait
-		a.first, a.last = min(a.first, head), max(a.last, head+at.bytes/s.Speed)
-	} else {
-		a.last = max(a.last, left+at.wait)
+		comes = s.transmit(&at.out, left, at.bytes) + at.wait
 	}
-	if a.count++; a.count < len(s.shards) {
-		return
+	if a.count++; a.count == len(s.shards) {
+		s.count(a.lag)
 	}
-	s.count(a.lag)
-	a.at = a.last
-	if s.pool == nil {
-		a.at = max(a.last, max(a.first, b.in)+s.array/s.Speed)
-		b.in = a.at
-	}
-	if b.waits && e.update == b.made-int32(s.Delay) {
-		b.waits = false
-		s.events.add(a.at, event{kind: bundleGoes, bundle: e.bundle})
-	}
+	e.kind = answerComes
+	s.events.add(comes, e)
 }
 
 // count counts the lag of a gradient, after the first ones.

@@ -107,7 +107,7 @@ def text(report: dict[str, Any]) -> str:
 
 
 def _sources(report: dict[str, Any]) -> list[str]:
-    said = {"here": "measured here", "file": "from the file", "recorded": f"recorded on {report['recorded']}"}
+    said = {"here": "measured here", "file": "from the file", "recorded": f"recorded on {report['recorded']}", "assumed": "assumed"}
     lines = []
     for source, what in said.items():
         names = [name for name, at in report["sources"].items() if at == source]
