@@ -14,13 +14,14 @@ import resource
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate, cycle
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import _runs
 from _command import command
-from paceline import PacelineError
+from paceline import PacelineError, plots
 from paceline._reproduce import dopamine
 
 _FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks" / "dopamine"
@@ -85,6 +86,27 @@ def text(entries: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def draw(path: Path, folder: Path, games: list[str], agents: list[str], seeds: list[int], steps: int) -> None:
+    """Draws the mean of all returns so far of each seed, over the frames, beside the published means of the first iteration."""
+    figure = plots._figure(1.5 + 4.5 * len(games), 4)
+    for ax, game in zip(figure.subplots(1, len(games), squeeze=False)[0], games):
+        for color, agent in zip(cycle((plots.BLUE, plots.ORANGE, plots.GREEN, plots.DARK)), agents):
+            ended = [run for seed in seeds if (run := _files(folder, game, agent, seed, steps).read())[1]]
+            for n, (episodes, _) in enumerate(ended):
+                means = [total / (k + 1) for k, total in enumerate(accumulate(each.total for each in episodes))]
+                frames = [dopamine.SKIP * each.step / 1e6 for each in episodes]
+                ax.plot(frames[20:], means[20:], color=color, linewidth=1, label=None if n else f"{agent}, a line for each seed")
+            if of := dopamine.published(game, agent).get(1):
+                ax.errorbar([dopamine.FRAMES / 1e6], [of.mean], [of.sd or 0.0], color=color, fmt="s", mfc="none", capsize=5,
+                            label=f"{agent}, published")  # fmt: skip
+        ax.set(title=game, xlabel="millions of frames", ylabel="mean training return so far")
+        ax.legend(frameon=False)
+        ax.grid(color=plots.GREY)
+        ax.set_axisbelow(True)
+        ax.spines[["right", "top"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", type=Path, default=_FOLDER, help="episodes and checkpoints (default docs/benchmarks/dopamine)")
     parser.add_argument("--log", type=Path, help="file (default FOLDER/runs.jsonl)")
@@ -92,6 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agents", default="dqn,qr", help="default dqn,qr")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--steps", type=int, default=dopamine.STEPS, help=f"steps of a run (default {dopamine.STEPS})")
+    parser.add_argument("--plot", type=Path, help="a file for the figure: .png, .svg, .pdf ... (needs matplotlib)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run later than this; 0: none")
     parser.add_argument("--one", nargs=4, metavar=("GAME", "AGENT", "SEED", "STEPS"), help=argparse.SUPPRESS)
 
@@ -117,6 +140,8 @@ def print_report(args: argparse.Namespace) -> None:
         if not _files(args.folder, game, agent, seed, args.steps).read()[1]
     ]
     _runs.fill(log, jobs, args.minutes)
+    if args.plot:
+        draw(args.plot, args.folder, games, agents, seeds, args.steps)
     entries = summary(args.folder, games, agents, seeds, args.steps)
     print(json.dumps({"entries": entries}) if args.json else text(entries))
 

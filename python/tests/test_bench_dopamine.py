@@ -38,6 +38,13 @@ def test_a_summary_counts_published_deviations_of_runs_that_are_done(tmp_path):
     assert entry["deviations"] == pytest.approx(2.0)
 
 
+def test_figure(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    assert dopamine.main(words(tmp_path, "--seeds", "1", "--plot", str(tmp_path / "figure.svg"))) == 0
+    text = (tmp_path / "figure.svg").read_text()
+    assert text.startswith("<?xml") and "Mini-Breakout" in text
+
+
 @pytest.mark.parametrize(
     "more, text",
     [
