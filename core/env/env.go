@@ -237,7 +237,7 @@ type Game interface {
 	// played before the state count as frames of the game. After an error the next call must be
 	// Reset or StartAt.
 	StartAt(state, obs []byte) error
-	// LimitFrames truncates games after so many frames, 1 or more. It replaces the limit of the
+	// LimitFrames truncates games after `frames` frames, 1 or more. It replaces the limit of the
 	// environment's options.
 	LimitFrames(frames int)
 }

@@ -128,7 +128,7 @@ func (c *Config) targetInterval() int64 {
 	return int64(c.TargetUpdateInterval)
 }
 
-// epsilon is the schedule, by t, of a run that ends at a step, or by updates, of a run of so many.
+// epsilon is the schedule of a run that ends at step `end`, or with clock updates at update `end`.
 func (c *Config) epsilon(end int64) train.Schedule {
 	steps := int64(c.ExplorationSteps)
 	if steps == 0 {
@@ -137,7 +137,8 @@ func (c *Config) epsilon(end int64) train.Schedule {
 	return train.Line(c.ExplorationInitial, c.ExplorationFinal, steps)
 }
 
-// rate is the schedule of the learning rate of a run that ends at a step, or after so many updates.
+// rate is the schedule of the learning rate of a run that ends at step `end`, or with clock updates at
+// update `end`.
 func (c *Config) rate(end int64) train.Schedule {
 	return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, end)
 }

@@ -17,16 +17,15 @@ import (
 // This file is DQN by several learners around a store of parameters (Stooke & Abbeel 2018, section
 // 4.3). A learner is a DQN with its share of the environments, of the replay memory, of the warm-up
 // and of a window. The period C and the exploration follow the steps, or with clock updates the updates,
-// of all learners. A learner's
-// updates are done between its rounds, by the learner's own thread; where training is concurrent,
-// the replay memory and theta-minus do not change inside its windows all the same.
+// of all learners. The learner's own thread does its updates between its rounds. If training is
+// concurrent, the replay memory and theta-minus still do not change inside a window.
 //
 // Where the host steps the environments, a row that only resets its environment (NextStep autoreset) is
 // no step, so learners may have taken different numbers of steps. With rule mean an update then waits for
 // the learner with the fewest steps, while the others go on acting.
 
-// Learners is train.Method by several learners. To the host their replay memories are one, which has the
-// transitions of the first learner first, and so all of them by environment.
+// Learners implements train.Method with several learners. The host sees their replay memories as one, in
+// the order of the environments: the transitions of the first learner come first.
 type Learners struct {
 	async.Method
 	envs     int

@@ -1,7 +1,7 @@
-// Package async runs several learners of a method around one store of parameters. A3C and APPO embed
-// its Method, and DQN with learners is one, with the settings of Gorila, too; a learner is a whole A2C, PPO
-// or DQN (train.Learner), with environments of its own and a copy of the parameters. Package param is the
-// store, package order decides who visits it when.
+// Package async runs several learners of a method around one store of parameters. A3C, APPO, DQN with
+// learners and Gorila embed its Method. A learner is a whole A2C, PPO or DQN (train.Learner), with
+// environments of its own and a copy of the parameters. Package param is the store. Package order decides
+// which learner visits the store next.
 //
 // # A learner's life
 //

@@ -66,7 +66,7 @@ type link struct {
 type flight struct {
 	Step  int64 `json:"step"`  // the learner's steps so far
 	Due   bool  `json:"due"`   // visits are due
-	Alone bool  `json:"alone"` // they are pulls alone; a dropped gradient has pushes of nothing before them
+	Alone bool  `json:"alone"` // the visits are pulls alone; after a dropped gradient empty pushes come before them
 	// Last says that they end an update. Statistics are shared in these visits and in pulls alone:
 	// environments that reset during an update add rows at a time that depends on interrupts.
 	Last   bool    `json:"last,omitempty"`
