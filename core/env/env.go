@@ -287,7 +287,7 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("environment %d: %v", e.Index, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// OfEnvironment is fault.OfEnvironment's.
+// OfEnvironment implements fault.OfEnvironment.
 func (e *Error) OfEnvironment() {}
 
 // CheckFinite returns an error if a component of an observation is NaN or infinite. Such a

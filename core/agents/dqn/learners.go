@@ -43,7 +43,7 @@ func newLearners(s *train.Setup, c *Config) (train.Method, error) {
 	return l, nil
 }
 
-// Stored is train.Replayed's.
+// Stored implements train.Replayed.
 func (l *Learners) Stored() (sum int) {
 	for _, d := range l.learners {
 		sum += d.Stored()
@@ -51,7 +51,7 @@ func (l *Learners) Stored() (sum int) {
 	return sum
 }
 
-// Recall is train.Replayed's.
+// Recall implements train.Replayed.
 func (l *Learners) Recall(numbers []int64, to *train.Transitions) {
 	first := 0 // number of the learner's first transition
 	for _, d := range l.learners {
@@ -65,7 +65,7 @@ func (l *Learners) Recall(numbers []int64, to *train.Transitions) {
 	}
 }
 
-// Insert is train.Replayed's.
+// Insert implements train.Replayed.
 func (l *Learners) Insert(from *train.Transitions) error {
 	var runs []*offpolicy.Run
 	for _, d := range l.learners {
@@ -75,7 +75,7 @@ func (l *Learners) Insert(from *train.Transitions) error {
 	return offpolicy.Insert(from, l.envs, func(env int) (*offpolicy.Run, int) { return runs[env/n], env % n }, runs...)
 }
 
-// Metrics is train.Method's. The numbers of the replay memories are their sums.
+// Metrics implements train.Method. The numbers of the replay memories are their sums.
 func (l *Learners) Metrics(to *train.Metrics) {
 	l.Method.Metrics(to)
 	for _, d := range l.learners[1:] {

@@ -130,7 +130,7 @@ func (l *Latency) open() error {
 	})
 }
 
-// ResetsLate is train.LateResets's: agents reset their environments themselves.
+// ResetsLate implements train.LateResets: agents reset their environments themselves.
 func (c *Config) ResetsLate() bool { return false }
 
 // shape names the settings in which a checkpoint and the trainer that loads it must agree.

@@ -40,7 +40,7 @@ type Method struct {
 	err      error       // what ended training
 }
 
-// Begin is train.Method's.
+// Begin implements train.Method.
 func (m *Method) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
 		m.episodes.flush(m.host, whole)
@@ -66,7 +66,7 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 	return nil
 }
 
-// Advance is train.Method's: a slice of the run.
+// Advance implements train.Method: a slice of the run.
 func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 	if err := m.turns.Follows(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 	return err
 }
 
-// Settle is train.Method's: what comes before the next round in order.
+// Settle implements train.Method: what comes before the next round in order.
 func (m *Method) Settle(interrupt *train.Interrupt) error {
 	if m.turns.Follows() != nil {
 		return m.err // nothing is due
@@ -196,13 +196,13 @@ func guarded(do func() error) (err error) {
 	return do()
 }
 
-// Failed is train.Method's.
+// Failed implements train.Method.
 func (m *Method) Failed() error { return m.err }
 
 // Sets is the store's parameters.
 func (m *Method) Sets() []nn.Set { return []nn.Set{{Name: m.set, Params: m.center, Writable: true}} }
 
-// Wrote is train.Method's: all learners go on with what was written.
+// Wrote implements train.Method: all learners go on with what was written.
 func (m *Method) Wrote(string) {
 	for _, l := range m.learners {
 		l.theta.CopyFrom(m.center)
@@ -237,13 +237,13 @@ func (m *Method) Policy() policy.Spec {
 	return p
 }
 
-// Wake is train.Background's.
+// Wake implements train.Background.
 func (m *Method) Wake() { m.turns.Wake() }
 
-// Halt is train.Background's: no update is in progress between two calls.
+// Halt implements train.Background: no update is in progress between two calls.
 func (m *Method) Halt() {}
 
-// Act is train.Pushed's. Updates that are due come first, in order.
+// Act implements train.Pushed. Updates that are due come first, in order.
 func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, error) {
 	if err := m.turns.Follows(); err != nil {
 		return vec.Actions{}, err
@@ -263,7 +263,7 @@ func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, e
 	return m.actions, nil
 }
 
-// Observe is train.Pushed's: a round of every learner.
+// Observe implements train.Pushed: a round of every learner.
 func (m *Method) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
 	for _, l := range m.learners {
 		if err := l.CheckRows(rows.Part(l.first, l.n)); err != nil {
@@ -288,7 +288,7 @@ func (m *Method) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
 	return nil
 }
 
-// Latest is train.Stepped's: the latest round of every learner.
+// Latest implements train.Stepped: the latest round of every learner.
 func (m *Method) Latest() (*vec.Rows, vec.Actions) {
 	for _, l := range m.learners {
 		rows, actions := l.Learner.Latest()
@@ -305,10 +305,10 @@ func (m *Method) Latest() (*vec.Rows, vec.Actions) {
 	return m.rows, m.actions
 }
 
-// Order is train.Ordered's.
+// Order implements train.Ordered.
 func (m *Method) Order() []byte { return m.turns.Order() }
 
-// Digests is train.Digested's: the experience of all learners, and the parameter sets that each of
+// Digests implements train.Digested: the experience of all learners, and the parameter sets that each of
 // them has besides the store's. Those of one learner are its own.
 func (m *Method) Digests() []train.Digest {
 	var list []train.Digest
