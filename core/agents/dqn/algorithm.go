@@ -117,7 +117,8 @@ func (d *DQN) updateTarget() {
 	d.Clock.Copies = passed
 }
 
-// UpdateOf implements train.Apart: the update of a learner whose minibatches come from other replay memories.
+// UpdateOf implements train.Apart: the update of a learner whose minibatches come from other replay
+// memories.
 func (d *DQN) UpdateOf(batch *train.Transitions, errors []float32) error {
 	d.TakeApplied()
 	d.updateTarget()

@@ -81,8 +81,8 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 		BufferSize: c.BufferSize, ReplayDevice: c.ReplayDevice, LearningStarts: c.LearningStarts, BatchSize: c.BatchSize,
 		Gamma: c.Gamma, Target: nn.MaxQ{Double: c.DoubleQ}, Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Outliers: c.Outliers, Epsilon: c.epsilon, Rate: c.rate,
 	}
-	c.draw(&run, nn.TD{Kind: c.Loss, Reduction: c.LossReduction})
-	return run, errors.Join(c.distribute(&run, s.Device.Name()), c.soften(&run, s.Device.Name()), c.computesNoise(s.Device.Name()))
+	c.setDrawing(&run, nn.TD{Kind: c.Loss, Reduction: c.LossReduction})
+	return run, errors.Join(c.distribute(&run, s.Device.Name()), c.setMunchausenTarget(&run, s.Device.Name()), c.checkNoise(s.Device.Name()))
 }
 
 // network is the network that resolved settings stand for.

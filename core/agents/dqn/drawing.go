@@ -106,8 +106,8 @@ func (c *Config) resolveDrawing() (notices []string, err error) {
 	return notices, nil
 }
 
-// draw sets what a run has of draws, and the weights of its loss.
-func (c *Config) draw(run *offpolicy.Config, loss nn.TD) {
+// setDrawing sets the steps, the priorities and the weighted loss of a run.
+func (c *Config) setDrawing(run *offpolicy.Config, loss nn.TD) {
 	run.Steps, run.Tails, run.Loss = c.NSteps, replay.Tails(slices.Index(replay.TailNames, c.NStepTails)), loss
 	f, err := replay.ParseFormula(c.Prioritized)
 	if err != nil {

@@ -119,7 +119,7 @@ func (c *Config) checkLearners() error {
 	}
 	least := max(c.BatchSize, c.NumEnvs/k)
 	if c.BufferSize/k < least {
-		return fmt.Errorf("buffer_size: %d, must be at least %d with %d %s, which share it", c.BufferSize, k*least, k, c.Called())
+		return fmt.Errorf("buffer_size: %d, must be at least %d with %d %s, which share it", c.BufferSize, k*least, k, c.LearnersSetting())
 	}
 	return nil
 }

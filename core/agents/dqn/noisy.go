@@ -47,8 +47,8 @@ func (c *Config) sigma() float64 {
 	return 0
 }
 
-// computesNoise returns an error for a device that does not.
-func (c *Config) computesNoise(device string) error {
+// checkNoise returns an error if noisy is set and the device does not compute it.
+func (c *Config) checkNoise(device string) error {
 	if c.Noisy.Noisy && device != "cpu" {
 		return fmt.Errorf("noisy: true, must be false on %s; the device cpu computes it", device)
 	}

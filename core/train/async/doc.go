@@ -19,7 +19,7 @@
 //   - A learner's parameters change only in its visits, and the visits end before the learner reads
 //     the parameters again. So what a learner computes between two visits is a function of what it
 //     pulled, and the order of visits is all that a record needs.
-//   - T, the steps of all learners, is known to a learner as of its latest pull (learner.know). Its
+//   - T, the steps of all learners, is known to a learner as of its latest pull (learner.setTotal). Its
 //     schedules follow that T and its own steps since.
 //   - A slice (Advance, Settle) ends just before a round in the order. A push that comes later in the
 //     order waits for the next slice; its gradient stays where it is, and is a part of a checkpoint.

@@ -58,7 +58,7 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 		}
 		l.SetOthers(m.turns.Steps() - l.steps) // for the end of the schedules
 		if err := l.Learner.Begin(total, flags); err != nil {
-			return l.own(err)
+			return l.nameLearner(err)
 		}
 		l.SetOthers(l.others)
 	}
@@ -114,7 +114,7 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 			defer m.turns.Leave(l.k)
 			l.host.Resume()
 			if err := guarded(func() error { return part(l) }); err != nil && !errors.Is(err, train.ErrInterrupted) {
-				m.turns.Fail(l.k, l.own(err))
+				m.turns.Fail(l.k, l.nameLearner(err))
 			}
 		})
 	}
@@ -222,7 +222,7 @@ func (m *Method) forgive() error {
 	m.forget()
 	for _, l := range m.learners {
 		if err := l.Discard(); err != nil {
-			return l.own(err)
+			return l.nameLearner(err)
 		}
 	}
 	return nil
@@ -254,7 +254,7 @@ func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, e
 	for _, l := range m.learners {
 		chosen, err := l.Learner.Act(rows.Part(l.first, l.n), interrupt)
 		if err != nil {
-			return vec.Actions{}, l.own(err)
+			return vec.Actions{}, l.nameLearner(err)
 		}
 		to := m.actions.Part(l.first, l.n, m.envs)
 		copy(to.Discrete, chosen.Discrete)
@@ -267,14 +267,14 @@ func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, e
 func (m *Method) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
 	for _, l := range m.learners {
 		if err := l.CheckRows(rows.Part(l.first, l.n)); err != nil {
-			return l.own(err)
+			return l.nameLearner(err)
 		}
 	}
 	sum := int64(0)
 	for _, l := range m.learners {
 		before := l.host.Steps.Load()
 		if err := l.Learner.Observe(rows.Part(l.first, l.n), interrupt); err != nil {
-			return l.own(err)
+			return l.nameLearner(err)
 		}
 		steps := l.host.Steps.Load() - before
 		l.count(steps)
@@ -308,8 +308,8 @@ func (m *Method) Latest() (*vec.Rows, vec.Actions) {
 // Order implements train.Ordered.
 func (m *Method) Order() []byte { return m.turns.Order() }
 
-// Digests implements train.Digested: the experience of all learners, and the parameter sets that each of
-// them has besides the store's. Those of one learner are its own.
+// Digests implements train.Digested: the experience of all learners, and the parameter sets that each
+// learner has besides the store's. The sets of a single learner are its own.
 func (m *Method) Digests() []train.Digest {
 	var list []train.Digest
 	for i, d := range m.learners[0].digests() {
