@@ -2,8 +2,8 @@
  * paceline.h - the C interface of Paceline, and its manual.
  *
  * Paceline steps many environments, stores their experience and trains a network, all at the
- * same time. Its methods are DQN (with Concurrent Training and Synchronized Execution), A2C, PPO, A3C,
- * APPO, GA3C, Gorila and PQN. A program needs this header and libpaceline.
+ * same time. Its methods are DQN (with Concurrent Training and Synchronized Execution), A2C, PPO,
+ * A3C, APPO, GA3C, Gorila and PQN. A program needs this header and libpaceline.
  *
  *     paceline_config *cfg = NULL;
  *     paceline_trainer *t = NULL;
@@ -1143,9 +1143,9 @@ typedef struct paceline_steps {
   const uint8_t *next_masks;
 } paceline_steps;
 
-/* Adds steps of environment env, 0 to num_envs - 1, to the replay memory. A transition can be drawn as
- * soon as its n_steps are stored or its episode has ended. If a row is refused (an action out of range,
- * NaN), none is added. */
+/* Adds steps of environment env, 0 to num_envs - 1, to the replay memory. A transition can be drawn
+ * as soon as its n_steps are stored or its episode has ended. If a row is refused (an action out of
+ * range, NaN), none is added. */
 PACELINE_API int paceline_trainer_add_steps(paceline_trainer *t, uint32_t env, const paceline_steps *steps);
 
 /* Transitions over n_steps, in arrays of yours. Entry i of every array is row i. */

@@ -189,7 +189,8 @@ inline std::size_t mask_bytes(const paceline_spec &action) noexcept {
   return n;
 }
 
-/* The number of elements of type Action that n actions of the spec have. Throws if the type does not fit the spec. */
+/* The number of elements of type Action that n actions of the spec have. Throws if the type does not
+ * fit the spec. */
 template <class Action>
 std::size_t action_entries(const paceline_spec &spec, std::size_t n) {
   const std::size_t numbers = action_numbers(spec);

@@ -137,8 +137,8 @@ func (c *Config) epsilon(end int64) train.Schedule {
 	return train.Line(c.ExplorationInitial, c.ExplorationFinal, steps)
 }
 
-// rate is the schedule of the learning rate of a run that ends at step `end`, or with clock updates at
-// update `end`.
+// rate is the schedule of the learning rate of a run that ends at step `end`, or with clock updates
+// at update `end`.
 func (c *Config) rate(end int64) train.Schedule {
 	return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, end)
 }

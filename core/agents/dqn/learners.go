@@ -24,8 +24,8 @@ import (
 // no step, so learners may have taken different numbers of steps. With rule mean an update then waits for
 // the learner with the fewest steps, while the others go on acting.
 
-// Learners implements train.Method with several learners. The host sees their replay memories as one, in
-// the order of the environments: the transitions of the first learner come first.
+// Learners implements train.Method with several learners. The host sees their replay memories as
+// one, in the order of the environments: the transitions of the first learner come first.
 type Learners struct {
 	async.Method
 	envs     int

@@ -13,8 +13,8 @@ import (
 
 // episodes are the episodes that have ended and are not reported. They are reported in the order of
 // events, which does not depend on the threads. During a slice an episode is reported as soon as no
-// earlier one can come; at the end of the slice all are. At the end of an interrupted slice some learners
-// are ahead of others, and their latest episodes wait.
+// earlier one can come; at the end of the slice all are. At the end of an interrupted slice some
+// learners are ahead of others, and their latest episodes wait.
 type episodes struct {
 	mu   sync.Mutex
 	list []ended

@@ -186,8 +186,8 @@ func (l *learner) setTotal(steps int64) {
 	l.SetOthers(l.others)
 }
 
-// nameLearner names the learner in an error of its own, and the environment by its number in the run. An
-// error of a slice that has ended is none.
+// nameLearner names the learner in an error of its own, and the environment by its number in the
+// run. An error of a slice that has ended is none.
 func (l *learner) nameLearner(err error) error {
 	if err == nil || errors.Is(err, train.ErrInterrupted) {
 		return nil

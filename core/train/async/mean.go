@@ -117,8 +117,9 @@ func (j *joint) first() contribution {
 	return gradient
 }
 
-// planShort plans the contribution of a learner whose leg is over but that has no update yet, because its
-// rounds had fewer steps than it expected. The other learners wait for the contribution.
+// planShort plans the contribution of a learner whose leg is over but that has no update yet,
+// because its rounds had fewer steps than it expected. The other learners wait for the
+// contribution.
 func (k *link) planShort() {
 	if left, visits := k.l.m.turns.Leg(k.l.k); visits && left == 0 && k.flight.Round == noContribution {
 		k.flight.Round = k.joint.first()

@@ -308,8 +308,8 @@ func (m *Method) Latest() (*vec.Rows, vec.Actions) {
 // Order implements train.Ordered.
 func (m *Method) Order() []byte { return m.turns.Order() }
 
-// Digests implements train.Digested: the experience of all learners, and the parameter sets that each
-// learner has besides the store's. The sets of a single learner are its own.
+// Digests implements train.Digested: the experience of all learners, and the parameter sets that
+// each learner has besides the store's. The sets of a single learner are its own.
 func (m *Method) Digests() []train.Digest {
 	var list []train.Digest
 	for i, d := range m.learners[0].digests() {
