@@ -92,7 +92,7 @@ learn-sb3: $(VENV)/.package $(VENV)/.torch ## compare A2C and PPO with stable-ba
 	@$(PIP) install 'stable-baselines3>=2.3'
 	@$(PY) examples/python/learn.py --sb3
 
-bench: $(VENV)/.package ## print the tables of the README: update time, calls, four modes, Pong
+bench: $(VENV)/.package ## print update times, calls, the four modes, Pong and vectors of Atari games
 	@$(MAKE) --no-print-directory $(VENV)/.atari
 	@$(PY) -m paceline bench update
 	@$(PY) -m paceline bench ffi

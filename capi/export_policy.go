@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -80,7 +81,7 @@ func flag(name string, n C.uint32_t) (bool, error) {
 }
 
 // actOptions converts the host's options, whose masks have the given number of bytes. NULL
-// gives nil.
+// gives nil. state and episode_starts are refused: no network has a state.
 func actOptions(o *C.paceline_act_options, masks int) (*policy.Options, error) {
 	if o == nil {
 		return nil, nil
@@ -88,6 +89,12 @@ func actOptions(o *C.paceline_act_options, masks int) (*policy.Options, error) {
 	sample, err := flag("o.sample", o.sample)
 	if err != nil {
 		return nil, err
+	}
+	if o.state != nil {
+		return nil, errors.New("o.state: set, must be NULL: this version has no networks with a state")
+	}
+	if o.episode_starts != nil {
+		return nil, errors.New("o.episode_starts: set, must be NULL: this version has no networks with a state")
 	}
 	return &policy.Options{Sample: sample, Epsilon: float64(o.epsilon), Seed: uint64(o.seed), Counter: uint64(o.counter),
 		Masks: hostSlice((*byte)(o.action_masks), masks)}, nil

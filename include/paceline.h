@@ -2,8 +2,8 @@
  * paceline.h - the C interface of Paceline, and its manual.
  *
  * Paceline steps many environments, stores their experience and trains a network, all at the
- * same time. Its methods are DQN (with Concurrent Training and Synchronized Execution), A2C,
- * PPO and PQN. A program needs this header and libpaceline.
+ * same time. Its methods are DQN (with Concurrent Training and Synchronized Execution), A2C, PPO,
+ * A3C, APPO, GA3C, Gorila and PQN. A program needs this header and libpaceline.
  *
  *     paceline_config *cfg = NULL;
  *     paceline_trainer *t = NULL;
@@ -221,9 +221,9 @@ PACELINE_API int paceline_config_set(paceline_config *cfg, const char *key, cons
 /* Writes the value of key as text. */
 PACELINE_API int paceline_config_get(char **out, const paceline_config *cfg, const char *key);
 
-/* Applies a preset of paceline_config_presets on top of the current settings. Presets of "dqn" are
- * "tuned" (values that solve the built-in environment env), "mnih2015" (the settings of the Nature
- * paper) and "fastdqn" (those of the paper's fast DQN). Sets "env" and "env_options", too. */
+/* Applies a preset of paceline_config_presets on top of the current settings. Sets "env" and
+ * "env_options", too. Examples: "tuned" has values that solve the built-in environment env;
+ * "mnih2015" of "dqn" has the settings of the Nature paper. */
 PACELINE_API int paceline_config_preset(paceline_config *cfg, const char *preset, const char *env);
 
 /* Writes the presets of the method, a JSON array of objects: name, doc, envs, steps. doc is one
@@ -380,9 +380,9 @@ typedef struct paceline_env_table {
   /* Optional: takes one step in each of n environments (at most num_envs) in one call, for
    * simulators that step many at once. actions: [n][one action]. obs[k], rewards[k] (0 going in) and
    * ended[k] (0 going in) are of envs[k], as in step. A number other than 0 means that all n
- * failed. Training in lockstep and paceline_vec_step call step_many once a round. With the setting
- * "groups" they call it once for each of the two groups, concurrently. Resets and single steps use
- * reset and step. Refused with PACELINE_ENV_WAITS. */
+   * failed. Training in lockstep and paceline_vec_step call step_many once a round. With the setting
+   * "groups" they call it once for each of the two groups, concurrently. Resets and single steps use
+   * reset and step. Refused with PACELINE_ENV_WAITS. */
   int (*step_many)(void *user, uint32_t n, void *const *envs, const void *actions, void *const *obs, float *rewards,
                    uint8_t *ended);
 } paceline_env_table;
@@ -710,6 +710,8 @@ PACELINE_API PACELINE_MUST_USE int paceline_policy_load(paceline_policy **out, c
 PACELINE_API PACELINE_MUST_USE int paceline_policy_from_trainer(paceline_policy **out, paceline_trainer *t);
 /* Makes a policy of the bytes that paceline_policy_to_bytes wrote. */
 PACELINE_API PACELINE_MUST_USE int paceline_policy_from_bytes(paceline_policy **out, const void *bytes, size_t size);
+
+/* Writes the specs of the observations and of the actions of the policy. */
 PACELINE_API int paceline_policy_spec(paceline_spec *obs, paceline_spec *action, const paceline_policy *p);
 
 /* Writes a JSON object: env, outputs, state_bytes, host_data. env is the environment's name, or "".
@@ -730,8 +732,8 @@ typedef struct paceline_act_options {
    * with counter: the calls can then be repeated. */
   uint64_t seed, counter;
   const uint8_t *action_masks;   /* [n][mask], as in paceline_spec; NULL: all actions are allowed */
-  void *state;                   /* [n][state_bytes], read and written; may be NULL if state_bytes is 0 */
-  const uint8_t *episode_starts; /* [n], 1: an episode starts, with a new state; NULL: none starts */
+  void *state;                   /* for networks with a state, which this version lacks: must be NULL */
+  const uint8_t *episode_starts; /* likewise: must be NULL */
 } paceline_act_options;
 
 /* Chooses actions for n observations, 0 to 1048576. obs: n observations, one after the other. o:
@@ -821,8 +823,8 @@ typedef struct paceline_vec_options {
  * num_threads does not limit the threads of such environments. The others are the environment's own.
  * The Mini games (Mini-Breakout-v0 and four more) have "sticky_action_prob", "ramping" and
  * "max_episode_steps".
- * Atari games have "recipe": "ale", "mnih2015", "machado2018", "sb3" or "stooke_abbeel". Further
- * names change single values of the recipe:
+ * Atari games have "recipe": "ale", "mnih2015", "machado2018", "dopamine", "sb3" or
+ * "stooke_abbeel". Further names change single values of the recipe:
  * - images: obs_type ("grayscale", "rgb", "ram"), img_height, img_width, stack_num, maxpool;
  * - steps: frameskip, repeat_action_probability, full_action_space, continuous,
  *   continuous_action_threshold, reward_clipping, ram_info;
@@ -831,6 +833,8 @@ typedef struct paceline_vec_options {
  * The documentation of paceline.make_vec explains each one. */
 PACELINE_API PACELINE_MUST_USE int paceline_vec_new(paceline_vec **out, const char *env,
                                                     const paceline_vec_options *options);
+
+/* Writes the specs of the observations and of the actions of one environment. */
 PACELINE_API int paceline_vec_spec(paceline_spec *obs, paceline_spec *action, const paceline_vec *v);
 
 /* Writes a JSON object.
@@ -930,7 +934,21 @@ PACELINE_API int paceline_vec_free(paceline_vec *v);
  * "forward": {"rows": [..], "trials"}: microseconds of small forward passes on one thread.
  * "alternate": {"env", "num_envs", "rounds", "trials", "wait_ms", "precision"}: steps/s of two
  * groups of environments that alternate between acting and stepping on two cores, of their parts,
- * and of one group. */
+ * and of one group.
+ * "async": {"env", "learners": [..], "envs": [..], "num_threads", "seconds", "turns", "settings"}:
+ * steps/s of A3C by schedule.
+ * "ga3c": {"machines": [..], "seconds", "seed", "env", "num_threads", "steps", "trials",
+ * "settings"}: rates, queues and lags of GA3C on the machines of its paper, simulated, and of races
+ * on this machine.
+ * "tuner": {"machines": [..], "forms": [..], "seeds", "periods", "period_s", "seconds", "grid",
+ * "start", "within", "tuner_test", "tuner_pairs", "here"}: what the tuner of "ga3c" finds on these
+ * machines, compared with the best of a grid.
+ * "latency": {"method", "env", "num_envs", "steps", "settings", "machine"}: durations of this
+ * machine, which the setting latency_file reads. With "machine" the settings of a machine of GA3C's
+ * paper.
+ * "gorila": {"bundles", "shards", "steps", "delay", "keep", "cores", "gbits", "latency_ms",
+ * "updates", "seed", "scale": [..], "env", "costs"}: updates/s, lags and limits of Gorila on many
+ * machines, predicted from the costs of this one. */
 PACELINE_API int paceline_bench(char **out, const char *name, const char *options);
 
 /* --------------------------------------------------- 11 the Atari console */
@@ -1111,20 +1129,23 @@ PACELINE_API int paceline_trainer_adopt(paceline_trainer *t, const float *in, si
 /* Consecutive steps of one environment. */
 typedef struct paceline_steps {
   uint32_t struct_size;
-  uint32_t num_steps; /* 1 to 1,048,576 */
-  uint32_t
-      begins;   /* 1: obs begins a segment (one in progress is cut, as a truncation after its last step); 0: its first
-                       * row is the last one of the steps added before, and is not read */
-  uint32_t end; /* of the last step: a sum of enum paceline_end; 0: the segment goes on */
-  const void *obs;           /* [num_steps + 1, observation]; the last row is not read if the last step terminated */
-  const int32_t *actions;    /* [num_steps], from 0 on */
-  const float *rewards;      /* [num_steps] */
-  const uint8_t *next_masks; /* [num_steps, n], action masks after each step; NULL if actions have none. If they have
-                              * masks, NULL allows every action */
+  uint32_t num_steps; /* 1 to 1048576 */
+  /* 1: obs begins a segment. A segment in progress then ends as a truncation after its last step.
+   * 0: the segment goes on. The first row of obs is the last one that was added before; it is not
+   * read. */
+  uint32_t begins;
+  uint32_t end;           /* bits of enum paceline_end, of the last step; 0: the segment goes on */
+  const void *obs;        /* [num_steps + 1][observation]; the last row is not read if the last step terminated */
+  const int32_t *actions; /* [num_steps], from 0 on */
+  const float *rewards;   /* [num_steps] */
+  /* [num_steps][n], the action mask after each step. NULL if actions have no masks; if they have
+   * masks, NULL allows every action. */
+  const uint8_t *next_masks;
 } paceline_steps;
 
-/* Adds steps of environment env, 0 to num_envs - 1, to the replay memory. They can be drawn at once, where
- * n_steps are known. If a row is refused (an action out of range, NaN), none is added. */
+/* Adds steps of environment env, 0 to num_envs - 1, to the replay memory. A transition can be drawn
+ * as soon as its n_steps are stored or its episode has ended. If a row is refused (an action out of
+ * range, NaN), none is added. */
 PACELINE_API int paceline_trainer_add_steps(paceline_trainer *t, uint32_t env, const paceline_steps *steps);
 
 /* Transitions over n_steps, in arrays of yours. Entry i of every array is row i. */

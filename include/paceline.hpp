@@ -20,10 +20,10 @@
  *     };
  *     paceline::Trainer trainer(cfg, paceline::environments<Corridor>());
  *
- * Other actions than one number: see environments().
+ * environments() describes actions of several numbers.
  *
- * The text of an exception that it throws becomes the text of the paceline::Error
- * that run() throws. The rules of "your own environments" in paceline.h hold:
+ * If a function of the class throws an exception, its text becomes the text of the
+ * paceline::Error that run() throws. The rules of "your own environments" in paceline.h hold:
  * different environments run concurrently on different threads.
  *
  * Owners can be moved but not copied. get() returns the handle for the C functions;
@@ -189,7 +189,8 @@ inline std::size_t mask_bytes(const paceline_spec &action) noexcept {
   return n;
 }
 
-/* The number of Actions that n actions are. Throws if Actions of this type cannot be actions of the spec. */
+/* The number of elements of type Action that n actions of the spec have. Throws if the type does not
+ * fit the spec. */
 template <class Action>
 std::size_t action_entries(const paceline_spec &spec, std::size_t n) {
   const std::size_t numbers = action_numbers(spec);
@@ -805,8 +806,10 @@ class Trainer {
   void add_steps(uint32_t env, const paceline_steps &steps) { check(paceline_trainer_add_steps(get(), env, &steps)); }
   void draw(const paceline_minibatch &to, double beta = 0) { check(paceline_trainer_draw(&to, get(), beta)); }
   void set_errors(const std::vector<int64_t> &identities, const std::vector<float> &errors) {
-    const size_t n = identities.size() < errors.size() ? identities.size() : errors.size();
-    check(paceline_trainer_set_errors(get(), identities.data(), errors.data(), n));
+    if (errors.size() != identities.size())
+      throw Error(PACELINE_EINVAL, "errors: " + std::to_string(errors.size()) + ", must be " +
+                                       std::to_string(identities.size()) + ", one for each identity");
+    check(paceline_trainer_set_errors(get(), identities.data(), errors.data(), errors.size()));
   }
   paceline_gradient gradient_of(const paceline_minibatch &batch, std::vector<float> &grad) {
     grad.resize(first_size());

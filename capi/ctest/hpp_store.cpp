@@ -46,6 +46,9 @@ static void apart() {
   const paceline_gradient g = learner.gradient_of(batch, grad);
   CHECK(g.state == PACELINE_GRADIENT_READY && g.number == 1 && g.rows == 2 && errors[0] > 0 && grad.size() == 114);
   memory.set_errors(identities, errors);
+  throws(PACELINE_EINVAL, "errors: 1, must be 2, one for each identity",
+         [&] { memory.set_errors(identities, {1.0f}); });
+  throws(PACELINE_EINVAL, "errors: 2, must be 1, one for each identity", [&] { memory.set_errors({0}, errors); });
   batch.num_rows = 1;
   throws(PACELINE_EINVAL, "minibatch.actions: 1 entries, must be 2", [&] { memory.draw(batch); });
   batch.num_rows = 1u << 31;

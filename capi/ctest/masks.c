@@ -223,6 +223,12 @@ static void table_and_rows(void) {
     for (int i = 0; i < N; i++) CHECK(actions[i] == i % ACTIONS);
     o.epsilon = 1;
   }
+  uint8_t unread[N] = {0};
+  o.state = unread;
+  FAILS(paceline_policy_act(p, N, obs, &o, actions, NULL), PACELINE_EINVAL, "o.state: set, must be NULL");
+  o.state = NULL, o.episode_starts = unread;
+  FAILS(paceline_policy_act(p, N, obs, &o, actions, NULL), PACELINE_EINVAL, "o.episode_starts: set, must be NULL");
+  o.episode_starts = NULL;
   o.epsilon = 0;
   memset(masks, 1, sizeof masks);
   OK(paceline_policy_act(p, N, obs, &o, actions, NULL));

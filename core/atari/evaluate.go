@@ -8,7 +8,7 @@ func (e *Env) Evaluate() {
 	e.recipe.EpisodicLife, e.recipe.LifeLossInfo, e.recipe.ClipRewards = false, false, false
 }
 
-// LimitFrames truncates games after so many frames, instead of after the recipe's MaxFrames.
+// LimitFrames truncates games after `frames` frames, instead of after the recipe's MaxFrames.
 func (e *Env) LimitFrames(frames int) { e.recipe.MaxFrames = frames }
 
 // mostFrames limits the frames of a game before a start, so that sums of frames do not overflow.

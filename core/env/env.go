@@ -237,7 +237,7 @@ type Game interface {
 	// played before the state count as frames of the game. After an error the next call must be
 	// Reset or StartAt.
 	StartAt(state, obs []byte) error
-	// LimitFrames truncates games after so many frames, 1 or more. It replaces the limit of the
+	// LimitFrames truncates games after `frames` frames, 1 or more. It replaces the limit of the
 	// environment's options.
 	LimitFrames(frames int)
 }
@@ -287,7 +287,7 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("environment %d: %v", e.Index, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// OfEnvironment is fault.OfEnvironment's.
+// OfEnvironment implements fault.OfEnvironment.
 func (e *Error) OfEnvironment() {}
 
 // CheckFinite returns an error if a component of an observation is NaN or infinite. Such a

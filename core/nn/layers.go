@@ -32,7 +32,7 @@ type Layer struct {
 	Head       bool
 	// Rescaled: the gradient that flows into the input is multiplied by the root of 1/2.
 	Rescaled bool
-	// Taus: the layer has a row for each of so many taus of an observation; 0: one row.
+	// Taus: the number of taus of an observation, each of which has a row; 0: one row.
 	Taus int
 	// Cosines: the input is cos(pi i tau), i from 1 to In, of each tau. From is -1.
 	Cosines bool

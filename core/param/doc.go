@@ -24,7 +24,7 @@
 // The caller decides the order of the visits. The result is a function of that order alone: a visit
 // depends on its arguments and on its own shard, never on another shard or on the time. Two visits
 // to different shards may therefore change places. This is how one seed has one result, and how a
-// recorded order repeats a run (core/train/async).
+// recorded order repeats a run (core/train/order).
 //
 // # Locks
 //

@@ -9,8 +9,9 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// Prioritised draws transitions by priorities that follow their latest errors, as a Formula says. One
-// set of priorities covers all environments.
+// Prioritised draws transitions by priorities that follow their latest errors, as a Formula says.
+// One set of priorities covers all environments, in float64. (BTR draws a minibatch from the
+// float32 tree of one environment, with weights within that tree.)
 //
 // A transition that becomes drawable in Flushed has the priority of those that were never drawn, as of
 // then. Update changes priorities at once, and later draws of the same window see them; with

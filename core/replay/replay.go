@@ -334,7 +334,7 @@ func (m *Memory) notAStack(e int, step uint64) error {
 // next Flush. Without a pending observation Cut does nothing.
 func (m *Memory) Cut(e int) { m.parts[e].cutSegment(m.stack) }
 
-// Open is experience.Sink's.
+// Open implements experience.Sink.
 func (m *Memory) Open(e int) bool { return m.parts[e].pending }
 
 // Flush makes all staged transitions visible, and then evicts the oldest transitions beyond the

@@ -26,8 +26,8 @@ type Steps struct {
 
 // Apart is a Learner of which replay memories and learners may be apart. Arguments have been checked.
 type Apart interface {
-	// AddSteps adds steps of environment e, which can be drawn at once. After an error the steps before
-	// the one that failed have been added.
+	// AddSteps adds steps of environment e. A transition can be drawn as soon as its n steps are stored
+	// or its episode has ended. After an error the steps before the one that failed have been added.
 	AddSteps(e int, from *Steps) error
 	// DrawRows is the number of rows of a minibatch.
 	DrawRows() int

@@ -1,6 +1,6 @@
 """Draws 49 Atari games after 600 frames of random play in one image.
 
-    pip install 'paceline[atari]' pillow
+    pip install '.[atari]' pillow    # in the checkout
     python atari_contact_sheet.py [sheet.png]
 
 The image is the same in every run. Pixels of the Atari 2600 are twice as wide as high, and are drawn

@@ -1,6 +1,6 @@
 """DQN on Atari in the style of CleanRL: settings and loop are in the script, and the learner is Paceline's.
 
-    pip install 'paceline[atari]' opencv-python-headless
+    pip install '.[atari]' opencv-python-headless    # in the checkout
     python cleanrl_dqn.py [--env_id PongNoFrameskip-v4] [--num_envs 8] ...
 
 The script steps its own environments, with its own wrappers, and gets actions from the model. The

@@ -4,7 +4,7 @@
     python demo.py --quick
 
 The first takes some 90 seconds; the second does the same in little, to see that it runs. At the end there are
-demo.png and demo.gif, if the package has its extra: pip install 'paceline[atari,plot]'. Pong takes longer than that,
+demo.png and demo.gif, if the package has its extra: pip install '.[atari,plot]'. Pong takes longer than that,
 so beside its beginning stands a whole run that was saved: ../pong_curve.csv.
 """
 
@@ -28,7 +28,7 @@ def title(text: str) -> None:
 
 
 def learn(model: PPO, steps: int, seconds: float) -> None:
-    """Takes so many steps, or as many as there are in so many seconds."""
+    """Learns for steps, or for seconds if they pass earlier."""
     alarm = threading.Timer(seconds, model.stop)
     alarm.start()
     try:
@@ -38,7 +38,7 @@ def learn(model: PPO, steps: int, seconds: float) -> None:
 
 
 def task(env: str, preset: str, steps: int, seconds: float, shown: int, says: str) -> tuple[LearningCurve, videos.Recording]:
-    """Learns for so many steps or seconds, whichever is over first; shown: steps of the video."""
+    """Learns for steps or seconds, whichever ends first; shown: steps of the video."""
     title(f"{env}: {says}")
     with PPO.from_preset(preset, env, seed=1) as model:
         learn(model, steps, seconds)

@@ -1,6 +1,6 @@
 """Measures the minutes until a method has a mean return of 18 on Pong, one seed after the other.
 
-    pip install 'paceline[atari]'          brings the ROMs; or set PACELINE_ROMS_DIR
+    pip install '.[atari]'                 brings the ROMs, in the checkout; or set PACELINE_ROMS_DIR
     python pong_minutes.py [--method ppo] [--preset fast] [--seeds 1,2,3]
 
 Every 50,000 steps (APPO: 100,000, A3C and GA3C: 250,000) the policy plays 30 new games with sampled actions. If

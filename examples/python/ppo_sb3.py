@@ -1,6 +1,6 @@
 """stable-baselines3's PPO on environments that Paceline steps.
 
-    pip install 'paceline[sb3]'
+    pip install '.[sb3]'    # in the checkout
     python ppo_sb3.py
 
 CartPole-v1 is solved in half a minute. For Pong use VecEnv("Pong", ...), "CnnPolicy" and SB3's

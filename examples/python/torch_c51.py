@@ -1,6 +1,6 @@
 """C51 on Atari: torch_dqn.py with a categorical distribution of 51 atoms from -10 to 10.
 
-    pip install 'paceline[atari]' torch
+    pip install '.[atari]' torch    # in the checkout
     python torch_c51.py [--env_id Breakout] [--learning_rate 0.00025] ...
 
 The options are those of torch_dqn.py.

@@ -1,6 +1,6 @@
 """DQN on Atari in one file of PyTorch, optimised for a CPU.
 
-    pip install 'paceline[atari]' torch
+    pip install '.[atari]' torch    # in the checkout
     python torch_dqn.py [--env_id Breakout] [--precision bf16] [--compile] ...
 
 Only the games are Paceline's. A round is one step of all environments: one forward pass chooses

@@ -1,6 +1,6 @@
 """DQN on Atari Pong, played inside the library, until 30 games have a mean of 18.
 
-    pip install 'paceline[atari,plot]'     brings the ROMs; or set PACELINE_ROMS_DIR
+    pip install '.[atari,plot]'            brings the ROMs, in the checkout; or set PACELINE_ROMS_DIR
     python train_pong.py [--folder pong] [--steps 10000000]
 
 The settings are those of CleanRL's dqn_atari.py, except that eight environments act with one forward

@@ -174,6 +174,8 @@ class Model(Attributes):
             if made and environments.source is not None and environments.source.layout.planes:
                 config.set("normalize_images", "false")
             config.update(translated)
+            if environments.source is not None and config.get("policy") == "CnnPolicy":
+                environments.source.layout.check_convolutions()
             self._set_trainer(self._made(config, environments.source), environments)
         except BaseException:
             environments.close()

@@ -148,7 +148,9 @@ class ReplayBuffer:
         self, env: int, obs: Any, actions: Any, rewards: Any, *, begins: bool, terminated: bool = False, truncated: bool = False,
         next_masks: Any = None,
     ) -> None:  # fmt: skip
-        """Adds k consecutive steps of an environment, 0 to n_envs - 1. They can be drawn at once, where n_steps are known.
+        """Adds k consecutive steps of an environment, 0 to n_envs - 1.
+
+        A transition can be drawn as soon as its n_steps are stored or its episode has ended.
 
         obs: [k + 1, ...], the observations before, between and after the steps. The last one is not read
             if terminated.

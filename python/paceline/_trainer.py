@@ -273,9 +273,12 @@ class Trainer(Model):
         of the next update at the same parameters. After a load of a file of save(replay=True) the loop goes
         on without begin.
 
-        out: a contiguous float32 array for the gradient; None: a new one. A loss that is not finite raises
-            NotFiniteError, as do later calls until adopt. stop raises StoppedError in a call in progress or,
-            if there is none, in the next one. Ctrl-C interrupts the call; nothing is lost.
+        out: a contiguous float32 array [n] for the gradient, with n the size of flat_parameters; None: a new
+            one. Gradient.grad is this array.
+
+        A loss that is not finite raises NotFiniteError, as do later calls until adopt. stop raises
+        StoppedError in a call in progress or, if there is none, in the next one. Ctrl-C interrupts the call;
+        nothing is lost.
         """
         self._check_open()
         out = self._gradient_array(out)
@@ -310,7 +313,8 @@ class Trainer(Model):
     def adopt(self, parameters: Any, updates: int, steps: int | None = None) -> None:
         """Overwrites the parameters of a model with updates="outside", in the order of flat_parameters.
 
-        parameters: finite numbers; an array of float32 is not copied before.
+        parameters: n finite numbers, of any shape, with n the size of flat_parameters. They are converted to
+            float32; a contiguous array of float32 is not copied.
         updates: the updates of all learners that the parameters have seen, such as a store's version.
             DQN's clock="updates" follows it. A number below an earlier one counts as that one.
         steps: num_timesteps of all learners, which schedules and the end of the run follow; None: no news.
@@ -325,7 +329,7 @@ class Trainer(Model):
         self._acting_key = ()
 
     def flat_parameters(self) -> Array:
-        """A copy of the parameters that learn, as one array: what gradient and adopt are about."""
+        """A copy of the parameters that learn: float32 [n], in the order of gradient and adopt."""
         self._check_open()
         self._native.finish()
         return self._native.parameters.flat(self.sets[0])

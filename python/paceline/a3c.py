@@ -28,8 +28,8 @@ class A3C(Asynchronous):
 
     learners: 1 to 100; must divide num_envs.
     schedule: when the learners visit the store. "virtual": by a model of latencies, so that a seed has
-        one result for any number of threads. "race": as it comes on this machine; the order of the
-        visits is recorded. "recorded": as in the file of `order`.
+        one result for any number of threads. "race": in the order in which they arrive on this machine,
+        which is recorded. "recorded": as in the file of `order`.
     order: the path of a file of save_order or of a checkpoint of a race. It selects the schedule
         "recorded".
     shards: parts of the store, each with a lock of its own, 1 to 64.

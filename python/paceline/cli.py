@@ -10,7 +10,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _lib, _reproduce, bench
@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", type=int, default=None)
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the method's class")
     sub.add_argument("--save", metavar="PATH", help="write a checkpoint at the end or after Ctrl-C")
-    sub.add_argument("--schedule", metavar="NAME", help="what comes when in an asynchronous method: virtual, race or recorded")
+    sub.add_argument("--schedule", metavar="NAME", help="order of events of an asynchronous method: virtual (modelled), race or recorded")
     sub.add_argument("--order", metavar="PATH", help="repeat the order of a race from a file of --save-order or a checkpoint")
     sub.add_argument("--save-order", metavar="PATH", help="write the order of a race at the end or after Ctrl-C")
     sub.add_argument("--propose", action="store_true", help="print at the end which settings would make training faster")
@@ -180,11 +180,13 @@ def _methods(args: argparse.Namespace) -> None:
 
 
 def _presets(args: argparse.Namespace) -> None:
-    for method in [args.method] if args.method else methods():
-        for preset in _presets_of(method):
-            before = "" if args.method else f"{method:<6} "
-            envs = "" if preset.envs is None else f": {', '.join(preset.envs)}"
-            print(f"{before}{preset.name:<14} {preset.doc}{envs}" + (f" ({preset.steps:,} steps)" if preset.steps else ""))
+    listed = [(method, preset) for method in ([args.method] if args.method else methods()) for preset in _presets_of(method)]
+    methods_width = max((len(method) for method, _ in listed), default=0)
+    names_width = max((len(preset.name) for _, preset in listed), default=0)
+    for method, preset in listed:
+        before = "" if args.method else f"{method:<{methods_width}} "
+        envs = "" if preset.envs is None else f": {', '.join(preset.envs)}"
+        print(f"{before}{preset.name:<{names_width}} {preset.doc}{envs}" + (f" ({preset.steps:,} steps)" if preset.steps else ""))
 
 
 def _presets_of(method: str) -> list[Preset]:
@@ -215,12 +217,17 @@ def _method_of(preset: str, argument: str) -> str:
     having = [method for method, names in presets.items() if preset in names]
     if not having:
         known = sorted({name for names in presets.values() for name in names})
-        raise PacelineError(f"{argument} {preset}: must be {' or '.join(', '.join(known).rsplit(', ', 1))}")
+        raise PacelineError(f"{argument} {preset}: must be {_either(known)}")
     if len(having) > 1 and "dqn" not in having:
         raise PacelineError(
             f"{argument} {preset}: a preset of {' and '.join(', '.join(having).rsplit(', ', 1))}, --method must name one of them"
         )
     return "dqn" if "dqn" in having else having[0]
+
+
+def _either(names: Iterable[str]) -> str:
+    """ "a, b or c"."""
+    return " or ".join(", ".join(names).rsplit(", ", 1))
 
 
 def _known(keywords: Mapping[str, Any], known: list[str], what: str) -> None:
@@ -237,7 +244,7 @@ def _train(args: argparse.Namespace) -> int:
     method = args.method or _method_to_train(args)
     model_class = _classes().get(method)
     if model_class is None:
-        raise PacelineError(f"--method {method}: must be {' or '.join(', '.join(_classes()).rsplit(', ', 1))}")
+        raise PacelineError(f"--method {method}: must be {_either(_classes())}")
     keywords = keywords_of(args.set)
     if args.seed is not None:
         keywords["seed"] = args.seed
@@ -296,7 +303,8 @@ def _add_order(args: argparse.Namespace, method: str, model_class: type[Trainer]
     """Adds the keywords of --schedule and --order; refuses these options for a synchronous method."""
     for option, value in (("--schedule", args.schedule), ("--order", args.order), ("--save-order", args.save_order)):
         if value is not None and "schedule" not in model_class.keywords():
-            raise PacelineError(f"{option} {value}: {method} is synchronous, --method must be a3c, appo, dqn or ga3c")
+            asynchronous = [name for name, each in _classes().items() if "schedule" in each.keywords()]
+            raise PacelineError(f"{option} {value}: {method} is synchronous, --method must be {_either(asynchronous)}")
     for name, value in (("schedule", args.schedule), ("order", args.order)):
         if value is not None:
             keywords[name] = value

@@ -156,8 +156,8 @@ class DQN(Trainer):
         "dopamine" (the Nature CNN with TensorFlow's padding "SAME" and Dopamine's initial weights) or
         "der" (van Hasselt et al. 2019: convolutions of 32 and 64 5x5 with stride 5 and 256 hidden
         units, from 25x25). The last two are on the CPU only. policy_kwargs={"trunk": "minatar"} sets it, too.
-    n_step_tails: what is done with transitions that the end of an episode leaves fewer than n_steps:
-        "keep", "drop_truncated" (as Dopamine) or "drop" (as CleanRL).
+    n_step_tails: transitions with fewer than n_steps steps, at the end of an episode: "keep" draws them,
+        "drop_truncated" leaves out those before a truncation (as Dopamine), "drop" all (as CleanRL).
     prioritized: prioritised replay with the formula of a publication's code: "stooke_abbeel",
         "dqn_zoo", "dopamine", "kaixhin" or "cule" (by rank). None draws uniformly.
     priority_alpha, priority_beta, priority_beta_final, priority_beta_steps: the exponent of

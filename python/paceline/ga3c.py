@@ -34,8 +34,8 @@ class GA3C(Asynchronous):
     prediction_batch_max: the most agents of a prediction.
     prediction_queue: the most agents inside the prediction queue; 0 for num_envs.
     training_queue: the most segments inside the training queue; other agents wait with theirs.
-    min_training_batch: a trainer joins segments until it has so many steps. 1: an update learns from one
-        segment, as in the paper.
+    min_training_batch: a trainer joins segments until it has at least this number of steps. 1: an update
+        learns from one segment, as in the paper.
     wait_for_update: True makes an agent wait until its segment has been learned from.
     regulariser: how logarithms of small probabilities are kept finite. "paper": log(pi + log_eps) and
         H(pi + log_eps). "authors": log(max(pi, log_eps)), as in their code. "exact": not at all.
@@ -44,7 +44,8 @@ class GA3C(Asynchronous):
     rms_prop: "tf1": RMSProp of TensorFlow 1, with rms_prop_eps inside the root and a first average of 1.
         "custom": as policy_kwargs["optimizer_class"] says.
     schedule: which computation ends next. "virtual": by a model of latencies, so that a seed has one
-        result for any number of threads. "race": as it comes on this machine; the order is recorded.
+        result for any number of threads. "race": the one that ends first on this machine; the order is
+        recorded.
         "recorded": as in the file of `order`.
     order: the path of a file of save_order or of a checkpoint of a race. It selects the schedule
         "recorded".
@@ -55,7 +56,7 @@ class GA3C(Asynchronous):
     tuner_start: the three numbers at the start, with a tuner.
     tuner_period: seconds between two proposals of the tuner, in the time of the schedule.
     tuner_pairs: pairs of measurements of a proposal, with and without it, of "paper" and "ladder".
-    tuner_test: a proposal is kept if the mean difference of its pairs is above so many standard errors.
+    tuner_test: a proposal is kept if the mean difference of its pairs is above this number of standard errors.
     latency_step, latency_predict, latency_predict_row, latency_update, latency_update_row: with schedule
         "virtual", the durations in seconds (1e-9 to 60) of a step of an environment, of a prediction
         and of an update, and of each of their rows: a number, or "median:sigma" of a lognormal

@@ -58,7 +58,8 @@ class PPO(ActorCritic):
         bounds, which must be finite.
     normalize_obs, normalize_reward: running statistics scale observations (float32) and rewards by
         stable-baselines3's formula of VecNormalize. They are a part of checkpoints and policies.
-    cnn: CnnPolicy's layers: "nature", or "small" (the network of Mnih et al. 2016).
+    cnn: CnnPolicy's layers: "nature", "small" (the network of Mnih et al. 2016), "minatar" (for images
+        from 5x5), "cule", or "ga3c_1" to "ga3c_4" (the networks of GA3C with strides 1 to 4).
     updates: "outside": the model computes gradients and takes no step along them; see gradient. The CPU
         computes. outside_learners, outside_learner: K learners that share such a run, in any processes,
         and the number of this one, 0 to K-1, which selects its environments and random numbers.

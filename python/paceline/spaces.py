@@ -82,6 +82,14 @@ class ObsLayout:
         layout.planes = layout.image and isinstance(space, spaces.Box) and bool(np.all(space.high <= 1))
         return layout
 
+    def check_convolutions(self) -> None:
+        """Raises ConfigError for boolean observations, which convolutions do not take."""
+        if self.source.kind == "b":
+            raise ConfigError(
+                "observation space: dtype bool, must be uint8 for CnnPolicy; "
+                "gymnasium.wrappers.DtypeObservation(env, numpy.uint8) converts bool"
+            )
+
     @classmethod
     def of_spec(cls, spec: _ffi.Spec) -> ObsLayout:
         is_bytes = spec.dtype == _ffi.UINT8

@@ -126,7 +126,7 @@ def write(file: File, states: StartStates) -> None:
 
 
 def _contents(path: str, most: int, what: str) -> bytes:
-    """The bytes of a file of at most so many."""
+    """The bytes of a file; raises CheckpointError if there are more than `most`."""
     try:
         with open(path, "rb") as file:
             data = file.read(most + 1)

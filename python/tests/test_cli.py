@@ -347,7 +347,7 @@ def test_a_race_is_recorded_and_repeated(command, process, tmp_path, method, mor
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
     for option, value in (("--schedule", "race"), ("--order", "x"), ("--save-order", "x")):
         done = command("train", "CartPole-v1", "--method", "ppo", option, value, check=False)
-        says = f"paceline: {option} {value}: ppo is synchronous, --method must be a3c, appo, dqn or ga3c\n"
+        says = f"paceline: {option} {value}: ppo is synchronous, --method must be a3c, appo, dqn, ga3c or gorila\n"
         assert done.returncode == 1 and done.stderr == says
     for arguments, says in {
         ("--schedule", "race"): "schedule: race, must be virtual where learners is 0",

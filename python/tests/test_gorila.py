@@ -128,6 +128,10 @@ def test_wrong_keywords(keywords, says):
 def test_keywords_of_dqn_that_algorithm_1_fixes():
     with pytest.raises(TypeError, match="'learners': only A3C, APPO and DQN have several learners; Gorila has bundles"):
         small(learners=2)
+    with pytest.raises(TypeError, match="'prioritized': only DQN, and Gorila with cluster='ray', have prioritised replay"):
+        small(prioritized="dopamine")
+    with pytest.raises(TypeError, match="'trunk': cnn names the convolutions, such as cnn='minatar'"):
+        small(trunk="minatar")
     with pytest.raises(TypeError, match="'concurrent'"):
         small(concurrent=True)
     with pytest.raises(TypeError, match="'bundles': only Gorila has bundles"):

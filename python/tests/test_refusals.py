@@ -34,6 +34,7 @@ def test_action_spaces_that_no_method_knows_are_refused(cls, space):
     [
         (spaces.Box(0, 255, (35, 40, 3), np.uint8), "obs.shape: .*, must be .* of at least 36x36"),
         (spaces.Box(0, 1, (40, 40, 3)), "obs.dtype: float32, must be uint8"),
+        (spaces.Box(0, 1, (10, 10, 4), np.bool_), "observation space: dtype bool, must be uint8 .*DtypeObservation"),
         (spaces.Dict({"a": spaces.Discrete(2)}), "observation space: Dict, must be Box.*FlattenObservation"),
         (spaces.Tuple([spaces.Discrete(2)]), "observation space: Tuple, must be Box.*FlattenObservation"),
     ],

@@ -13,4 +13,4 @@ package appo
 //	    a local step of Adam; accumulate a_g, a_g2, a_s            param.Local.Step
 //	    after n local steps:                                       async.link.Apply: sync_period
 //	      move the central theta, m and v; take them               param.Store.Push
-//	  push what is left                                            async.link.rest
+//	  push what is left                                            async.link.endUpdate

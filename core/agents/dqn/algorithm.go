@@ -44,7 +44,7 @@ func (d *DQN) steps(until int64, interrupt *train.Interrupt, goOn bool) error {
 	return d.StepAlone(d.explore, until, interrupt)
 }
 
-// Round is train.Learner's: a round of one of several learners, whose updates are done.
+// Round implements train.Learner: a round of one of several learners, whose updates are done.
 func (d *DQN) Round() error {
 	if err := d.Samplers.Repair(); err != nil {
 		return err
@@ -117,7 +117,8 @@ func (d *DQN) updateTarget() {
 	d.Clock.Copies = passed
 }
 
-// UpdateOf is train.Apart's: the update of a learner whose minibatches come from other replay memories.
+// UpdateOf implements train.Apart: the update of a learner whose minibatches come from other replay
+// memories.
 func (d *DQN) UpdateOf(batch *train.Transitions, errors []float32) error {
 	d.TakeApplied()
 	d.updateTarget()

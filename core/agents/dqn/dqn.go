@@ -81,8 +81,8 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 		BufferSize: c.BufferSize, ReplayDevice: c.ReplayDevice, LearningStarts: c.LearningStarts, BatchSize: c.BatchSize,
 		Gamma: c.Gamma, Target: nn.MaxQ{Double: c.DoubleQ}, Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Outliers: c.Outliers, Epsilon: c.epsilon, Rate: c.rate,
 	}
-	c.draw(&run, nn.TD{Kind: c.Loss, Reduction: c.LossReduction})
-	return run, errors.Join(c.distribute(&run, s.Device.Name()), c.soften(&run, s.Device.Name()), c.computesNoise(s.Device.Name()))
+	c.setDrawing(&run, nn.TD{Kind: c.Loss, Reduction: c.LossReduction})
+	return run, errors.Join(c.distribute(&run, s.Device.Name()), c.setMunchausenTarget(&run, s.Device.Name()), c.checkNoise(s.Device.Name()))
 }
 
 // network is the network that resolved settings stand for.
@@ -128,7 +128,7 @@ func (c *Config) targetInterval() int64 {
 	return int64(c.TargetUpdateInterval)
 }
 
-// epsilon is the schedule, by t, of a run that ends at a step, or by updates, of a run of so many.
+// epsilon is the schedule of a run that ends at step `end`, or with clock updates at update `end`.
 func (c *Config) epsilon(end int64) train.Schedule {
 	steps := int64(c.ExplorationSteps)
 	if steps == 0 {
@@ -137,7 +137,8 @@ func (c *Config) epsilon(end int64) train.Schedule {
 	return train.Line(c.ExplorationInitial, c.ExplorationFinal, steps)
 }
 
-// rate is the schedule of the learning rate of a run that ends at a step, or after so many updates.
+// rate is the schedule of the learning rate of a run that ends at step `end`, or with clock updates
+// at update `end`.
 func (c *Config) rate(end int64) train.Schedule {
 	return c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, end)
 }

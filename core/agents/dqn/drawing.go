@@ -41,7 +41,7 @@ func ofDrawing() []settings.Setting {
 	field := func(c *Config) *Drawing { return &c.Drawing }
 	return settings.Within(field, []settings.Setting{
 		settings.Int("n_steps", 1, 1, 1000, "n: steps of a target, r_1 + gamma r_2 + ... + gamma^n max_a Q. At the end of an episode the steps that are left count", func(d *Drawing) *int { return &d.NSteps }),
-		settings.Text("n_step_tails", replay.TailNames[replay.KeepTails], "transitions that the end of an episode leaves fewer than n_steps: keep (their m steps count, with gamma^m after a truncation), drop_truncated (those before a truncation are not drawn, as in Dopamine) or drop (none is drawn, as in CleanRL)", replay.TailNames, func(d *Drawing) *string { return &d.NStepTails }),
+		settings.Text("n_step_tails", replay.TailNames[replay.KeepTails], "transitions with fewer than n_steps steps, m, at the end of an episode: keep (they are drawn, with gamma^m after a truncation), drop_truncated (those before a truncation are not drawn, as in Dopamine) or drop (none is drawn, as in CleanRL)", replay.TailNames, func(d *Drawing) *string { return &d.NStepTails }),
 		settings.Text("prioritized", Uniform, "Prioritised replay (Schaul et al. 2016) with the formula of a publication's code: stooke_abbeel, dqn_zoo, dopamine and kaixhin draw in proportion to priorities, cule by rank; none: uniform draws", append([]string{Uniform}, replay.FormulaNames...), func(d *Drawing) *string { return &d.Prioritized }),
 		settings.OptionalFloat("priority_alpha", 0, 2, "exponent of priorities, with cule of ranks; empty: the formula's (0.6, 0.6, 0.5, 0.5, 0.7 in the order of prioritized)", func(d *Drawing) *float64 { return &d.Alpha }),
 		settings.OptionalFloat("priority_beta", 0, 1, "exponent of importance weights at step 0; empty: the formula's (0.4, with dopamine and cule 0.5)", func(d *Drawing) *float64 { return &d.Beta }),
@@ -106,8 +106,8 @@ func (c *Config) resolveDrawing() (notices []string, err error) {
 	return notices, nil
 }
 
-// draw sets what a run has of draws, and the weights of its loss.
-func (c *Config) draw(run *offpolicy.Config, loss nn.TD) {
+// setDrawing sets the steps, the priorities and the weighted loss of a run.
+func (c *Config) setDrawing(run *offpolicy.Config, loss nn.TD) {
 	run.Steps, run.Tails, run.Loss = c.NSteps, replay.Tails(slices.Index(replay.TailNames, c.NStepTails)), loss
 	f, err := replay.ParseFormula(c.Prioritized)
 	if err != nil {

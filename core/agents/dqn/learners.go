@@ -17,16 +17,15 @@ import (
 // This file is DQN by several learners around a store of parameters (Stooke & Abbeel 2018, section
 // 4.3). A learner is a DQN with its share of the environments, of the replay memory, of the warm-up
 // and of a window. The period C and the exploration follow the steps, or with clock updates the updates,
-// of all learners. A learner's
-// updates are done between its rounds, by the learner's own thread; where training is concurrent,
-// the replay memory and theta-minus do not change inside its windows all the same.
+// of all learners. The learner's own thread does its updates between its rounds. If training is
+// concurrent, the replay memory and theta-minus still do not change inside a window.
 //
 // Where the host steps the environments, a row that only resets its environment (NextStep autoreset) is
 // no step, so learners may have taken different numbers of steps. With rule mean an update then waits for
 // the learner with the fewest steps, while the others go on acting.
 
-// Learners is train.Method by several learners. To the host their replay memories are one, which has the
-// transitions of the first learner first, and so all of them by environment.
+// Learners implements train.Method with several learners. The host sees their replay memories as
+// one, in the order of the environments: the transitions of the first learner come first.
 type Learners struct {
 	async.Method
 	envs     int
@@ -44,7 +43,7 @@ func newLearners(s *train.Setup, c *Config) (train.Method, error) {
 	return l, nil
 }
 
-// Stored is train.Replayed's.
+// Stored implements train.Replayed.
 func (l *Learners) Stored() (sum int) {
 	for _, d := range l.learners {
 		sum += d.Stored()
@@ -52,7 +51,7 @@ func (l *Learners) Stored() (sum int) {
 	return sum
 }
 
-// Recall is train.Replayed's.
+// Recall implements train.Replayed.
 func (l *Learners) Recall(numbers []int64, to *train.Transitions) {
 	first := 0 // number of the learner's first transition
 	for _, d := range l.learners {
@@ -66,7 +65,7 @@ func (l *Learners) Recall(numbers []int64, to *train.Transitions) {
 	}
 }
 
-// Insert is train.Replayed's.
+// Insert implements train.Replayed.
 func (l *Learners) Insert(from *train.Transitions) error {
 	var runs []*offpolicy.Run
 	for _, d := range l.learners {
@@ -76,7 +75,7 @@ func (l *Learners) Insert(from *train.Transitions) error {
 	return offpolicy.Insert(from, l.envs, func(env int) (*offpolicy.Run, int) { return runs[env/n], env % n }, runs...)
 }
 
-// Metrics is train.Method's. The numbers of the replay memories are their sums.
+// Metrics implements train.Method. The numbers of the replay memories are their sums.
 func (l *Learners) Metrics(to *train.Metrics) {
 	l.Method.Metrics(to)
 	for _, d := range l.learners[1:] {
@@ -120,7 +119,7 @@ func (c *Config) checkLearners() error {
 	}
 	least := max(c.BatchSize, c.NumEnvs/k)
 	if c.BufferSize/k < least {
-		return fmt.Errorf("buffer_size: %d, must be at least %d with %d %s, which share it", c.BufferSize, k*least, k, c.Called())
+		return fmt.Errorf("buffer_size: %d, must be at least %d with %d %s, which share it", c.BufferSize, k*least, k, c.LearnersSetting())
 	}
 	return nil
 }

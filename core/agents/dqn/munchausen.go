@@ -44,8 +44,8 @@ func (c *Config) resolveMunchausen() (notices []string, err error) {
 	return nil, nil
 }
 
-// soften sets the target, where munchausen is set.
-func (c *Config) soften(run *offpolicy.Config, device string) error {
+// setMunchausenTarget sets the target of a run, if munchausen is set.
+func (c *Config) setMunchausenTarget(run *offpolicy.Config, device string) error {
 	if !c.Munchausen.Munchausen {
 		return nil
 	}

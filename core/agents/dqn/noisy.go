@@ -17,8 +17,8 @@ type Noisy struct {
 // ofNoisy are the settings of Noisy.
 func ofNoisy() []settings.Setting {
 	return settings.Within(func(c *Config) *Noisy { return &c.Noisy }, []settings.Setting{
-		settings.Bool("noisy", false, "Noisy network (Fortunato et al. 2018): all dense layers have factorised noise, of learned size. It is drawn anew for every round of steps, and in an update apart for theta, for theta-minus and for the choices of double_q. policies act without it. It explores, so epsilon may be 0. A GPU does not compute it", func(n *Noisy) *bool { return &n.Noisy }),
-		settings.Float("noisy_sigma", 0.5, 1e-6, 1e3, "initial size of the noise of a noisy network, times the root of a layer's inputs", func(n *Noisy) *float64 { return &n.NoisySigma }),
+		settings.Bool("noisy", false, "Noisy network (Fortunato et al. 2018): all dense layers have factorised noise of learned size, which explores, so epsilon may be 0. Every round of steps has noise of its own; in an update theta, theta-minus and the choices of double_q have theirs. Policies act without noise. A GPU does not compute it", func(n *Noisy) *bool { return &n.Noisy }),
+		settings.Float("noisy_sigma", 0.5, 1e-6, 1e3, "initial size of the noise of a noisy network; a layer has noisy_sigma / sqrt(inputs)", func(n *Noisy) *float64 { return &n.NoisySigma }),
 	})
 }
 
@@ -47,8 +47,8 @@ func (c *Config) sigma() float64 {
 	return 0
 }
 
-// computesNoise returns an error for a device that does not.
-func (c *Config) computesNoise(device string) error {
+// checkNoise returns an error if noisy is set and the device does not compute it.
+func (c *Config) checkNoise(device string) error {
 	if c.Noisy.Noisy && device != "cpu" {
 		return fmt.Errorf("noisy: true, must be false on %s; the device cpu computes it", device)
 	}

@@ -96,18 +96,18 @@ var queueSettings = []settings.Setting{
 	settings.Int("prediction_batch_max", 128, 1, nn.MaxRows, "most agents of a prediction", func(c *q) *int { return &c.PredictionBatchMax }),
 	settings.Int("prediction_queue", 0, 0, 1<<16, "most agents that wait inside the prediction queue; 0: num_envs", func(c *q) *int { return &c.PredictionQueue }),
 	settings.Int("training_queue", 100, 1, 1<<20, "most segments that wait inside the training queue. An agent whose segment does not get in waits", func(c *q) *int { return &c.TrainingQueue }),
-	settings.Int("min_training_batch", 1, 1, nn.MaxRows, "a trainer joins segments until it has so many steps; 1: each update learns from one segment", func(c *q) *int { return &c.MinTrainingBatch }),
+	settings.Int("min_training_batch", 1, 1, nn.MaxRows, "a trainer joins segments until it has at least this number of steps; 1: each update learns from one segment", func(c *q) *int { return &c.MinTrainingBatch }),
 	settings.Bool("wait_for_update", false, "whether an agent waits until its segment has been learned from, so that no update comes between its actions and their own; false: it goes on", func(c *q) *bool { return &c.WaitForUpdate }),
 	settings.Text("regulariser", regulariserPaper, "logarithms of small probabilities: paper (log(pi + log_eps) and H(pi + log_eps), its (5)), authors (log(max(pi, log_eps)), as in their code), or exact", []string{regulariserPaper, regulariserAuthors, regulariserExact}, func(c *q) *string { return &c.Regulariser }),
 	settings.Float("log_eps", 1e-6, 1e-30, 1, "small constant of the regulariser", func(c *q) *float64 { return &c.LogEps }),
 	settings.Text("loss_reduction", reductionSum, "loss of an update: the sum over its steps, so that the step grows with the batch (the authors), or their mean", []string{reductionSum, reductionMean}, func(c *q) *string { return &c.LossReduction }),
 	settings.Text("rms_prop", rmsPropTF1, "form of RMSProp: tf1 (TensorFlow 1: rms_prop_eps inside the root, first average 1) or custom (as rms_prop_eps_inside and rms_prop_first say)", []string{rmsPropTF1, rmsPropCustom}, func(c *q) *string { return &c.RMSProp }),
-	settings.Text("schedule", string(order.Virtual), "which computation ends next: virtual (as a model of latencies says, so that a seed has one result), race (as it comes, recorded), or recorded (as the file in order says)", []string{string(order.Virtual), string(order.Race), string(order.Recorded)}, func(c *q) *string { return &c.Schedule }),
+	settings.Text("schedule", string(order.Virtual), "which computation ends next: virtual (as a model of latencies says, so that a seed has one result), race (the one that ends first, recorded), or recorded (as the file in order says)", []string{string(order.Virtual), string(order.Race), string(order.Recorded)}, func(c *q) *string { return &c.Schedule }),
 	settings.Text("tuner", tunerNone, "how the numbers of active predictors, trainers and agents change while the run goes on, up to predictors, trainers and num_envs: none, paper (one of them by 1), authors (all by -1, 0 or 1) or ladder (predictors or trainers by 1, or agents times or by 2), each kept if there are more updates a second", []string{tunerNone, tunerPaper, tunerAuthors, tunerLadder}, func(c *q) *string { return &c.Tuner }),
 	settings.Ints("tuner_start", "1,1,1", 1, 1<<16, "numbers", "active predictors, trainers and agents at the start, with a tuner", func(c *q) *[]int { return &c.TunerStart }),
 	settings.Float("tuner_period", 60, 1e-3, 1e6, "seconds between two proposals of the tuner, in the time of the schedule", func(c *q) *float64 { return &c.TunerPeriod }),
 	settings.Int("tuner_pairs", 4, 2, 1000, "pairs of windows of a period, with tuner paper or ladder: one with the numbers so far and one with those proposed", func(c *q) *int { return &c.TunerPairs }),
-	settings.Float("tuner_test", 1, 0, 100, "with tuner paper or ladder, a proposal is kept if the mean of the pairs' differences is above so many standard errors", func(c *q) *float64 { return &c.TunerTest }),
+	settings.Float("tuner_test", 1, 0, 100, "with tuner paper or ladder, a proposal is kept if the mean of the pairs' differences is above this number of standard errors", func(c *q) *float64 { return &c.TunerTest }),
 	settings.Text("order", "", "file of the order that schedule recorded repeats, or a checkpoint of a race", nil, func(c *q) *string { return &c.Order }),
 }
 
@@ -130,7 +130,7 @@ func (l *Latency) open() error {
 	})
 }
 
-// ResetsLate is train.LateResets's: agents reset their environments themselves.
+// ResetsLate implements train.LateResets: agents reset their environments themselves.
 func (c *Config) ResetsLate() bool { return false }
 
 // shape names the settings in which a checkpoint and the trainer that loads it must agree.

@@ -14,7 +14,7 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Begin is train.Method's.
+// Begin implements train.Method.
 func (m *GA3C) Begin(total int64, flags train.Flags) error {
 	forgiven := flags&train.ResetTimesteps != 0 && m.forgive()
 	if flags&train.ResetEnvs != 0 {
@@ -96,7 +96,7 @@ func (m *GA3C) repair() error {
 	return m.enter(func(i int) bool { return slices.Contains(failed, i) })
 }
 
-// Advance is train.Method's.
+// Advance implements train.Method.
 func (m *GA3C) Advance(until int64, interrupt *train.Interrupt) error {
 	if m.err != nil {
 		return m.err
@@ -119,10 +119,10 @@ func (m *GA3C) Advance(until int64, interrupt *train.Interrupt) error {
 	return err
 }
 
-// Settle is train.Method's. Updates come when their events come, so none is due.
+// Settle implements train.Method. Updates come when their events come, so none is due.
 func (m *GA3C) Settle(*train.Interrupt) error { return m.err }
 
-// Failed is train.Method's.
+// Failed implements train.Method.
 func (m *GA3C) Failed() error { return m.err }
 
 // forgive lets training continue after a loss that is not finite, because the parameters or the run
@@ -151,16 +151,16 @@ func (m *GA3C) Sets() []nn.Set {
 	return []nn.Set{{Name: set, Params: m.versions.now.Params, Writable: true}}
 }
 
-// Wrote is train.Method's.
+// Wrote implements train.Method.
 func (m *GA3C) Wrote(string) { m.forgive() }
 
 // Policy is theta, with actions as the agents take them.
 func (m *GA3C) Policy() policy.Spec { return m.policy }
 
-// Latest is train.Stepped's: of each environment, the step that it took in the latest slice.
+// Latest implements train.Stepped: of each environment, the step that it took in the latest slice.
 func (m *GA3C) Latest() (*vec.Rows, vec.Actions) { return m.group.Latest() }
 
-// Digests is train.Digested's: the segments as a checkpoint holds them.
+// Digests implements train.Digested: the segments as a checkpoint holds them.
 func (m *GA3C) Digests() []train.Digest {
 	return []train.Digest{{Name: "segments", Sum: func() (sum [32]byte) {
 		h := sha256.New()

@@ -232,7 +232,7 @@ func (m *GA3C) orderParts(saving bool) []checkpoint.Part {
 	return []checkpoint.Part{p}
 }
 
-// Order is train.Ordered's: of a race so far, or the order that is repeated.
+// Order implements train.Ordered: of a race so far, or the order that is repeated.
 func (m *GA3C) Order() []byte {
 	if r, ok := m.pace.(*recorded); ok {
 		return (&recorder{m.orders, r.entries}).file()

@@ -88,7 +88,7 @@ func (t *tuner) record(now int64, old, trial, statistic float64, kept bool) {
 	t.Trace.add(p)
 }
 
-// Trace is train.Traced's.
+// Trace implements train.Traced.
 func (m *GA3C) Trace() []byte {
 	if _, repeated := m.pace.(*recorded); m.tuner == nil || repeated {
 		return nil

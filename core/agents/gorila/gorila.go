@@ -22,7 +22,7 @@ func definition(dqn train.Definition) *train.Definition {
 	d.Doc = "Gorila: bundles of an actor, a replay memory and a DQN learner around one store of parameters in shards"
 	d.Settings = dqn.Settings.Change(settings.Change{
 		Name: d.Name, Fixed: fixed, Defaults: defaults, More: more, Presets: presets,
-		Init: func(c any) { around(c).Name = bundles },
+		Init: func(c any) { asyncSettings(c).LearnersName = bundles },
 	})
 	d.Shape = append(slices.DeleteFunc(slices.Clone(dqn.Shape), func(name string) bool {
 		return slices.ContainsFunc(fixed, func(r settings.Row) bool { return r[0] == name })
@@ -33,9 +33,6 @@ func definition(dqn train.Definition) *train.Definition {
 
 // bundles is the name of the setting that DQN calls learners.
 const bundles = "bundles"
-
-// mostBundles are those of the paper.
-const mostBundles = async.MaxLearners
 
 // fixed are the settings of DQN that Algorithm 1 fixes, and those that mean nothing then.
 var fixed = []settings.Row{
@@ -72,11 +69,11 @@ var defaults = []settings.Row{
 	{"outliers", "6"},
 }
 
-var more = settings.Of(around, []settings.Setting{
-	settings.Int(bundles, 1, 1, mostBundles, "bundles, each of which is an actor, a replay memory and a learner; each has num_envs / bundles of the environments, and its share of buffer_size and learning_starts", func(s *async.Settings) *int { return &s.Learners }),
+var more = settings.Of(asyncSettings, []settings.Setting{
+	settings.Int(bundles, 1, 1, async.MaxLearners, "bundles, each of which is an actor, a replay memory and a learner; each has num_envs / bundles of the environments, and its share of buffer_size and learning_starts", func(s *async.Settings) *int { return &s.Learners }),
 })
 
-// around returns the settings of the learners in a struct of DQN's settings.
-func around(c any) *async.Settings {
-	return c.(interface{ Around() *async.Settings }).Around()
+// asyncSettings returns the settings of the learners in a struct of DQN's settings.
+func asyncSettings(c any) *async.Settings {
+	return c.(interface{ AsyncSettings() *async.Settings }).AsyncSettings()
 }

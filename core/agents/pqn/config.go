@@ -78,7 +78,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 	return onpolicy.FitBatch(&c.BatchSize, c.NSteps*c.NumEnvs), nil
 }
 
-// ResetsLate is train.LateResets's.
+// ResetsLate implements train.LateResets.
 func (c *Config) ResetsLate() bool { return !c.MidBatchReset }
 
 // network resolves the settings that depend on the observation, and returns the network.

@@ -83,7 +83,7 @@ func (k *Costs) array(j, s int) float64 { return float64(parameterBytes * k.size
 // state returns the bytes of a copy of shard j.
 func (k *Costs) state(j, s int) float64 { return float64(stateBytes * k.size(j, s)) }
 
-// of returns the cost of a call with an array of so many bytes.
+// of returns the cost of a call with an array of this number of bytes.
 func (k *Costs) of(c Cost, bytes float64) float64 {
 	seconds := c.Call + float64(c.Byte*bytes)
 	if bytes > k.Inline {

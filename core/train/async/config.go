@@ -25,15 +25,15 @@ type Settings struct {
 	AdamTime   string
 	// MaxStaleness is the largest lag that a shard accepts; 0: there is no limit.
 	MaxStaleness int
-	// Name is the name of the setting of Learners, where a method has another one; empty: learners.
-	Name string
+	// LearnersName is the name of the setting of Learners, if the method has another one than learners.
+	LearnersName string
 }
 
-// Around returns the settings themselves, for methods that change those of another method.
-func (s *Settings) Around() *Settings { return s }
+// AsyncSettings returns the settings themselves, for methods that change those of another method.
+func (s *Settings) AsyncSettings() *Settings { return s }
 
-// Called is the name of the setting of Learners, for messages.
-func (s *Settings) Called() string { return cmp.Or(s.Name, "learners") }
+// LearnersSetting is the name of the setting of Learners, for messages.
+func (s *Settings) LearnersSetting() string { return cmp.Or(s.LearnersName, "learners") }
 
 // SettingsOf describes Settings for a method whose struct is C, with defaults d.
 func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
@@ -44,7 +44,7 @@ func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
 	}
 	return settings.Within(part, append([]settings.Setting{
 		settings.Int("learners", d.Learners, min(1, d.Learners), MaxLearners, learners, func(c *s) *int { return &c.Learners }),
-		settings.Text("schedule", string(order.Virtual), "who visits the store when: virtual (as a model of latencies says, so that a seed has one result), race (as it comes, recorded), or recorded (as the file in order says)", []string{string(order.Virtual), string(order.Race), string(order.Recorded)}, func(c *s) *string { return &c.Schedule }),
+		settings.Text("schedule", string(order.Virtual), "which learner visits the store next: virtual (as a model of latencies says, so that a seed has one result), race (in the order in which they arrive, recorded), or recorded (as the file in order says)", []string{string(order.Virtual), string(order.Race), string(order.Recorded)}, func(c *s) *string { return &c.Schedule }),
 		settings.Text("order", "", "file of the order that schedule recorded repeats", nil, func(c *s) *string { return &c.Order }),
 		settings.Int("shards", d.Shards, 1, 64, "parts of the parameters in the store, each with a lock of its own", func(c *s) *int { return &c.Shards }),
 		settings.Text("rule", d.Rule, "what a push does: gradient (the store's optimiser takes a step along it; A3C), overwrite (the learner steps the store's parameters under the lock of each shard and takes them; Stooke & Abbeel 2018, section 4.3), multi_step_adam (their appendix A), or mean (all learners wait for the slowest, and one step follows the mean of their gradients; their section 4.2)", []string{param.RuleGradient, param.RuleOverwrite, param.RuleMultiStepAdam, param.RuleMean}, func(c *s) *string { return &c.Rule }),
@@ -79,9 +79,9 @@ type Config struct {
 func (c *Config) Check(common *train.Common) error {
 	switch {
 	case common.NumEnvs%c.Learners != 0:
-		return fmt.Errorf("num_envs: %d, must be a multiple of %s (%d)", common.NumEnvs, c.Called(), c.Learners)
+		return fmt.Errorf("num_envs: %d, must be a multiple of %s (%d)", common.NumEnvs, c.LearnersSetting(), c.Learners)
 	case common.Groups > common.NumEnvs/c.Learners:
-		return fmt.Errorf("groups: %d, must be at most num_envs / %s (%d)", common.Groups, c.Called(), common.NumEnvs/c.Learners)
+		return fmt.Errorf("groups: %d, must be at most num_envs / %s (%d)", common.Groups, c.LearnersSetting(), common.NumEnvs/c.Learners)
 	case c.Rule == param.RuleMultiStepAdam && c.Optimizer.Name != "adam":
 		return fmt.Errorf("rule: %s, must be another where the optimiser is %s: it takes steps of Adam", c.Rule, c.Optimizer.Name)
 	case c.Rule != param.RuleMultiStepAdam && c.SyncPeriod > 1:

@@ -1,7 +1,7 @@
-// Package async runs several learners of a method around one store of parameters. A3C and APPO embed
-// its Method, and DQN with learners is one, with the settings of Gorila, too; a learner is a whole A2C, PPO
-// or DQN (train.Learner), with environments of its own and a copy of the parameters. Package param is the
-// store, package order decides who visits it when.
+// Package async runs several learners of a method around one store of parameters. A3C, APPO, DQN
+// with learners and Gorila embed its Method. A learner is a whole A2C, PPO or DQN (train.Learner),
+// with environments of its own and a copy of the parameters. Package param is the store. Package
+// order decides which learner visits the store next.
 //
 // # A learner's life
 //
@@ -19,8 +19,8 @@
 //   - A learner's parameters change only in its visits, and the visits end before the learner reads
 //     the parameters again. So what a learner computes between two visits is a function of what it
 //     pulled, and the order of visits is all that a record needs.
-//   - T, the steps of all learners, is known to a learner as of its latest pull (learner.know). Its
-//     schedules follow that T and its own steps since.
+//   - T, the steps of all learners, is known to a learner as of its latest pull (learner.setTotal).
+//     Its schedules follow that T and its own steps since.
 //   - A slice (Advance, Settle) ends just before a round in the order. A push that comes later in the
 //     order waits for the next slice; its gradient stays where it is, and is a part of a checkpoint.
 //   - Episodes are reported in the order of events at the end of a slice.

@@ -11,9 +11,10 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// episodes are those that have ended and are not reported. They are reported in the order of events,
-// which the threads do not change: during a slice those that no other can precede, at its end all. At
-// the end of an interrupted slice some learners are ahead of others, and their latest episodes wait.
+// episodes are the episodes that have ended and are not reported. They are reported in the order of
+// events, which does not depend on the threads. During a slice an episode is reported as soon as no
+// earlier one can come; at the end of the slice all are. At the end of an interrupted slice some
+// learners are ahead of others, and their latest episodes wait.
 type episodes struct {
 	mu   sync.Mutex
 	list []ended

@@ -127,8 +127,8 @@ const reporting = 64
 func (l *learner) visits(interrupt *train.Interrupt) error {
 	for {
 		if l.link.joint != nil && l.Lacks() > 0 {
-			l.link.short()
-			l.link.absent()
+			l.link.planShort()
+			l.link.contributeNothing()
 		}
 		if err := l.link.visit(); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (l *learner) visits(interrupt *train.Interrupt) error {
 			}
 			l.measureGradient(began)
 			l.taken = 0
-			if err := l.link.rest(); err != nil {
+			if err := l.link.endUpdate(); err != nil {
 				return err
 			}
 		case period > 0 && l.taken == period:
@@ -159,7 +159,7 @@ func (l *learner) visits(interrupt *train.Interrupt) error {
 // leg returns how many rounds the learner takes before it visits the store, and why it does.
 func (l *learner) leg() (rounds int, then order.Sequence) {
 	if l.link.joint != nil {
-		if left, visits := l.m.turns.Leg(l.k); visits { // see link.short
+		if left, visits := l.m.turns.Leg(l.k); visits { // see link.planShort
 			return left, order.PushAndPull
 		}
 	}
@@ -180,15 +180,15 @@ func (l *learner) count(steps int64) {
 	l.stepped = true
 }
 
-// know tells the learner's schedules what a pull has read: T.
-func (l *learner) know(steps int64) {
+// setTotal tells the learner's schedules what a pull has read: T.
+func (l *learner) setTotal(steps int64) {
 	l.others = steps - l.steps
 	l.SetOthers(l.others)
 }
 
-// own names the learner in an error of its own, and the environment by its number in the run. An
-// error of a slice that has ended is none.
-func (l *learner) own(err error) error {
+// nameLearner names the learner in an error of its own, and the environment by its number in the
+// run. An error of a slice that has ended is none.
+func (l *learner) nameLearner(err error) error {
 	if err == nil || errors.Is(err, train.ErrInterrupted) {
 		return nil
 	}

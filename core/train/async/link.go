@@ -66,7 +66,7 @@ type link struct {
 type flight struct {
 	Step  int64 `json:"step"`  // the learner's steps so far
 	Due   bool  `json:"due"`   // visits are due
-	Alone bool  `json:"alone"` // they are pulls alone; a dropped gradient has pushes of nothing before them
+	Alone bool  `json:"alone"` // the visits are pulls alone; after a dropped gradient empty pushes come before them
 	// Last says that they end an update. Statistics are shared in these visits and in pulls alone:
 	// environments that reset during an update add rows at a time that depends on interrupts.
 	Last   bool    `json:"last,omitempty"`
@@ -98,7 +98,7 @@ func (k *link) Apply(p *nn.Params, grad []float32, factor float32, lr float64) e
 	if k.joint != nil {
 		f.Rows, f.Agreed = k.rows, false
 	}
-	k.give()
+	k.contribute()
 	return nil
 }
 
@@ -106,11 +106,11 @@ func (k *link) Apply(p *nn.Params, grad []float32, factor float32, lr float64) e
 // nothing.
 func (k *link) drop() { k.flight.Due, k.flight.Alone = true, true }
 
-// rest ends an update. It plans a push of the steps that are left.
-func (k *link) rest() error {
+// endUpdate ends an update. It plans a push of the steps that are left.
+func (k *link) endUpdate() error {
 	k.flight.Last = true
 	if k.joint != nil {
-		k.absent()
+		k.contributeNothing()
 		return nil
 	}
 	if k.local == nil || k.local.Pending() == 0 || k.flight.Due {
@@ -171,7 +171,7 @@ func (k *link) visit() error {
 		if !f.Alone && k.joint == nil {
 			k.lags.add(f.Lag)
 		}
-		k.l.know(f.Steps)
+		k.l.setTotal(f.Steps)
 		if k.joint != nil {
 			if err := k.overRound(); err != nil {
 				return err

@@ -92,16 +92,16 @@ func (j *joint) combine(k int) error {
 	return nil
 }
 
-// give makes the visits due that push the latest gradient, or a contribution.
-func (k *link) give() { k.flight.Due, k.flight.Alone, k.flight.Combined = true, false, false }
+// contribute makes the visits due that push the latest gradient, or a contribution.
+func (k *link) contribute() { k.flight.Due, k.flight.Alone, k.flight.Combined = true, false, false }
 
 // beginRound plans the contribution to the next minibatch. If the minibatch before had no step, the
-// learner gives nothing to that one first.
+// learner contributes nothing to that one first.
 func (k *link) beginRound() error {
 	if k.flight.Agreed && !k.flight.Absent {
 		return nil // the minibatch begins again
 	}
-	k.absent()
+	k.contributeNothing()
 	if err := k.visit(); err != nil {
 		return err
 	}
@@ -117,19 +117,20 @@ func (j *joint) first() contribution {
 	return gradient
 }
 
-// short plans the contribution of a learner whose leg is over but that has no update yet, because its
-// rounds had fewer steps than it expected. The other learners wait for the contribution.
-func (k *link) short() {
+// planShort plans the contribution of a learner whose leg is over but that has no update yet,
+// because its rounds had fewer steps than it expected. The other learners wait for the
+// contribution.
+func (k *link) planShort() {
 	if left, visits := k.l.m.turns.Leg(k.l.k); visits && left == 0 && k.flight.Round == noContribution {
 		k.flight.Round = k.joint.first()
 	}
 }
 
-// absent gives nothing to the round that was planned, if nothing was given.
-func (k *link) absent() {
+// contributeNothing contributes nothing to the round that was planned, if nothing was given.
+func (k *link) contributeNothing() {
 	if f := &k.flight; f.Round != noContribution && !f.Due && !(f.Agreed && !f.Absent) {
 		f.Absent, f.Moments, f.Rows = true, rollout.Moments{}, 0
-		k.give()
+		k.contribute()
 	}
 }
 
@@ -176,7 +177,7 @@ func (k *link) overRound() error {
 	}
 	f.Round, f.Agreed = gradient, true
 	if f.Absent {
-		k.give()
+		k.contribute()
 	}
 	return k.l.m.turns.Plan(k.l.k, 0, order.PushAndPull)
 }
@@ -189,7 +190,7 @@ func (k *link) shareMoments(own rollout.Moments) (rollout.Moments, error) {
 			return own, &nn.NotFinite{What: "mean of the advantages", Value: own.Mean + own.Squares}
 		}
 		f.Moments = own
-		k.give()
+		k.contribute()
 		if err := k.visit(); err != nil {
 			return own, err
 		}

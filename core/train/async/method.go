@@ -40,7 +40,7 @@ type Method struct {
 	err      error       // what ended training
 }
 
-// Begin is train.Method's.
+// Begin implements train.Method.
 func (m *Method) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
 		m.episodes.flush(m.host, whole)
@@ -58,7 +58,7 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 		}
 		l.SetOthers(m.turns.Steps() - l.steps) // for the end of the schedules
 		if err := l.Learner.Begin(total, flags); err != nil {
-			return l.own(err)
+			return l.nameLearner(err)
 		}
 		l.SetOthers(l.others)
 	}
@@ -66,7 +66,7 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 	return nil
 }
 
-// Advance is train.Method's: a slice of the run.
+// Advance implements train.Method: a slice of the run.
 func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 	if err := m.turns.Follows(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 	return err
 }
 
-// Settle is train.Method's: what comes before the next round in order.
+// Settle implements train.Method: what comes before the next round in order.
 func (m *Method) Settle(interrupt *train.Interrupt) error {
 	if m.turns.Follows() != nil {
 		return m.err // nothing is due
@@ -114,7 +114,7 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 			defer m.turns.Leave(l.k)
 			l.host.Resume()
 			if err := guarded(func() error { return part(l) }); err != nil && !errors.Is(err, train.ErrInterrupted) {
-				m.turns.Fail(l.k, l.own(err))
+				m.turns.Fail(l.k, l.nameLearner(err))
 			}
 		})
 	}
@@ -196,13 +196,13 @@ func guarded(do func() error) (err error) {
 	return do()
 }
 
-// Failed is train.Method's.
+// Failed implements train.Method.
 func (m *Method) Failed() error { return m.err }
 
 // Sets is the store's parameters.
 func (m *Method) Sets() []nn.Set { return []nn.Set{{Name: m.set, Params: m.center, Writable: true}} }
 
-// Wrote is train.Method's: all learners go on with what was written.
+// Wrote implements train.Method: all learners go on with what was written.
 func (m *Method) Wrote(string) {
 	for _, l := range m.learners {
 		l.theta.CopyFrom(m.center)
@@ -222,7 +222,7 @@ func (m *Method) forgive() error {
 	m.forget()
 	for _, l := range m.learners {
 		if err := l.Discard(); err != nil {
-			return l.own(err)
+			return l.nameLearner(err)
 		}
 	}
 	return nil
@@ -237,13 +237,13 @@ func (m *Method) Policy() policy.Spec {
 	return p
 }
 
-// Wake is train.Background's.
+// Wake implements train.Background.
 func (m *Method) Wake() { m.turns.Wake() }
 
-// Halt is train.Background's: no update is in progress between two calls.
+// Halt implements train.Background: no update is in progress between two calls.
 func (m *Method) Halt() {}
 
-// Act is train.Pushed's. Updates that are due come first, in order.
+// Act implements train.Pushed. Updates that are due come first, in order.
 func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, error) {
 	if err := m.turns.Follows(); err != nil {
 		return vec.Actions{}, err
@@ -254,7 +254,7 @@ func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, e
 	for _, l := range m.learners {
 		chosen, err := l.Learner.Act(rows.Part(l.first, l.n), interrupt)
 		if err != nil {
-			return vec.Actions{}, l.own(err)
+			return vec.Actions{}, l.nameLearner(err)
 		}
 		to := m.actions.Part(l.first, l.n, m.envs)
 		copy(to.Discrete, chosen.Discrete)
@@ -263,18 +263,18 @@ func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, e
 	return m.actions, nil
 }
 
-// Observe is train.Pushed's: a round of every learner.
+// Observe implements train.Pushed: a round of every learner.
 func (m *Method) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
 	for _, l := range m.learners {
 		if err := l.CheckRows(rows.Part(l.first, l.n)); err != nil {
-			return l.own(err)
+			return l.nameLearner(err)
 		}
 	}
 	sum := int64(0)
 	for _, l := range m.learners {
 		before := l.host.Steps.Load()
 		if err := l.Learner.Observe(rows.Part(l.first, l.n), interrupt); err != nil {
-			return l.own(err)
+			return l.nameLearner(err)
 		}
 		steps := l.host.Steps.Load() - before
 		l.count(steps)
@@ -288,7 +288,7 @@ func (m *Method) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
 	return nil
 }
 
-// Latest is train.Stepped's: the latest round of every learner.
+// Latest implements train.Stepped: the latest round of every learner.
 func (m *Method) Latest() (*vec.Rows, vec.Actions) {
 	for _, l := range m.learners {
 		rows, actions := l.Learner.Latest()
@@ -305,11 +305,11 @@ func (m *Method) Latest() (*vec.Rows, vec.Actions) {
 	return m.rows, m.actions
 }
 
-// Order is train.Ordered's.
+// Order implements train.Ordered.
 func (m *Method) Order() []byte { return m.turns.Order() }
 
-// Digests is train.Digested's: the experience of all learners, and the parameter sets that each of
-// them has besides the store's. Those of one learner are its own.
+// Digests implements train.Digested: the experience of all learners, and the parameter sets that
+// each learner has besides the store's. The sets of a single learner are its own.
 func (m *Method) Digests() []train.Digest {
 	var list []train.Digest
 	for i, d := range m.learners[0].digests() {

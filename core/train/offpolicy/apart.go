@@ -13,7 +13,7 @@ import (
 // (train.Apart): a replay memory that others fill and draw from, or a learner of minibatches that others
 // bring.
 
-// AddSteps is train.Apart's.
+// AddSteps implements train.Apart.
 func (r *Run) AddSteps(e int, from *train.Steps) error {
 	if r.spec.Masks && r.cfg.ownMasks() {
 		return errors.New("munchausen: true, no steps can be added where environments have action masks, because they come without the masks of their observations")
@@ -67,10 +67,10 @@ func (r *Run) makeRoom(e int) error {
 	return nil
 }
 
-// DrawRows is train.Apart's.
+// DrawRows implements train.Apart.
 func (r *Run) DrawRows() int { return r.cfg.BatchSize }
 
-// Draw is train.Apart's.
+// Draw implements train.Apart.
 func (r *Run) Draw(beta float64, to *train.Transitions, identities []int64) error {
 	m := &r.Updates.minibatch
 	if err := m.drawable(); err != nil {
@@ -83,7 +83,7 @@ func (r *Run) Draw(beta float64, to *train.Transitions, identities []int64) erro
 	return nil
 }
 
-// SetErrors is train.Apart's.
+// SetErrors implements train.Apart.
 func (r *Run) SetErrors(identities []int64, of []float32) {
 	picks, known := make([]int, 0, len(identities)), make([]float32, 0, len(identities))
 	for row, identity := range identities {
@@ -96,7 +96,7 @@ func (r *Run) SetErrors(identities []int64, of []float32) {
 	}
 }
 
-// UpdateOf is train.Apart's. The method has updated ThetaMinus.
+// UpdateOf implements train.Apart. The method has updated ThetaMinus.
 func (r *Run) UpdateOf(batch *train.Transitions, to []float32) error {
 	up := r.Updates
 	up.mu.Lock()
@@ -120,10 +120,10 @@ func (r *Run) UpdateOf(batch *train.Transitions, to []float32) error {
 	return up.err
 }
 
-// Weighted is train.Apart's.
+// Weighted implements train.Apart.
 func (r *Run) Weighted() bool { return r.cfg.Priorities != nil }
 
-// ByUpdates is train.Apart's.
+// ByUpdates implements train.Apart.
 func (r *Run) ByUpdates() bool { return r.cfg.Periods.ByUpdates }
 
 // TakeApplied lets the clocks know the updates of Theta, before an update of a minibatch that others bring.

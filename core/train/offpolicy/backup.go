@@ -36,7 +36,7 @@ func (b *backup) make(r *Run) error {
 	return b.Make()
 }
 
-// Recover is train.Recoverer's. Updates end with the error of the GPU.
+// Recover implements train.Recoverer. Updates end with the error of the GPU.
 func (r *Run) Recover() bool {
 	ok, last := r.backup.Restore()
 	if !ok {

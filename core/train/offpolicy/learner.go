@@ -15,26 +15,26 @@ import (
 // learner's share here. Epsilon, the learning rate and the copies of the target network follow the
 // steps of all learners, as known at the latest pull.
 
-// SetOthers is train.Learner's. The others have as many environments, and take equally long to warm
-// up.
+// SetOthers implements train.Learner. The others have as many environments, and take equally long
+// to warm up.
 func (r *Run) SetOthers(steps int64) {
 	r.Clock.Others = steps
 	r.Clock.OthersT = max(0, steps-int64(r.learners-1)*int64(r.cfg.LearningStarts))
 }
 
-// BeforeUpdates is train.Learner's.
+// BeforeUpdates implements train.Learner.
 func (r *Run) BeforeUpdates(f func() error) { r.Updates.before = f }
 
-// ShareMoments is train.Learner's. There are no advantages.
+// ShareMoments implements train.Learner. There are no advantages.
 func (r *Run) ShareMoments(func(own rollout.Moments) (rollout.Moments, error)) {}
 
-// Statistics is train.Learner's. Nothing is normalised.
+// Statistics implements train.Learner. Nothing is normalised.
 func (r *Run) Statistics() *normalize.Normalizer { return nil }
 
-// Discard is train.Learner's. A replay memory may be used again.
+// Discard implements train.Learner. A replay memory may be used again.
 func (r *Run) Discard() error { return nil }
 
-// CheckRows is train.Learner's.
+// CheckRows implements train.Learner.
 func (r *Run) CheckRows(rows *vec.Rows) error {
 	return r.Samplers.CheckRows(rows, r.Clock.Steps(), func(i int, next []byte) error {
 		if err := r.Memory.CheckNext(i, next); !errors.Is(err, replay.ErrNotAStack) { // see storeWhole
@@ -56,7 +56,8 @@ func (r *Run) DueUpdates() int64 {
 // no more. Updates that are held may come in a later window than they would otherwise.
 func (r *Run) HoldUpdates(n int64) { r.hold = r.Updates.Done() + n }
 
-// Lacks is train.Learner's. Rounds are whole here: rows that wait for a reset would make more of them.
+// Lacks implements train.Learner. Rounds are whole here: rows that wait for a reset would make more
+// of them.
 func (r *Run) Lacks() int {
 	c, w, done := r.Clock, int64(r.envs), r.Updates.Done()
 	if c.Warm && r.due(c.T) > done {

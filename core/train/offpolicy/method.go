@@ -14,7 +14,7 @@ const (
 	setSnapshot   = "snapshot"
 )
 
-// Begin is train.Method's.
+// Begin implements train.Method.
 func (r *Run) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
 		r.Updates.forgive()
@@ -40,7 +40,7 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 	return nil
 }
 
-// Settle is train.Method's. Between Act and Observe it also does the updates of the round in
+// Settle implements train.Method. Between Act and Observe it also does the updates of the round in
 // progress, because some of them may have begun.
 func (r *Run) Settle(interrupt *train.Interrupt) error {
 	defer r.reportRate()
@@ -76,7 +76,7 @@ func (r *Run) reportRate() {
 	}
 }
 
-// Knobs is train.Measured's.
+// Knobs implements train.Measured.
 func (r *Run) Knobs() train.Knobs {
 	p := r.cfg.Periods
 	longest := p.TargetInterval
@@ -89,13 +89,13 @@ func (r *Run) Knobs() train.Knobs {
 	}
 }
 
-// Halt is train.Background's.
+// Halt implements train.Background.
 func (r *Run) Halt() { r.Updates.Halt() }
 
-// Wake is train.Background's.
+// Wake implements train.Background.
 func (r *Run) Wake() { r.Updates.wake() }
 
-// Failed is train.Method's.
+// Failed implements train.Method.
 func (r *Run) Failed() error { return r.Updates.Failed() }
 
 // Sets are Theta and ThetaMinus.
@@ -103,7 +103,7 @@ func (r *Run) Sets() []nn.Set {
 	return []nn.Set{{Name: setTheta, Params: r.Theta, Writable: true}, {Name: setThetaMinus, Params: r.ThetaMinus, Writable: true}}
 }
 
-// Wrote is train.Method's. The snapshot follows Theta.
+// Wrote implements train.Method. The snapshot follows Theta.
 func (r *Run) Wrote(set string) {
 	r.Updates.forgive()
 	if set == setTheta && r.Snapshot != nil {
@@ -116,15 +116,15 @@ func (r *Run) Policy() policy.Spec {
 	return policy.Spec{Set: setTheta, Env: r.spec, Net: r.cfg.Net, Kind: policy.Greedy}
 }
 
-// Digests is train.Digested's.
+// Digests implements train.Digested.
 func (r *Run) Digests() []train.Digest {
 	return []train.Digest{{Name: "replay", Sum: r.Memory.Hash}}
 }
 
-// Latest is train.Stepped's.
+// Latest implements train.Stepped.
 func (r *Run) Latest() (*vec.Rows, vec.Actions) { return r.Samplers.Latest() }
 
-// Metrics is train.Method's.
+// Metrics implements train.Method.
 func (r *Run) Metrics(m *train.Metrics) {
 	c := &r.Clock
 	scheduled, rated := r.Schedule.Epsilon.At(r.Elapsed()), c.Steps()+c.Others

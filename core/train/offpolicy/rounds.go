@@ -145,7 +145,7 @@ func (r *Run) Choose(c policy.Chooser) (vec.Actions, error) {
 	return r.Samplers.Actions(), err
 }
 
-// Observe is train.Pushed's: it records all rows, or none.
+// Observe implements train.Pushed: it records all rows, or none.
 func (r *Run) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
 	steps, err := r.Samplers.Observe(rows, r.Clock.Steps(), func(i int, next []byte) error { return r.checkNext(i, next, interrupt) })
 	if err != nil {

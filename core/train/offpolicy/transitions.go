@@ -9,10 +9,10 @@ import (
 	"github.com/paceline-rl/paceline/core/replay"
 )
 
-// Stored is train.Replayed's.
+// Stored implements train.Replayed.
 func (r *Run) Stored() int { return r.Memory.Len() }
 
-// Recall is train.Replayed's.
+// Recall implements train.Replayed.
 func (r *Run) Recall(numbers []int64, to *experience.Transitions) {
 	picks := make([]int, len(numbers))
 	for row, i := range numbers {
@@ -21,7 +21,7 @@ func (r *Run) Recall(numbers []int64, to *experience.Transitions) {
 	r.Memory.Gather(picks, 1, r.cfg.Gamma, to, nil)
 }
 
-// Insert is train.Replayed's.
+// Insert implements train.Replayed.
 func (r *Run) Insert(from *experience.Transitions) error {
 	return Insert(from, r.envs, func(env int) (*Run, int) { return r, env }, r)
 }

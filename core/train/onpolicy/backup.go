@@ -41,7 +41,7 @@ func (b *backup) make(r *Run) error {
 	return nil
 }
 
-// Recover is train.Recoverer's.
+// Recover implements train.Recoverer.
 func (r *Run) Recover() bool {
 	ok, last := r.backup.Restore()
 	if !ok {

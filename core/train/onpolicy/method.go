@@ -16,7 +16,7 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Begin is train.Method's.
+// Begin implements train.Method.
 func (r *Run) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
 		r.forgive()
@@ -47,7 +47,7 @@ func (r *Run) forgive() {
 	}
 }
 
-// Discard is train.Learner's.
+// Discard implements train.Learner.
 func (r *Run) Discard() error {
 	r.minibatch, r.uploaded = 0, upload{}
 	return r.Window.Next()
@@ -56,18 +56,18 @@ func (r *Run) Discard() error {
 // Sets is Theta.
 func (r *Run) Sets() []nn.Set { return []nn.Set{{Name: set, Params: r.Theta, Writable: true}} }
 
-// Wrote is train.Method's.
+// Wrote implements train.Method.
 func (r *Run) Wrote(string) { r.forgive() }
 
 // Policy is Theta, with actions as Config.Policy says.
 func (r *Run) Policy() policy.Spec { return r.policy }
 
-// Knobs is train.Measured's.
+// Knobs implements train.Measured.
 func (r *Run) Knobs() train.Knobs {
 	return train.Knobs{Synchronized: true, Alternates: r.Normalizer == nil}
 }
 
-// Latest is train.Stepped's.
+// Latest implements train.Stepped.
 func (r *Run) Latest() (*vec.Rows, vec.Actions) { return r.Actors.Latest() }
 
 // Close ends the threads of the environments. The Trainer owns everything else that has threads.
@@ -76,7 +76,7 @@ func (r *Run) Close() error {
 	return nil
 }
 
-// Digests is train.Digested's: the rollout as a checkpoint holds it.
+// Digests implements train.Digested: the rollout as a checkpoint holds it.
 func (r *Run) Digests() []train.Digest {
 	return []train.Digest{{Name: "rollout", Sum: func() (sum [32]byte) {
 		h := sha256.New()

@@ -49,19 +49,19 @@ type Clock struct {
 // Now is the step of all learners, which schedules follow.
 func (c *Clock) Now() int64 { return c.Steps + c.Others }
 
-// SetOthers is train.Learner's.
+// SetOthers implements train.Learner.
 func (r *Run) SetOthers(steps int64) { r.Clock.Others = steps }
 
-// BeforeUpdates is train.Learner's.
+// BeforeUpdates implements train.Learner.
 func (r *Run) BeforeUpdates(f func() error) { r.before = f }
 
-// ShareMoments is train.Learner's.
+// ShareMoments implements train.Learner.
 func (r *Run) ShareMoments(f func(own rollout.Moments) (rollout.Moments, error)) { r.share = f }
 
-// Statistics is train.Learner's.
+// Statistics implements train.Learner.
 func (r *Run) Statistics() *normalize.Normalizer { return r.Normalizer }
 
-// Lacks is train.Learner's.
+// Lacks implements train.Learner.
 func (r *Run) Lacks() int {
 	if r.due() {
 		return 0
@@ -147,7 +147,7 @@ func (r *Run) Observe(rows *vec.Rows, _ *train.Interrupt) error {
 	return err
 }
 
-// Round is train.Learner's.
+// Round implements train.Learner.
 func (r *Run) Round() error {
 	if err := r.Window.Repair(); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (r *Run) Round() error {
 	return err
 }
 
-// CheckRows is train.Learner's.
+// CheckRows implements train.Learner.
 func (r *Run) CheckRows(rows *vec.Rows) error { return r.Actors.CheckRows(rows, r.Clock.Steps, nil) }
 
 // count counts steps after rounds that may have made the window full.

@@ -48,7 +48,7 @@ type ActorCritic struct {
 	AdamEps          float64
 }
 
-// ResetsLate is train.LateResets's.
+// ResetsLate implements train.LateResets.
 func (c *ActorCritic) ResetsLate() bool { return !c.MidBatchReset }
 
 // Trunks of the two heads.

@@ -27,7 +27,9 @@ def add_arguments(sub: argparse.ArgumentParser, environment: Callable[[str], str
     sub.add_argument("--epsilon", type=float, default=0.0)
     sub.add_argument("--seed", type=int, default=0)
     sub.add_argument("--starts", metavar="FILE", help="start in the states of a file of record-starts")
-    sub.add_argument("--frames", type=int, default=0, help="truncate a game at this frame, those before a start state included: 108000")
+    sub.add_argument(
+        "--frames", type=int, default=0, help="truncate a game at this frame; frames before a start state count (default: no change)"
+    )
     sub.add_argument("--random", action="store_true", help="also play the agent that acts at random at 10 Hz, from the same starts")
     sub.add_argument("--normalise", action="store_true", help="print the normalised score")
     scale = "the score that is {} on the scale of --normalise (default: {}the table of Nair et al. 2015)"

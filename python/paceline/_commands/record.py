@@ -24,7 +24,7 @@ def add_arguments(sub: argparse.ArgumentParser, environment: Callable[[str], str
     sub.add_argument("--save-actions", metavar="SCRIPT", help="where to write the actions of the window (default: PATH.actions)")
     sub.add_argument("--count", type=int, default=100, help="the number of start states (default: %(default)s)")
     sub.add_argument("--seed", type=int, default=0, help="of the draw of the start states")
-    sub.add_argument("--frames", type=int, default=108_000, help="draw before this frame of a game, where evaluations truncate it")
+    sub.add_argument("--frames", type=int, default=108_000, help="take start states from frames before this one (default: %(default)s)")
     sub.add_argument("--scale", type=int, default=2, help="the height of a pixel in the window, 1 to 8 (default: %(default)s)")
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of the environment (recipe=mnih2015)")
 
