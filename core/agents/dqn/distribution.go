@@ -94,8 +94,8 @@ func (c *Config) head(actions int) nn.Head {
 	return h
 }
 
-// distribute sets the target and the loss of a distribution, where the settings name one.
-func (c *Config) distribute(run *offpolicy.Config, device string) error {
+// setDistribution sets the target and the loss of a distribution, where the settings name one.
+func (c *Config) setDistribution(run *offpolicy.Config, device string) error {
 	if device != "cpu" && c.Distribution != NoDistribution {
 		return fmt.Errorf("distribution: %s, must be none on %s; the device cpu computes it", c.Distribution, device)
 	}

@@ -82,7 +82,7 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 		Gamma: c.Gamma, Target: nn.MaxQ{Double: c.DoubleQ}, Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Outliers: c.Outliers, Epsilon: c.epsilon, Rate: c.rate,
 	}
 	c.setDrawing(&run, nn.TD{Kind: c.Loss, Reduction: c.LossReduction})
-	return run, errors.Join(c.distribute(&run, s.Device.Name()), c.setMunchausenTarget(&run, s.Device.Name()), c.checkNoise(s.Device.Name()))
+	return run, errors.Join(c.setDistribution(&run, s.Device.Name()), c.setMunchausenTarget(&run, s.Device.Name()), c.checkNoise(s.Device.Name()))
 }
 
 // network is the network that resolved settings stand for.
