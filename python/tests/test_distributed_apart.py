@@ -131,8 +131,9 @@ def train(whole, goal, players=None, learner=None):
     """Plays and learns until the goal; returns the players and the learner."""
     players = players or [whole.player(k) for k in range(whole.spec.actors)]
     learner = learner or whole.learner()
-    threads = [threading.Thread(target=player.play, args=(goal,)) for player in players]
-    for thread in threads:
+    threads = [threading.Thread(target=player.play) for player in players]
+    for player, thread in zip(players, threads):
+        player.begin(goal)
         thread.start()
     learner.begin(goal)
     while learner.update():
@@ -159,7 +160,8 @@ def test_what_actors_send_are_whole_episodes():
     """The pieces of an environment, one after another, are the steps of CartPole."""
     with contextlib.closing(Whole(spec_of(envs_per_actor=3, actors=1, keywords={**SETTINGS, "learning_starts": 400}))) as whole:
         player = whole.player(0)
-        player.play(300)
+        player.begin(300)
+        player.play()
         player.close()
         assert [number for _, _, number, _ in whole.sent] == list(range(1, len(whole.sent) + 1))
         before = {}

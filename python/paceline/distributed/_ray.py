@@ -86,6 +86,19 @@ def lost_errors() -> tuple[type[BaseException], ...]:
     return (NotReady, errors.RayActorError, errors.ObjectLostError, errors.GetTimeoutError, errors.WorkerCrashedError)
 
 
+def gathered(refs: list[Any], seconds: float) -> list[Any]:
+    """The results that come within some seconds, of processes that are not lost, but None."""
+    module, until, found = ray(), time.monotonic() + seconds, []
+    while refs and time.monotonic() < until:
+        done, refs = module.wait(refs, timeout=1)
+        for ref in done:
+            try:
+                found.append(module.get(ref))
+            except lost_errors():
+                continue
+    return [result for result in found if result is not None]
+
+
 def sweep(run: str, seconds: float = 5.0) -> list[str]:
     """Ends every actor of a run; returns the names of those that are left after some seconds."""
     until = time.monotonic() + seconds

@@ -43,6 +43,14 @@ def counts_of(head: dict[str, Any], key: str, what: str, length: int = 0) -> lis
     return values
 
 
+def rows_of(head: dict[str, Any], key: str, what: str, length: int) -> list[list[int]]:
+    """A list of lists of `length` numbers; see counts_of."""
+    rows = head.get(key)
+    if not isinstance(rows, list):
+        raise CheckpointError(f"{what}: {key} is not a list")
+    return [counts_of({key: row}, key, what, length) for row in rows]
+
+
 class Log:
     """Appends lines to a file, each with one write, so that a killed process leaves whole lines.
 
