@@ -31,7 +31,8 @@ def test_a_run_trains_and_leaves_nothing(cluster):
         assert model.learn(2000) is model
         stats = model.stats
         assert stats["num_timesteps"] >= 2000 and stats["updates"] > 300 and stats["episodes"] > 10
-        assert stats["publications"] <= stats["pulls"] and stats["lost_updates"] == stats["duplicates"] == 0
+        assert 0 < stats["publications"] <= 2 * (1 + stats["updates"])  # of a version at most one for each shard
+        assert stats["lost_updates"] == stats["duplicates"] == 0
         assert model.num_timesteps == stats["num_timesteps"]
         action, _ = model.predict(model.observation_space.sample(), deterministic=True)
         assert action in (0, 1)
@@ -84,8 +85,11 @@ def test_a_killed_process_comes_back(cluster, part, tmp_path):
         ledgers = compare(tmp_path)
         assert ledgers.pushes > 100 and ledgers.unknown == 0
         # All lives but that of a killed bundle have ended whole; with delay=1 a learner has two calls in flight.
-        assert ledgers.lives - ledgers.equal == (part == "bundle/1") or not ledgers.in_flight
-        assert ledgers.in_flight <= 2
+        assert ledgers.lives - ledgers.equal <= (part == "bundle/1")
+        assert ledgers.in_flight <= 2 * (part == "bundle/1")
+        # Answers under way to the two learners are of updates that nobody knows of.
+        assert 0 <= ledgers.lost - model.stats["lost_updates"] <= 4
+        assert (ledgers.lost > 0) <= part.startswith("shard")
 
 
 @pytest.mark.parametrize("parts", [{"bundles": 3}, {"bundles": 1, "actors": 2, "replay_shards": 2, "pull_every": 10}])
@@ -119,14 +123,16 @@ with distributed.start("MlpPolicy", "CartPole-v1", **common, **json.loads(sys.ar
     model.run.call("halt")
     while model.run.call("status")["running"]:
         time.sleep(0.2)
-print("back", len(model.recoveries))
+    print("back", len(model.recoveries), int(model.stats["lost_updates"]))
 ray.shutdown()
 cluster.shutdown()
 """
     done = process(code, tmp_path, json.dumps(parts), options=())
-    assert re.search(r"^back [1-9]", done.stdout, re.M), done.stdout + done.stderr
+    back = re.search(r"^back [1-9]\d* (\d+)$", done.stdout, re.M)
+    assert back, done.stdout + done.stderr
     ledgers = compare(tmp_path)
     assert ledgers.pushes > 100 and ledgers.unknown == 0 and ledgers.in_flight <= 2
+    assert 0 <= ledgers.lost - int(back[1]) <= 18  # answers of three shards under way to three learners
 
 
 def test_a_checkpoint_is_written_while_training_goes_on_and_continued(cluster, tmp_path):
