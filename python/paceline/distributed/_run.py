@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +18,23 @@ from ._shards import Answer
 from ._spec import Spec
 from ._supervisor import Supervisor
 
+RENEWAL = 5.0  # seconds for which the answer to a renewal of the lease is waited for
 CALL = 120.0  # seconds for which a driver repeats a call to a process that starts again
+
+
+class Renewal:
+    """Renews the lease of a run from a thread of its own, until stop or the end of the process."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._over = run, threading.Event()
+        threading.Thread(target=self._main, name="paceline-lease", daemon=True).start()
+
+    def _main(self) -> None:
+        while not self._over.wait(self._run.spec.lease / 4):
+            self._run.renew()
+
+    def stop(self) -> None:
+        self._over.set()
 
 
 class Run:
@@ -64,6 +82,13 @@ class Run:
             time.sleep(0.05)
 
     # -------------------------------------------------------------- calls
+
+    def renew(self) -> None:
+        """Renews the lease. A supervisor that cannot be reached is asked again the next time."""
+        ray = _ray.ray()
+        if ray.is_initialized():  # otherwise a call would start a cluster
+            with contextlib.suppress(Exception):
+                ray.get(self._supervisor.call.remote(), timeout=RENEWAL)
 
     def call(self, method: str, *arguments: Any) -> Any:
         """A call to the supervisor."""
