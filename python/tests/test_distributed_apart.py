@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import paceline
+from in_process import CHECKED
 from paceline.distributed import _apart
 from paceline.distributed._actors import worker
 from paceline.distributed._factory import keywords_of_worker, local_worker, optimizer_of
@@ -252,14 +253,9 @@ def test_learning_with_priorities_and_n_steps():
     ],
 )
 def test_bad_keywords_are_refused(keywords, says):
-    good = {
-        "bundles": 1, "shards": 1, "actors_per_bundle": 1, "num_cpus": 1, "pin": False, "keepers": 1, "copy_every": 1, "delay": 0,
-        "gradients": "fp32", "inline_limit": 0, "lease": 1, "actors": 0, "envs_per_actor": 1, "replay_shards": 1, "pull_every": 1,
-        "actor_epsilon": "schedule",
-    }  # fmt: skip
-    assert checked(**good)["actors"] == 0
+    assert checked(**CHECKED)["actors"] == 0
     with pytest.raises(ConfigError, match=f"^{says}$"):
-        checked(**{**good, **keywords})
+        checked(**{**CHECKED, **keywords})
 
 
 def test_losses_are_said():

@@ -11,10 +11,11 @@ import zipfile
 import numpy as np
 import pytest
 
-from in_process import ONES, RANGES, Direct, Model, shard, store, trained
+from in_process import CHECKED, ONES, RANGES, Direct, Model, shard, store, trained
 from paceline.distributed import _cores, _files, _learner as learners, _records, _wire
 from paceline.distributed._learner import Learner, ShardLost
 from paceline.distributed._shards import Shard
+from paceline.distributed._spec import checked
 from paceline.errors import CheckpointError, ConfigError
 
 # ------------------------------------------------------------------- wire
@@ -127,6 +128,15 @@ def test_lost_calls_change_nothing(how, delay):
     assert one.tally.applied == plain.tally.applied == 16 and one.tally.outliers == 4
     assert [s.version for s in channel.shards] == [16, 16]
     assert (sum(s.status()["counts"]["duplicate"] for s in channel.shards) > 0) == (how == "after")
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_the_longest_delay_survives_lost_answers(how):
+    longest = checked(**{**CHECKED, "delay": 63})["delay"]
+    one, channel, _ = trained(lambda call: how if call % 50 == 3 else None, delay=longest, steps=300)
+    assert one.tally.applied == 240 and [s.version for s in channel.shards] == [240, 240]
+    with pytest.raises(ConfigError, match="^delay: 64, must be 0 to 63$"):
+        checked(**{**CHECKED, "delay": 64})
 
 
 @pytest.mark.parametrize("delay", [0, 1])

@@ -182,7 +182,7 @@ def test_the_lease_ends_a_run(cluster):
     [
         ({"bundles": 0}, "^bundles: 0, must be 1 to 1000$"),
         ({"gradients": "fp8"}, "^gradients: 'fp8', must be 'fp32' or 'bf16'$"),
-        ({"delay": -1}, "^delay: -1, must be 0 to 64$"),
+        ({"delay": -1}, "^delay: -1, must be 0 to 63$"),
         ({"lease": 0}, "^lease: 0, must be 1 to 1e7 seconds$"),
         ({"method": "td3"}, "^method: 'td3', must be 'dqn', 'a3c', 'appo'$"),
     ],

@@ -86,7 +86,7 @@ def acted(run, actor):
 
 
 def test_attach_and_the_preset_of_apex(cluster, tmp_path):
-    with pytest.raises(ConfigError, match="^actors: must be the number of actors, at least 1, with preset 'apex'$"):
+    with pytest.raises(ConfigError, match="^actors: None, must be at least 1 with preset 'apex'$"):
         Gorila.from_preset("apex", "CartPole-v1", cluster="ray")
     keywords = {"learning_starts": 64, "batch_size": 8, "train_freq": 8, "buffer_size": 4000, "pull_every": 10, "seed": 1}
     with warnings.catch_warnings():
@@ -121,10 +121,10 @@ def test_processes_without_cores_are_named(cluster, monkeypatch):
 @pytest.mark.parametrize(
     "keywords, says",
     [
-        ({"method": "a3c"}, "^actors: must be 0 with method 'a3c'"),
+        ({"method": "a3c"}, "^actors: 2, must be 0 with method 'a3c'"),
         ({"schedule": "virtual"}, "^schedule: 'virtual', must be 'race' where actors are apart$"),
         ({"noisy": True}, "^noisy: True, must be False where actors are apart$"),
-        ({"num_envs": 3}, r"^num_envs: must be left out or be actors \* envs_per_actor \(2\)$"),
+        ({"num_envs": 3}, r"^num_envs: 3, must be None or actors \* envs_per_actor \(2\)$"),
     ],
 )
 def test_bad_keywords_are_refused(cluster, keywords, says):
