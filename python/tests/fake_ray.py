@@ -1,5 +1,7 @@
-"""A stand-in for the module ray: actors are objects of this process, and every call is done at once."""
+"""A stand-in for the module ray: actors are objects of this process, and a call is done when it is sent."""
 
+import contextlib
+import threading
 import types
 
 
@@ -8,10 +10,10 @@ class Lost(Exception):
 
 
 class Ray:
-    """The part of ray that supervisors and drivers use. reconstructed: what actors hear of themselves."""
+    """The part of ray that a run uses. reconstructed: what actors hear of themselves."""
 
     def __init__(self):
-        self.actors, self.options, self.reconstructed = {}, {}, False
+        self.actors, self.locks, self.reconstructed = {}, {}, False
         names = ("RayActorError", "ObjectLostError", "GetTimeoutError", "WorkerCrashedError")
         self.exceptions = types.SimpleNamespace(**dict.fromkeys(names, Lost))
         self.util = types.SimpleNamespace(list_named_actors=lambda **_: [{"namespace": "paceline", "name": n} for n in self.actors])
@@ -22,13 +24,18 @@ class Ray:
     def wait(self, refs, num_returns=1, timeout=None):
         return list(refs), []
 
+    def put(self, value):
+        return Ref(lambda: value)
+
     def get(self, ref, timeout=None):
         if isinstance(ref.error, BaseException):
             raise ref.error
         return ref.result
 
     def kill(self, handle, no_restart=True):
-        self.actors.pop(handle.name, None)
+        actor = self.actors.pop(handle.name, None)
+        if hasattr(actor, "halt"):  # its thread stays
+            actor.halt(2**60)
 
     def get_actor(self, name, namespace):
         if name not in self.actors:
@@ -50,9 +57,10 @@ class Maker:
         self.ray, self.cls, self.options = ray, cls, options
 
     def remote(self, *arguments):
-        name = self.options["name"]
+        name = self.options.get("name", "unnamed")
         if name not in self.ray.actors:
             self.ray.actors[name] = self.cls(*arguments)
+            self.ray.locks[name] = contextlib.nullcontext() if "max_concurrency" in self.options else threading.RLock()
         return Handle(self.ray, name)
 
 
@@ -73,6 +81,7 @@ class Handle:
         def call(*arguments):
             if self.name not in self.ray.actors:
                 raise Lost(self.name)
-            return getattr(self.ray.actors[self.name], method)(*arguments)
+            with self.ray.locks[self.name]:
+                return getattr(self.ray.actors[self.name], method)(*(a.result if isinstance(a, Ref) else a for a in arguments))
 
         return types.SimpleNamespace(remote=lambda *arguments: Ref(lambda: call(*arguments)))
