@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from paceline.distributed import _model
 from paceline.distributed._factory import keywords_of_worker, local_worker
 from paceline.distributed._model import Distributed
 from paceline.distributed._spec import Spec
@@ -50,8 +51,13 @@ class Run:
     def renew(self):
         self.renewed += 1
 
-    def stop(self):
-        pass
+
+@pytest.fixture(autouse=True)
+def stopped(monkeypatch):
+    """The names of runs that were stopped."""
+    names = []
+    monkeypatch.setattr(_model, "stop", names.append)
+    return names
 
 
 @contextlib.contextmanager

@@ -1,19 +1,19 @@
 """Whole runs of a cluster in one process: the actors of a run with a stand-in for Ray."""
 
-import time
 import warnings
 
 import numpy as np
 import pytest
+
 from fake_ray import Ray
 from in_process import Direct
-
 from paceline import DQN, Gorila, Store, distributed
 from paceline.callbacks import CheckpointCallback, EvalCallback
 from paceline.distributed import _ray
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
+from paceline.errors import StoppedError
 
 SMALL = {
     "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
@@ -25,7 +25,7 @@ SMALL = {
 def ray(monkeypatch):
     fake = Ray()
     monkeypatch.setattr(_ray, "ray", lambda: fake)
-    monkeypatch.setattr(_ray, "beside", lambda node: None)
+    monkeypatch.setattr(_ray, "prefer_node", lambda node: None)
     return fake
 
 
@@ -49,6 +49,14 @@ def test_a_checkpoint_goes_on_with_another_number_of_bundles(ray, tmp_path):
             assert np.array_equal(loaded.run.parameters()[0], theta)
             loaded.learn(400, reset_num_timesteps=False)
             assert loaded.num_timesteps >= before["num_timesteps"] + 400 and loaded.stats["updates"] > before["updates"]
+
+
+def test_a_run_that_another_process_has_stopped(ray):
+    with running(lease=50) as model:
+        assert distributed.stop(model.name) and not ray.actors
+        says = f"^{model.name}: has ended, by a call of stop or after a lease of 50 s without a driver$"
+        with pytest.raises(StoppedError, match=says):
+            model.learn(100)
 
 
 def test_callbacks_save_and_evaluate(ray, tmp_path):

@@ -49,7 +49,7 @@ class Shard:
 def ray(monkeypatch):
     fake = Ray()
     monkeypatch.setattr(_ray, "ray", lambda: fake)
-    monkeypatch.setattr(_ray, "beside", lambda node: None)
+    monkeypatch.setattr(_ray, "prefer_node", lambda node: None)
     monkeypatch.setattr(_supervisor, "POLL", 0.01)
     monkeypatch.setattr(_actors, "Bundle", Bundle)
     monkeypatch.setattr(_actors, "ParameterServerShard", Shard)

@@ -33,14 +33,14 @@ def test_a_run_trains_saves_and_goes_on(cluster, tmp_path):
         assert stats["lost_steps"] == stats["lost_transitions"] == stats["lost_updates"] == 0
         assert model.predict(model.observation_space.sample(), deterministic=True)[0] in (0, 1)
         model.save(tmp_path / "run.zip", replay=True)
-        hashes = [model.run.experience("replay", k, "status") for k in range(2)]
+        hashes = [model.run.slow_call("replay", k, "status") for k in range(2)]
     until(lambda: stored_bytes() == 0)
     assert b"pickle" not in (tmp_path / "run.zip").read_bytes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         loaded = distributed.load(tmp_path / "run.zip")
     with loaded:
-        again = [loaded.run.experience("replay", k, "status") for k in range(2)]
+        again = [loaded.run.slow_call("replay", k, "status") for k in range(2)]
         for name in ("added", "drawn", "replay_size"):
             assert [one[name] for one in again] == [one[name] for one in hashes]
         loaded.learn(100, reset_num_timesteps=False)
@@ -81,7 +81,7 @@ def test_a_killed_process_comes_back(cluster, part, tmp_path):
 
 def acted(run, actor):
     """The status of an actor that has acted; None before."""
-    status = run.experience("actor", actor, "status")
+    status = run.slow_call("actor", actor, "status")
     return status if status.get("epsilon", 0) > 0 else None
 
 

@@ -1,4 +1,4 @@
-"""The processes of a run: Ray actors around Shard, Learner and Keeper."""
+"""The processes of a run that train: Ray actors around Shard and Learner, the channel between them, and the evaluator."""
 
 from __future__ import annotations
 

@@ -330,7 +330,7 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
             for part, number in (("bundle", spec.bundles), ("replay", spec.replay_shards)):
                 for k in range(number):
                     if reader.has(part, k):
-                        model.run.experience(part, k, "load", reader.read(part, k))
+                        model.run.slow_call(part, k, "load", reader.read(part, k))
         except BaseException:
             model.close()
             raise

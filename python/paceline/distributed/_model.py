@@ -24,7 +24,7 @@ from ..policy import Evaluation, Policy
 from ..progress import ProgressLine
 from . import _actors, _files, _ray
 from ._conducted import conduct
-from ._run import Renewal, Run
+from ._run import Renewal, Run, stop
 from ._spec import Spec
 from ._supervisor import POLL as POLL_STATUS
 from ._watch import Recovery
@@ -286,9 +286,9 @@ class Distributed:
             for k in range(spec.shards):
                 to.add("shard", k, self.run.shard(k, "state"))
             for k in range(spec.bundles if replay and not spec.actors else 0):
-                to.add("bundle", k, self.run.bundle(k, "save", True))
+                to.add("bundle", k, self.run.slow_call("bundle", k, "save", True))
             for k in range(spec.replay_shards if replay and spec.actors else 0):
-                to.add("replay", k, self.run.experience("replay", k, "save"))
+                to.add("replay", k, self.run.slow_call("replay", k, "save"))
 
     # --------------------------------------------------------------- ending
 
@@ -297,11 +297,11 @@ class Distributed:
         return self._closed
 
     def close(self) -> None:
-        """Ends the run: all its processes, within 5 s. A second call does nothing."""
+        """Ends the run; an error names the processes that are left after 7 s. A second call does nothing."""
         if not self._closed:
             self._closed = True
             try:
-                self.run.stop()
+                stop(self.name)
             finally:
                 self.detach()
 

@@ -1,4 +1,4 @@
-"""Texts of a shard's state, and logs of answers that outlive their process."""
+"""The bytes of a state, checks of its head, and logs of answers that outlive their process."""
 
 from __future__ import annotations
 

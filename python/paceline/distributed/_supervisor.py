@@ -60,7 +60,7 @@ class Supervisor:
                 arguments = (spec.id,) if part == "keeper" else (spec, k)
                 # A keeper on the head, whose loss ends the run anyway, and one on another node: a node that is
                 # lost never has all copies of a shard.
-                where = _ray.beside(nodes[k % len(nodes)]) if part == "keeper" else "SPREAD"
+                where = _ray.prefer_node(nodes[k % len(nodes)]) if part == "keeper" else "SPREAD"
                 self._handles[part, k] = remote.options(
                     name=_ray.name(spec.run, part, k), namespace=_ray.NAMESPACE, lifetime="detached", get_if_exists=True,
                     max_restarts=-1, max_task_retries=0, scheduling_strategy=where, **options,
