@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import time
 import warnings
 
 import numpy as np
@@ -17,7 +18,7 @@ from _ledgers import compare
 from paceline import Gorila, distributed, make_vec
 from paceline.distributed import _cores, _ray
 from paceline.errors import ConfigError, MissingFileError, PacelineError
-from ray_cluster import SMALL, stored_bytes, until
+from ray_cluster import SMALL, leaving_nothing, until
 
 running = functools.partial(ray_cluster.running, bundles=2, shards=2, copy_every=10)
 
@@ -27,7 +28,7 @@ def pid(model, part):
 
 
 def test_a_run_trains_and_leaves_nothing(cluster):
-    with running() as model:
+    with leaving_nothing(), running() as model:
         assert model.learn(2000) is model
         stats = model.stats
         assert stats["num_timesteps"] >= 2000 and stats["updates"] > 300 and stats["episodes"] > 10
@@ -40,7 +41,6 @@ def test_a_run_trains_and_leaves_nothing(cluster):
         before = model.get_parameters()["policy"]
         model.learn(500, reset_num_timesteps=False)
         assert any((before[name] != values).any() for name, values in model.get_parameters()["policy"].items())
-    until(lambda: stored_bytes() == 0)
 
 
 def test_callbacks_records_and_evaluations(cluster, tmp_path):
@@ -145,10 +145,10 @@ def test_a_checkpoint_is_written_while_training_goes_on_and_continued(cluster, t
         later = model.stats["updates"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        loaded = distributed.load(tmp_path / "run.zip")
+        loaded = distributed.load(tmp_path / "run.zip", bundles=3)  # one of them without experience
     with loaded:
         stats = loaded.stats
-        assert 40 < stats["updates"] <= later and stats["num_timesteps"] > 200
+        assert loaded.num_envs == 3 and 40 < stats["updates"] <= later and stats["num_timesteps"] > 200
         until(lambda: loaded.stats["replay_size"] > 100)
         loaded.learn(500, reset_num_timesteps=False)
         assert loaded.stats["updates"] > stats["updates"]
@@ -156,7 +156,7 @@ def test_a_checkpoint_is_written_while_training_goes_on_and_continued(cluster, t
 
 
 def test_attach_and_stop(cluster):
-    with running(name="mine") as model:
+    with leaving_nothing(), running(name="mine", inline_limit=0) as model:
         model.run.call("begin", 10**9)
         with pytest.raises(PacelineError, match="^name: 'mine', is a run on this cluster"), running(name="mine"):
             pass
@@ -167,14 +167,18 @@ def test_attach_and_stop(cluster):
         assert not distributed.stop("mine")
         with pytest.raises(MissingFileError, match="^mine: no such run"):
             distributed.attach("mine")
-        until(lambda: stored_bytes() == 0)
 
 
 def test_the_lease_ends_a_run(cluster):
-    model = Gorila("MlpPolicy", "CartPole-v1", cluster="ray", bundles=1, lease=3, **SMALL)
-    name = model.name
-    model.detach()
-    until(lambda: not _ray.named(name))
+    with leaving_nothing():
+        model = Gorila("MlpPolicy", "CartPole-v1", cluster="ray", bundles=1, lease=3, inline_limit=0, **SMALL)
+        name = model.name
+        model.run.call("begin", 10**9)
+        until(lambda: model.stats["updates"])
+        time.sleep(9)  # a thread of the driver renews the lease
+        assert _ray.named(name)
+        model.detach()
+        until(lambda: not _ray.named(name))
 
 
 @pytest.mark.parametrize(
@@ -266,27 +270,29 @@ def test_learners_of_other_methods(cluster, method, tmp_path):
 
 
 def test_ctrl_c_ends_a_run(cluster, process):
-    done = process(
-        """
+    code = """
 import os, signal, sys, threading, time
 from paceline import Gorila
-model = Gorila("MlpPolicy", "CartPole-v1", cluster="ray", address=sys.argv[1], bundles=2, name="interrupted", buffer_size=4000)
+model = Gorila(
+    "MlpPolicy", "CartPole-v1", cluster="ray", address=sys.argv[1], bundles=2, name="interrupted", buffer_size=4000, inline_limit=0
+)
+pressed = []
 def interrupt():
     while model.num_timesteps < 500:
         time.sleep(0.1)
+    pressed.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt).start()
 try:
     model.learn(10**9)
 except KeyboardInterrupt:
-    print("closed", model.closed)
-""",
-        cluster.address,
-        options=(),
-    )
-    assert done.stdout.splitlines()[-1] == "closed True"
-    assert not _ray.named("interrupted")
-    until(lambda: stored_bytes() == 0)
+    print("closed", model.closed, time.monotonic() - pressed[0])
+"""
+    with leaving_nothing():
+        done = process(code, cluster.address, options=())
+        word, closed, seconds = done.stdout.splitlines()[-1].split()
+        assert (word, closed) == ("closed", "True") and not _ray.named("interrupted")
+        assert float(seconds) <= 5 or os.getloadavg()[0] > (os.cpu_count() or 1)  # beside other programs it takes longer
 
 
 def test_a_killed_driver_leaves_the_run(cluster, process):
