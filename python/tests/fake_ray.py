@@ -13,7 +13,7 @@ class Ray:
     """The part of ray that a run uses. reconstructed: what actors hear of themselves."""
 
     def __init__(self):
-        self.actors, self.locks, self.reconstructed = {}, {}, False
+        self.actors, self.locks, self.made, self.reconstructed = {}, {}, {}, False
         names = ("RayActorError", "ObjectLostError", "GetTimeoutError", "WorkerCrashedError")
         self.exceptions = types.SimpleNamespace(**dict.fromkeys(names, Lost))
         self.util = types.SimpleNamespace(list_named_actors=lambda **_: [{"namespace": "paceline", "name": n} for n in self.actors])
@@ -37,6 +37,15 @@ class Ray:
         if hasattr(actor, "halt"):  # its thread stays
             actor.halt(2**60)
 
+    def end(self, name):
+        """Ends an actor. Calls to it fail until restart."""
+        actor = self.actors.pop(name)
+        actor._ended = True  # the thread of a supervisor
+
+    def restart(self, name):
+        self.reconstructed = True
+        self.actors[name] = self.made[name]()
+
     def get_actor(self, name, namespace):
         if name not in self.actors:
             raise ValueError(name)
@@ -59,7 +68,8 @@ class Maker:
     def remote(self, *arguments):
         name = self.options.get("name", "unnamed")
         if name not in self.ray.actors:
-            self.ray.actors[name] = self.cls(*arguments)
+            self.ray.made[name] = lambda: self.cls(*arguments)
+            self.ray.actors[name] = self.ray.made[name]()
             self.ray.locks[name] = contextlib.nullcontext() if "max_concurrency" in self.options else threading.RLock()
         return Handle(self.ray, name)
 

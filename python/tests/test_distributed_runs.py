@@ -1,10 +1,12 @@
 """Whole runs of a cluster in one process: the actors of a run with a stand-in for Ray."""
 
+import time
 import warnings
 
 import numpy as np
 import pytest
 
+from _ledgers import compare
 from fake_ray import Ray
 from in_process import Direct
 from paceline import DQN, Gorila, Store, distributed
@@ -31,6 +33,38 @@ def ray(monkeypatch):
 
 def running(**keywords):
     return Gorila("MlpPolicy", "CartPole-v1", cluster="ray", **{**SMALL, "bundles": 2, "shards": 2, "copy_every": 10, **keywords})
+
+
+def until(condition):
+    end = time.monotonic() + 60
+    while not (value := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return value
+
+
+def test_processes_end_and_what_is_said_is_what_was_lost(ray, tmp_path):
+    with warnings.catch_warnings(), running(copy_every=50, ledger=str(tmp_path)) as model:
+        warnings.simplefilter("ignore")
+        run, ends = model.run, 0
+        run.call("begin", 10**9)
+        for part in ("shard/0", "supervisor/0", "shard/1", "shard/0", "supervisor/0"):
+            mark = until(lambda: model.stats["updates"])
+            until(lambda mark=mark: model.stats["updates"] > mark + 70)
+            ray.end(f"{model.name}/{part}")
+            if part != "supervisor/0":
+                until(lambda part=part: run.call("status")["down"] == [f"shard {part[-1]}"])
+                ends += 1
+            ray.restart(f"{model.name}/{part}")
+            until(lambda ends=ends: model.stats["recoveries"] == ends)
+        run.call("halt")
+        until(lambda: not run.call("status")["running"])
+        lost = model.stats["lost_updates"]
+        assert [f"{r.part}/{r.number}" for r in model.recoveries] == ["shard/0", "shard/1", "shard/0"]
+        assert sum(recovery.lost for recovery in model.recoveries) == lost > 0
+        ledgers = compare(tmp_path)
+        assert ledgers.pushes > 200 and ledgers.unknown == 0 and ledgers.equal == ledgers.lives == 2
+        assert 0 <= ledgers.lost - lost <= 3 * 4  # answers under way to two learners
 
 
 def test_a_checkpoint_goes_on_with_another_number_of_bundles(ray, tmp_path):
