@@ -125,7 +125,7 @@ def test_what_one_process_has_is_refused():
         for name in ("set_parameters", "load_replay_buffer", "save_replay_buffer", "set_env", "set_random_seed", "replay_buffer"):
             with pytest.raises(AttributeError, match=f"^{name}: not on a cluster, must be "):
                 getattr(model, name)
-        for name in ("act", "adopt", "begin", "observe", "gradient", "load", "hashes", "q_net", "save_order", "ep_info_buffer"):
+        for name in ("act", "adopt", "begin", "observe", "gradient", "load", "hashes", "q_net", "save_order", "ep_success_buffer"):
             assert not hasattr(model, name), name
         assert model.double_q is False and model.gamma == 0.99 and model.lr_schedule(1.0) == 0.01
         assert model.observation_space.shape == (4,) and model.get_env() is not None and model.train_freq.frequency == 1

@@ -45,6 +45,9 @@ _INSTEAD = {
     "replay_buffer": "save with replay=True, as the experience is in other processes",
     "save_replay_buffer": "save with replay=True, which has the experience of all processes",
     "load_replay_buffer": "distributed.load of a file that save has written with replay=True",
+    "ep_info_buffer": "stats, which has the episodes of all processes",
+    "ep_success_buffer": "stats, which has the episodes of all processes",
+    "exploration_rate": 'stats["epsilon"], the mean of all processes',
     "set_env": "env of a new run, as every process has made its environments",
     "set_random_seed": "seed of a new run, as every process has drawn from its own",
 }
@@ -94,7 +97,7 @@ class Distributed:
         """Settings and spaces are the worker's. What would read or change that worker alone is refused."""
         if name.startswith("_") or "_local" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if hasattr(type(self._local), name) and name not in _OF_WORKER:
+        if name in _INSTEAD or (hasattr(type(self._local), name) and name not in _OF_WORKER):
             raise AttributeError(f"{name}: not on a cluster, must be {_INSTEAD.get(name, 'a setting or a method of Distributed')}")
         return getattr(self._local, name)
 

@@ -162,7 +162,7 @@ class Supervisor:
                 "ready": all(one.get("life") or one.get("error") for one in living),
                 "counted": all("version" in self._watch.status("shard", k) for k in range(self.spec.shards)),
                 "totals": self._watch.totals(),
-                "recoveries": list(self._watch.recoveries)[-200:],
+                "recoveries": list(self._watch.recoveries),
                 "reported": self._watch.reported,
                 "errors": self._watch.errors(),
                 "trouble": self._trouble,
