@@ -28,6 +28,8 @@ class Ray:
         return Ref(lambda: value)
 
     def get(self, ref, timeout=None):
+        if isinstance(ref, list):
+            return [self.get(one) for one in ref]
         if isinstance(ref.error, BaseException):
             raise ref.error
         return ref.result
@@ -94,4 +96,7 @@ class Handle:
             with self.ray.locks[self.name]:
                 return getattr(self.ray.actors[self.name], method)(*(a.result if isinstance(a, Ref) else a for a in arguments))
 
-        return types.SimpleNamespace(remote=lambda *arguments: Ref(lambda: call(*arguments)))
+        def several(num_returns):
+            return types.SimpleNamespace(remote=lambda *arguments: [Ref(lambda one=one: one) for one in call(*arguments)])
+
+        return types.SimpleNamespace(remote=lambda *arguments: Ref(lambda: call(*arguments)), options=several)

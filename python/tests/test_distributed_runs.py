@@ -109,6 +109,15 @@ def test_callbacks_save_and_evaluate(ray, tmp_path):
             assert loaded.num_timesteps > 0
 
 
+@pytest.mark.parametrize("every", [4, (4, "step")])
+def test_virtual_order_has_the_bits_of_one_process(ray, every):
+    keywords = {**SMALL, "train_freq": every, "bundles": 2, "shards": 2}
+    with Gorila("MlpPolicy", "CartPole-v1", **keywords) as one:
+        want = one.learn(600)._native.parameters.flat("q_net")
+    with running(**keywords, schedule="virtual") as model:
+        assert np.array_equal(model.learn(600).run.parameters()[0], want)
+
+
 def test_a_race_of_one_bundle_and_one_shard_has_the_bits_of_one_process():
     """With delay=0 a learner waits for every answer, as a bundle in one process does."""
     steps, keywords = 2000, {k: v for k, v in SMALL.items() if k != "seed"}

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Keeper:
-    """Holds the newest state of every shard in its own memory.
+    """Holds the newest state of every shard, and of the supervisor, in its own memory.
 
     A shard that starts again takes its state from a keeper. Ray restores an object whose copies are
     lost, but no object whose owner is dead. So a keeper, which is in another process and on another

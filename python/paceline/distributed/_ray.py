@@ -87,7 +87,7 @@ def lost_errors() -> tuple[type[BaseException], ...]:
 
 
 def gathered(refs: list[Any], seconds: float) -> list[Any]:
-    """The results that come within some seconds, of processes that are not lost, but None."""
+    """The results, other than None, that come within some seconds. Lost processes have none."""
     module, until, found = ray(), time.monotonic() + seconds, []
     while refs and time.monotonic() < until:
         done, refs = module.wait(refs, timeout=1)
