@@ -100,7 +100,7 @@ class Trial:
     def _lose_node(self) -> None:
         node = self.workers.pop(0)
         alive = sum(n["Alive"] for n in _ray.ray().nodes())
-        began = time.monotonic()
+        began, gone = time.monotonic(), len(self.model.recoveries)
         self.cluster.remove_node(node, allow_graceful=False)
         self._until(lambda: sum(n["Alive"] for n in _ray.ray().nodes()) < alive, 120)
         declared = time.monotonic()
@@ -108,7 +108,9 @@ class Trial:
         marks = self.model.stats["gradients"]
         self._until(lambda: self.model.stats["gradients"] > marks, 60)
         seconds = time.monotonic() - declared
-        self.kills.append({"part": "node", "name": "node", "seconds": seconds, "lost": 0, "detection": declared - began})
+        self._wait(time.monotonic() + 2)  # until every learner has heard of the shards that are back
+        lost = sum(recovery.lost for recovery in self._recoveries(gone) if recovery.part == "shard")
+        self.kills.append({"part": "node", "name": "node", "seconds": seconds, "lost": lost, "detection": declared - began})
         self._print(self.kills[-1])
         self.workers.append(self.cluster.add_node(num_cpus=4, object_store_memory=2**27))
 
@@ -208,7 +210,7 @@ def print_report(args: argparse.Namespace) -> None:
     print(f"{stats['updates']:,} updates, {stats['lost_updates']} lost, {stats['refused']} refused, {stats['duplicates']} duplicates")
     print(
         f"ledgers: {ledgers['pushes']:,} pushes of {ledgers['lives']} lives, {ledgers['equal']} lives equal, "
-        f"at most {ledgers['in_flight']} in flight, {ledgers['unknown']} unknown"
+        f"at most {ledgers['in_flight']} in flight, {ledgers['unknown']} unknown, {ledgers['lost']} updates lost"
     )
     if report["slopes"]:
         print(f"memory of processes older than 10 minutes: {statistics.median(report['slopes']):+.2f} MB an hour (median)")

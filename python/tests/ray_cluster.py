@@ -1,6 +1,7 @@
 """A local Ray cluster of two nodes, and what its tests wait for."""
 
 import contextlib
+import os
 import time
 import warnings
 
@@ -35,6 +36,14 @@ def running(env="CartPole-v1", policy="MlpPolicy", **keywords):
         with Gorila(policy, env, cluster="ray", **{**SMALL, **keywords}) as model:
             yield model
     assert not _ray.named(model.name)
+
+
+@contextlib.contextmanager
+def leaving_nothing():
+    """Waits at the end until the object store and /dev/shm have nothing that they did not have before."""
+    before = set(os.listdir("/dev/shm"))
+    yield
+    until(lambda: stored_bytes() == 0 and not set(os.listdir("/dev/shm")) - before)
 
 
 def until(condition):

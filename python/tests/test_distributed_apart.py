@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import paceline
+from in_process import CHECKED
 from paceline.distributed import _apart
 from paceline.distributed._actors import worker
 from paceline.distributed._factory import keywords_of_worker, local_worker, optimizer_of
@@ -131,8 +132,9 @@ def train(whole, goal, players=None, learner=None):
     """Plays and learns until the goal; returns the players and the learner."""
     players = players or [whole.player(k) for k in range(whole.spec.actors)]
     learner = learner or whole.learner()
-    threads = [threading.Thread(target=player.play, args=(goal,)) for player in players]
-    for thread in threads:
+    threads = [threading.Thread(target=player.play) for player in players]
+    for player, thread in zip(players, threads):
+        player.begin(goal)
         thread.start()
     learner.begin(goal)
     while learner.update():
@@ -159,7 +161,8 @@ def test_what_actors_send_are_whole_episodes():
     """The pieces of an environment, one after another, are the steps of CartPole."""
     with contextlib.closing(Whole(spec_of(envs_per_actor=3, actors=1, keywords={**SETTINGS, "learning_starts": 400}))) as whole:
         player = whole.player(0)
-        player.play(300)
+        player.begin(300)
+        player.play()
         player.close()
         assert [number for _, _, number, _ in whole.sent] == list(range(1, len(whole.sent) + 1))
         before = {}
@@ -250,14 +253,9 @@ def test_learning_with_priorities_and_n_steps():
     ],
 )
 def test_bad_keywords_are_refused(keywords, says):
-    good = {
-        "bundles": 1, "shards": 1, "actors_per_bundle": 1, "num_cpus": 1, "pin": False, "keepers": 1, "copy_every": 1, "delay": 0,
-        "gradients": "fp32", "inline_limit": 0, "lease": 1, "actors": 0, "envs_per_actor": 1, "replay_shards": 1, "pull_every": 1,
-        "actor_epsilon": "schedule",
-    }  # fmt: skip
-    assert checked(**good)["actors"] == 0
+    assert checked(**CHECKED)["actors"] == 0
     with pytest.raises(ConfigError, match=f"^{says}$"):
-        checked(**{**good, **keywords})
+        checked(**{**CHECKED, **keywords})
 
 
 def test_losses_are_said():

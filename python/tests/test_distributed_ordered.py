@@ -1,20 +1,22 @@
 """Given orders of paceline.distributed, without Ray: the bits of Gorila in one process."""
 
+import re
+
 import numpy as np
 import pytest
 
 from paceline import DQN, Gorila, Store, shard_ranges
-from paceline.distributed import _order_file
+from paceline.distributed import _factory, _order_file
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._ordered import Conductor, Part, recorded, virtual
 from paceline.distributed._virtual import Duration, Latency, Stream
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, MissingFileError
 
 SMALL = {
     "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
     "target_update_interval": 64, "learning_rate": 0.01, "exploration_steps": 400,
 }  # fmt: skip
-LATENCY = Latency(*(Duration(text) for text in ("0.0001:0.5", "0.0001:0.5", "0.001:0.5", "0.0001:0.5", "0.0001:0.5")))
+LATENCY = Latency.of(("0.0001:0.5", "0.0001:0.5", "0.001:0.5", "0.0001:0.5", "0.0001:0.5"))
 
 
 class Local:
@@ -105,9 +107,70 @@ def test_a_recorded_race_has_the_bits_of_one_process(tmp_path):
             _order_file.read_order(str(tmp_path / "damaged"))
 
 
+def test_order_files_have_limits(tmp_path, monkeypatch):
+    with pytest.raises(MissingFileError, match="^order: .*nothing: no such file$"):
+        _order_file.read_order(str(tmp_path / "nothing"))
+    with pytest.raises(ConfigError, match="^order: .*: Is a directory$"):
+        _order_file.read_order(str(tmp_path))
+
+    def written(body):
+        data = b"paceline order 2\n" + body
+        (tmp_path / "race").write_bytes(data + _order_file.crc32c(data).to_bytes(4, "little"))
+        return str(tmp_path / "race")
+
+    with pytest.raises(ConfigError, match="^order: .*race: 1001 settings, must be at most 1000$"):
+        _order_file.read_order(written(b"\xe9\x07"))
+    assert _order_file.read_order(written(b"\x00\x01\x01\x01\x00")).steps == []
+    monkeypatch.setattr(_order_file, "_MOST", 20)
+    with pytest.raises(ConfigError, match="^order: .*race: more than 20 bytes$"):
+        _order_file.read_order(str(tmp_path / "race"))
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"learning_rate": 0.5}, 'learning_rate: the record has "0.01", this run has "0.5"'),
+        ({"env": "Acrobot-v1"}, 'env: the record has "CartPole-v1", this run has "Acrobot-v1"'),
+        ({"shards": 3}, 'shards: the record has "2", this run has "3"'),
+        ({"max_staleness": 5}, 'max_staleness: the record has "100", this run has "5"'),
+        ({"actors_per_bundle": 2}, 'num_envs: the record has "2", this run has "4"'),
+        ({"seed": 8}, 'seed: the record has "7", this run has "8"'),
+    ],
+)
+def test_an_order_of_other_settings_is_refused(tmp_path, monkeypatch, change, says):
+    def connect(address):
+        raise ConnectionError
+
+    monkeypatch.setattr(_factory._ray, "connect", connect)  # comes after the check
+    in_one_process(200, 2, 2, path=tmp_path / "race", schedule="race")
+    run = {**SMALL, "env": "CartPole-v1", "bundles": 2, "shards": 2, "seed": 7, "order": tmp_path / "race"}
+    with pytest.raises(ConnectionError):
+        Gorila("MlpPolicy", cluster="ray", **run)
+    with pytest.raises(ConfigError, match=f"^order: {re.escape(says)}$"):
+        Gorila("MlpPolicy", cluster="ray", **{**run, **change})
+    with pytest.raises(MissingFileError, match="^order: "):
+        Gorila("MlpPolicy", cluster="ray", **{**run, "order": tmp_path / "nothing"})
+
+
 def test_draws_are_those_of_the_library():
     """Numbers of core/rng and core/train/order."""
-    stream, duration = Stream(7, "latency", 2), Duration("0.0001:0.5")
+    stream, duration = Stream(7, "latency", 2), Duration("0.0001:0.5", "latency_step")
     assert (stream.uint64(), stream.uint64()) == (17509904777194984327, 7508739248940059188)
     stream = Stream(7, "latency", 2)
     assert sum(duration.draw(stream) for _ in range(200_000)) == 22698024781
+
+
+@pytest.mark.parametrize("text", ["-1", "0", "0.1:-3", "0.1:inf", "1e30", "inf", "nan", "61", "0.1:2.5", "0.1:", "1e-10", "soon"])
+def test_durations_have_the_limits_of_the_library(text):
+    says = []
+    for keywords in ({}, {"cluster": "ray"}):
+        with pytest.raises(ConfigError) as err:
+            Gorila("MlpPolicy", "CartPole-v1", schedule="virtual", latency_gradient=text, **keywords)
+        says.append(str(err.value))
+    assert says[0] == says[1] == f'latency_gradient: "{text}", must be seconds, 1e-9 to 60, or median:sigma with sigma 0 to 2'
+
+
+@pytest.mark.parametrize("text", ["1e-9", "60", "0.1:2", "0.1:0"])
+def test_durations_at_the_limits(text):
+    with Gorila("MlpPolicy", "CartPole-v1", schedule="virtual", latency_gradient=text):
+        assert Duration(text, "latency_gradient").median >= 1

@@ -1,7 +1,6 @@
 """The parts of paceline.distributed that need no Ray: wire, states, shards, learners, watch, files."""
 
 import io
-import math
 import os
 import subprocess
 import sys
@@ -12,10 +11,11 @@ import zipfile
 import numpy as np
 import pytest
 
+from in_process import CHECKED, ONES, RANGES, Direct, Model, shard, store, trained
 from paceline.distributed import _cores, _files, _learner as learners, _records, _wire
 from paceline.distributed._learner import Learner, ShardLost
 from paceline.distributed._shards import Shard
-from paceline.distributed._watch import Watch
+from paceline.distributed._spec import checked
 from paceline.errors import CheckpointError, ConfigError
 
 # ------------------------------------------------------------------- wire
@@ -54,19 +54,6 @@ def test_states_are_packed_and_damaged_ones_refused():
 
 
 # ----------------------------------------------------------------- shards
-
-
-def store(size=4, **keywords):
-    from paceline import Store
-
-    return Store(np.arange(size, dtype=np.float32), optimizer="adagrad", **keywords)
-
-
-def shard(index=0, size=4, copies=None, **keywords):
-    return Shard("id", index, store(size, **keywords), lambda a: a, lambda age, state: copies is not None and copies.append(state), 2)
-
-
-ONES = np.ones(4, np.float32)
 
 
 def test_a_push_is_applied_once():
@@ -110,7 +97,7 @@ def test_a_shard_goes_on_from_a_state():
     assert len(copies) == 1  # after every second update
     other = shard()
     other.restore(copies[0], again=True)
-    assert other.age == (1, 2) and tuple(other.join("id", 4)) == (1, 2, 9, 2, 20)
+    assert other.age == (1, 2) and tuple(other.join("id", 4)) == (1, 2, 9, 20)
     assert other.push("id", 4, 9, 3, 0, 2, 0.1, 30, ONES).what == "moved"
     assert other.push("id", 4, 9, 3, 1, 2, 0.1, 30, ONES).version == 3
     assert np.array_equal(other.pull("id").parameters, s.pull("id").parameters)
@@ -131,85 +118,6 @@ def test_a_shard_goes_on_from_a_state():
 # --------------------------------------------------------------- learners
 
 
-class Model:
-    """Gradients that depend on the parameters, so that a wrong order shows."""
-
-    def __init__(self, size, most):
-        self.size, self.most, self.made, self.adopted = size, most, 0, []
-        self.theta, self.num_timesteps = np.zeros(size, np.float32), 0
-
-    def gradient(self, out):
-        if self.made == self.most:
-            return None
-        self.made += 1
-        self.num_timesteps += 4
-        out[:] = self.theta * 0.1 + self.made
-        return type("Gradient", (), {"num_timesteps": self.num_timesteps, "loss": 1.0, "learning_rate": 0.1, "dropped": self.made % 5 == 0})
-
-    def begin(self, total, reset_num_timesteps=True):
-        assert reset_num_timesteps
-        self.before = self.adopted[-1][0]  # updates that count as those before the run
-
-    def adopt(self, parameters, updates, steps):
-        self.theta = parameters.copy()
-        self.adopted.append((updates, steps))
-
-    def stop(self):
-        self.most = self.made
-
-
-class Direct:
-    """A channel to shards in this process, which can lose calls, answers and shards."""
-
-    def __init__(self, shards, index=0):
-        self.shards, self.index, self.copies = shards, index, [s.state() for s in shards]
-        self.calls = 0
-        self.fault = lambda call: None  # "before", "after" (the answer is lost), "die"
-
-    def join(self, shard):
-        return self.shards[shard].join("id", self.index)
-
-    def tell(self, shard, *told):
-        self.shards[shard].tell(*told)
-
-    def push(self, shard, *push):
-        self.calls += 1
-        push = (*push[:-1], push[-1].copy())
-        how = self.fault(self.calls)
-        if how == "before":
-            return None
-        if how == "die":
-            self.shards[shard] = new = globals()["shard"](shard)
-            new.restore(self.copies[shard], again=True)
-            return None
-        answer = self.shards[shard].push(*push)
-        return None if how == "after" else answer
-
-    def answer(self, sent):
-        if sent is None:
-            raise ShardLost("lost")
-        return sent, sent.parameters
-
-    def pull(self, shard):
-        answer = self.shards[shard].pull("id")
-        return answer, answer.parameters
-
-
-RANGES = [(0, 4), (4, 4)]
-
-
-def trained(fault=None, steps=20, delay=1, copy_at=None, **keywords):
-    shards = [shard(0), shard(1)]
-    channel, model = Direct(shards), Model(8, steps)
-    one = Learner(model, channel, RANGES, run="id", learner=0, delay=delay, **keywords)
-    one.begin(10**6)
-    channel.calls, channel.fault = 0, fault or channel.fault
-    while one.update():
-        if one.step == copy_at:
-            channel.copies = [s.state() for s in channel.shards]
-    return one, channel, model
-
-
 @pytest.mark.parametrize("delay", [0, 1, 3])
 @pytest.mark.parametrize("how", ["before", "after"])
 def test_lost_calls_change_nothing(how, delay):
@@ -218,8 +126,17 @@ def test_lost_calls_change_nothing(how, delay):
     if not delay:  # otherwise a gradient, or its answer, comes after a later one
         assert np.array_equal(model.theta, other.theta) and model.adopted == other.adopted
     assert one.tally.applied == plain.tally.applied == 16 and one.tally.outliers == 4
-    assert [s.version for s in channel.shards] == [16, 16] and not one.tally.lost
+    assert [s.version for s in channel.shards] == [16, 16]
     assert (sum(s.status()["counts"]["duplicate"] for s in channel.shards) > 0) == (how == "after")
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_the_longest_delay_survives_lost_answers(how):
+    longest = checked(**{**CHECKED, "delay": 63})["delay"]
+    one, channel, _ = trained(lambda call: how if call % 50 == 3 else None, delay=longest, steps=300)
+    assert one.tally.applied == 240 and [s.version for s in channel.shards] == [240, 240]
+    with pytest.raises(ConfigError, match="^delay: 64, must be 0 to 63$"):
+        checked(**{**CHECKED, "delay": 64})
 
 
 @pytest.mark.parametrize("delay", [0, 1])
@@ -243,12 +160,12 @@ def test_adopted_counts():
     assert one.steps == 80 and channel.shards[0].status()["steps"] == 80  # also those after the latest push
 
 
-def test_what_a_shard_lost_is_counted():
+def test_learners_go_on_with_a_shard_that_was_restored():
     one, channel, model = trained(lambda call: "die" if call == 21 else None, copy_at=5)
     # Call 21 is the 11th push to shard 0, whose copy has at most the first five.
-    assert list(one.tally.lost) == ["0:1"] and 4 <= one.tally.lost["0:1"] <= 6
-    assert channel.shards[0].incarnation == 1
-    assert channel.shards[0].version == 16 - one.tally.lost["0:1"] and channel.shards[1].version == 16
+    seen, (_, restored) = one.tally.seen, channel.shards[0].status()["restored"][0]
+    assert channel.shards[0].incarnation == 1 and 4 <= seen["0:0"] - restored <= 6
+    assert channel.shards[0].version == 16 - (seen["0:0"] - restored) and channel.shards[1].version == 16
     assert one.tally.applied == 16
     updates = [updates for updates, _ in model.adopted]
     assert updates == sorted(updates)
@@ -293,42 +210,6 @@ def test_bf16_trains_too():
     one, _, model = trained(bf16=True)
     _, _, exact = trained()
     assert one.tally.bytes_sent == 2 * 8 * 16 and np.allclose(model.theta, exact.theta, atol=1e-2)
-
-
-# ------------------------------------------------------------------ watch
-
-
-def test_recoveries_say_what_was_lost():
-    now = [0.0]
-    w = Watch(clock=lambda: now[0])
-    bundle = {"pid": 1, "life": 3, "applied": 10, "stale": 0, "lag_sum": 5, "replay_size": 400, "episodes": 2, "mean_return": 7.0}
-    w.answered("bundle", 0, bundle)
-    w.answered("shard", 0, {"pid": 2, "version": 10, "incarnation": 0, "steps": 40, "counts": {"stale": 1}})
-    w.settle()
-    assert not w.recoveries and w.totals()["lag"] == 0.5 and w.totals()["num_timesteps"] == 40
-    now[0] = 1.0  # the last answers came at 0
-    w.failed("shard", 0)
-    w.failed("bundle", 0)
-    assert w.down() == ["bundle 0", "shard 0"]
-    now[0] = 3.5
-    w.answered("shard", 0, {"pid": 4, "version": 8, "incarnation": 1, "steps": 32, "counts": {"stale": 1}})
-    w.answered("bundle", 0, {"pid": 5, "life": 0})
-    w.settle()
-    assert not w.recoveries  # losses are not known yet, and the bundle does not work yet
-    now[0] = 6.0
-    w.answered("bundle", 0, bundle | {"pid": 5, "life": 4, "applied": 1, "lost": {"0:1": 2}, "replay_size": 0})
-    w.settle()
-    assert [r.text for r in w.recoveries] == ["bundle 0 lost 400 transitions, back after 6.0 s", "shard 0 lost 2 updates, back after 3.5 s"]
-    assert w.totals()["lost_updates"] == 2 and w.totals()["lag"] == pytest.approx(10 / 11)
-    assert not math.isnan(w.totals()["mean_return"]) and not w.down()
-
-
-def test_a_process_that_starts_again_between_two_looks_is_seen():
-    w = Watch(clock=lambda: 1.0)
-    w.answered("keeper", 1, {"pid": 1, "copies": {0: 1, 1: 1}})
-    assert w.answered("keeper", 1, {"pid": 2, "copies": {}})
-    w.settle()
-    assert [r.text for r in w.recoveries] == ["keeper 1 lost 2 copies, back after 0.0 s"]
 
 
 # ------------------------------------------------------------------ files

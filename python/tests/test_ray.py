@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import time
 import warnings
 
 import numpy as np
@@ -17,7 +18,7 @@ from _ledgers import compare
 from paceline import Gorila, distributed, make_vec
 from paceline.distributed import _cores, _ray
 from paceline.errors import ConfigError, MissingFileError, PacelineError
-from ray_cluster import SMALL, stored_bytes, until
+from ray_cluster import SMALL, leaving_nothing, until
 
 running = functools.partial(ray_cluster.running, bundles=2, shards=2, copy_every=10)
 
@@ -27,11 +28,12 @@ def pid(model, part):
 
 
 def test_a_run_trains_and_leaves_nothing(cluster):
-    with running() as model:
+    with leaving_nothing(), running() as model:
         assert model.learn(2000) is model
         stats = model.stats
         assert stats["num_timesteps"] >= 2000 and stats["updates"] > 300 and stats["episodes"] > 10
-        assert stats["publications"] <= stats["pulls"] and stats["lost_updates"] == stats["duplicates"] == 0
+        assert 0 < stats["publications"] <= 2 * (1 + stats["updates"])  # of a version at most one for each shard
+        assert stats["lost_updates"] == stats["duplicates"] == 0
         assert model.num_timesteps == stats["num_timesteps"]
         action, _ = model.predict(model.observation_space.sample(), deterministic=True)
         assert action in (0, 1)
@@ -39,7 +41,6 @@ def test_a_run_trains_and_leaves_nothing(cluster):
         before = model.get_parameters()["policy"]
         model.learn(500, reset_num_timesteps=False)
         assert any((before[name] != values).any() for name, values in model.get_parameters()["policy"].items())
-    until(lambda: stored_bytes() == 0)
 
 
 def test_callbacks_records_and_evaluations(cluster, tmp_path):
@@ -84,8 +85,11 @@ def test_a_killed_process_comes_back(cluster, part, tmp_path):
         ledgers = compare(tmp_path)
         assert ledgers.pushes > 100 and ledgers.unknown == 0
         # All lives but that of a killed bundle have ended whole; with delay=1 a learner has two calls in flight.
-        assert ledgers.lives - ledgers.equal == (part == "bundle/1") or not ledgers.in_flight
-        assert ledgers.in_flight <= 2
+        assert ledgers.lives - ledgers.equal <= (part == "bundle/1")
+        assert ledgers.in_flight <= 2 * (part == "bundle/1")
+        # Answers under way to the two learners are of updates that nobody knows of.
+        assert 0 <= ledgers.lost - model.stats["lost_updates"] <= 4
+        assert (ledgers.lost > 0) <= part.startswith("shard")
 
 
 @pytest.mark.parametrize("parts", [{"bundles": 3}, {"bundles": 1, "actors": 2, "replay_shards": 2, "pull_every": 10}])
@@ -119,14 +123,16 @@ with distributed.start("MlpPolicy", "CartPole-v1", **common, **json.loads(sys.ar
     model.run.call("halt")
     while model.run.call("status")["running"]:
         time.sleep(0.2)
-print("back", len(model.recoveries))
+    print("back", len(model.recoveries), int(model.stats["lost_updates"]))
 ray.shutdown()
 cluster.shutdown()
 """
     done = process(code, tmp_path, json.dumps(parts), options=())
-    assert re.search(r"^back [1-9]", done.stdout, re.M), done.stdout + done.stderr
+    back = re.search(r"^back [1-9]\d* (\d+)$", done.stdout, re.M)
+    assert back, done.stdout + done.stderr
     ledgers = compare(tmp_path)
     assert ledgers.pushes > 100 and ledgers.unknown == 0 and ledgers.in_flight <= 2
+    assert 0 <= ledgers.lost - int(back[1]) <= 18  # answers of three shards under way to three learners
 
 
 def test_a_checkpoint_is_written_while_training_goes_on_and_continued(cluster, tmp_path):
@@ -139,10 +145,10 @@ def test_a_checkpoint_is_written_while_training_goes_on_and_continued(cluster, t
         later = model.stats["updates"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        loaded = distributed.load(tmp_path / "run.zip")
+        loaded = distributed.load(tmp_path / "run.zip", bundles=3)  # one of them without experience
     with loaded:
         stats = loaded.stats
-        assert 40 < stats["updates"] <= later and stats["num_timesteps"] > 200
+        assert loaded.num_envs == 3 and 40 < stats["updates"] <= later and stats["num_timesteps"] > 200
         until(lambda: loaded.stats["replay_size"] > 100)
         loaded.learn(500, reset_num_timesteps=False)
         assert loaded.stats["updates"] > stats["updates"]
@@ -150,7 +156,7 @@ def test_a_checkpoint_is_written_while_training_goes_on_and_continued(cluster, t
 
 
 def test_attach_and_stop(cluster):
-    with running(name="mine") as model:
+    with leaving_nothing(), running(name="mine", inline_limit=0) as model:
         model.run.call("begin", 10**9)
         with pytest.raises(PacelineError, match="^name: 'mine', is a run on this cluster"), running(name="mine"):
             pass
@@ -161,14 +167,18 @@ def test_attach_and_stop(cluster):
         assert not distributed.stop("mine")
         with pytest.raises(MissingFileError, match="^mine: no such run"):
             distributed.attach("mine")
-        until(lambda: stored_bytes() == 0)
 
 
 def test_the_lease_ends_a_run(cluster):
-    model = Gorila("MlpPolicy", "CartPole-v1", cluster="ray", bundles=1, lease=3, **SMALL)
-    name = model.name
-    model.detach()
-    until(lambda: not _ray.named(name))
+    with leaving_nothing():
+        model = Gorila("MlpPolicy", "CartPole-v1", cluster="ray", bundles=1, lease=3, inline_limit=0, **SMALL)
+        name = model.name
+        model.run.call("begin", 10**9)
+        until(lambda: model.stats["updates"])
+        time.sleep(9)  # a thread of the driver renews the lease
+        assert _ray.named(name)
+        model.detach()
+        until(lambda: not _ray.named(name))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +186,7 @@ def test_the_lease_ends_a_run(cluster):
     [
         ({"bundles": 0}, "^bundles: 0, must be 1 to 1000$"),
         ({"gradients": "fp8"}, "^gradients: 'fp8', must be 'fp32' or 'bf16'$"),
-        ({"delay": -1}, "^delay: -1, must be 0 to 64$"),
+        ({"delay": -1}, "^delay: -1, must be 0 to 63$"),
         ({"lease": 0}, "^lease: 0, must be 1 to 1e7 seconds$"),
         ({"method": "td3"}, "^method: 'td3', must be 'dqn', 'a3c', 'appo'$"),
     ],
@@ -260,27 +270,29 @@ def test_learners_of_other_methods(cluster, method, tmp_path):
 
 
 def test_ctrl_c_ends_a_run(cluster, process):
-    done = process(
-        """
+    code = """
 import os, signal, sys, threading, time
 from paceline import Gorila
-model = Gorila("MlpPolicy", "CartPole-v1", cluster="ray", address=sys.argv[1], bundles=2, name="interrupted", buffer_size=4000)
+model = Gorila(
+    "MlpPolicy", "CartPole-v1", cluster="ray", address=sys.argv[1], bundles=2, name="interrupted", buffer_size=4000, inline_limit=0
+)
+pressed = []
 def interrupt():
     while model.num_timesteps < 500:
         time.sleep(0.1)
+    pressed.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt).start()
 try:
     model.learn(10**9)
 except KeyboardInterrupt:
-    print("closed", model.closed)
-""",
-        cluster.address,
-        options=(),
-    )
-    assert done.stdout.splitlines()[-1] == "closed True"
-    assert not _ray.named("interrupted")
-    until(lambda: stored_bytes() == 0)
+    print("closed", model.closed, time.monotonic() - pressed[0])
+"""
+    with leaving_nothing():
+        done = process(code, cluster.address, options=())
+        word, closed, seconds = done.stdout.splitlines()[-1].split()
+        assert (word, closed) == ("closed", "True") and not _ray.named("interrupted")
+        assert float(seconds) <= 5 or os.getloadavg()[0] > (os.cpu_count() or 1)  # beside other programs it takes longer
 
 
 def test_a_killed_driver_leaves_the_run(cluster, process):

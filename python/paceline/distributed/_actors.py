@@ -1,4 +1,4 @@
-"""The processes of a run: Ray actors around Shard, Learner and Keeper."""
+"""The processes of a run that train: Ray actors around Shard and Learner, the channel between them, and the evaluator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import os
 import queue
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -123,16 +122,7 @@ class ParameterServerShard:
 
     def _newest(self) -> bytes | None:
         """The newest state that a keeper has of this shard."""
-        ray, until, found = _ray.ray(), time.monotonic() + WAIT, []
-        asked = [keeper.newest.remote(self._spec.id, self._index) for keeper in self._keepers()]
-        while asked and time.monotonic() < until:
-            done, asked = ray.wait(asked, timeout=1)
-            for ref in done:
-                try:
-                    found.append(ray.get(ref))
-                except _ray.lost_errors():
-                    continue
-        kept = [copy for copy in found if copy is not None]
+        kept = _ray.gathered([keeper.newest.remote(self._spec.id, self._index) for keeper in self._keepers()], WAIT)
         return max(kept)[1] if kept else None
 
 
@@ -202,8 +192,8 @@ class Bundle:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._learner: Learner | None = None
         self._model: Any = None
-        self._running, self._error, self._goal = False, "", 0
-        self._begun = 0  # calls of begin
+        self._running, self._error = False, ""
+        self._begun = self._halted = 0  # numbers of the latest begin and halt
         threading.Thread(target=self._main, name="paceline-bundle", daemon=True).start()
 
     def _main(self) -> None:
@@ -262,9 +252,10 @@ class Bundle:
         def job(learner: Learner) -> None:
             if number > self._begun:
                 learner.begin(goal)
+                if number <= self._halted:  # begin has undone a stop that came before it
+                    learner.stop()
                 # status reads begun before running: no bundle that has begun seems idle before its first update.
-                self._goal, self._running = goal, True
-                self._begun = number
+                self._running, self._begun = True, number
 
         self._do(job)
 
@@ -283,8 +274,9 @@ class Bundle:
         result: list[Any] = self._do(lambda _: self._part.leg(steps, list(pulled)))
         return result
 
-    def halt(self) -> None:
-        """Ends the training in progress; everything under way lands."""
+    def halt(self, number: int) -> None:
+        """Ends the training of a begin, also if begin comes later; everything under way lands."""
+        self._halted = max(self._halted, number)
         if self._learner is not None:
             self._learner.stop()
 
@@ -318,13 +310,12 @@ class Bundle:
             "error": self._error,
             "begun": self._begun,
             "running": self._running,
-            "goal": self._goal,
             "life": 0,
         }
         learner = self._learner
         if learner is not None:
             native = self._model.stats
-            status |= vars(learner.tally) | {"life": learner.life, "steps": learner.steps}
+            status |= vars(learner.tally) | {"seen": dict(learner.tally.seen), "life": learner.life, "steps": learner.steps}
             status |= {name: native[name] for name in ("episodes", "mean_return", "mean_length") if name in native}
             status |= {"replay_size": native.get("replay_size", 0), "epsilon": native.get("epsilon", float("nan"))}
             status["learning_rate"] = native.get("learning_rate", float("nan"))

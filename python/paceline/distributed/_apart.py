@@ -104,8 +104,8 @@ class Actor:
         self._spec, self._index = spec, index
         self._begins: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         self._player: Player | None = None
-        self._running, self._error, self._goal = False, "", 0
-        self._asked = self._begun = 0  # the latest begin, and the latest that the thread has seen
+        self._running, self._error = False, ""
+        self._asked = self._begun = self._halted = 0  # numbers of the latest begin, the latest that the thread has seen, the latest halt
         threading.Thread(target=self._main, name="paceline-actor", daemon=True).start()
 
     def _main(self) -> None:
@@ -121,10 +121,12 @@ class Actor:
             self._player = Player(envs, model_without_envs(spec, 1, num_threads=1), channel, ranges, spec, index)
             while True:
                 number, goal = self._begins.get()
+                self._player.begin(goal)
+                if number <= self._halted:  # begin has undone a stop that came before it
+                    self._player.stop()
                 # status reads begun before running: no actor that has begun seems idle before its first step.
-                self._goal, self._running = goal, True
-                self._begun = number
-                self._player.play(goal)
+                self._running, self._begun = True, number
+                self._player.play()
                 self._running = False
         except BaseException as err:  # the thread's end must be seen
             self._error, self._running = f"{type(err).__name__}: {err}", False
@@ -135,14 +137,15 @@ class Actor:
             self._asked = number
             self._begins.put((number, goal))
 
-    def halt(self) -> None:
-        """Ends the training in progress; everything under way lands."""
+    def halt(self, number: int) -> None:
+        """Ends the training of a begin, also if begin comes later; everything under way lands."""
+        self._halted = max(self._halted, number)
         if self._player is not None:
             self._player.stop()
 
     def status(self) -> dict[str, Any]:
         status: dict[str, Any] = {
-            "pid": os.getpid(), "error": self._error, "begun": self._begun, "running": self._running, "goal": self._goal, "life": 0,
+            "pid": os.getpid(), "error": self._error, "begun": self._begun, "running": self._running, "life": 0,
         }  # fmt: skip
         return status | (self._player.status() if self._player is not None else {})
 

@@ -10,7 +10,7 @@ from . import _ray
 from ._order_file import read_order
 from ._ordered import Conductor, Leg, recorded, virtual
 from ._run import Run
-from ._virtual import Duration, Latency
+from ._virtual import Latency
 
 
 class RayPlayers:
@@ -56,9 +56,11 @@ def conduct(run: Run, total: int, between: Callable[[], None]) -> None:
     players.begin(total)
     conductor = Conductor(players, spec.bundles, spec.shards)
     if spec.schedule == "virtual":
-        latency = Latency(*(Duration(text) for text in spec.latency))
-        first = -(-int(spec.worker.get("train_freq", 4)) // spec.actors_per_bundle)
-        total = sum(virtual(conductor, latency, spec.seed, spec.bundles, spec.shards, spec.actors_per_bundle, total, first))
+        every = spec.worker["train_freq"]  # a number, or (number, "step")
+        first = -(-int(every[0] if isinstance(every, tuple) else every) // spec.actors_per_bundle)
+        total = sum(
+            virtual(conductor, Latency.of(spec.latency), spec.seed, spec.bundles, spec.shards, spec.actors_per_bundle, total, first)
+        )
     else:
         recorded(conductor, iter(read_order(spec.order).steps), spec.bundles)
     players.end(total)

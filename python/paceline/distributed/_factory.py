@@ -8,9 +8,11 @@ import os
 import pickle
 import secrets
 import uuid
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from .._arguments import steps
 from .._attributes import _READ
 from .._files import File
 from ..config import Config
@@ -19,12 +21,11 @@ from ..store import Store, shard_ranges
 from . import _files, _ray, _records, _run
 from ._actors import worker
 from ._model import Distributed
-from ._order_file import read_order
 from ._presets import TUNED, apex
 from ._run import Run
 from ._shards import Shard
 from ._spec import WORKERS, Spec, checked
-from ._virtual import Duration
+from ._virtual import Latency
 
 MOST_SPEC = 90_000  # bytes; arguments above Ray's 100 KB are lost with the process that gave them
 # Keywords of paceline.Gorila that are not a bundle's, and those that Algorithm 1 fixes for a bundle.
@@ -116,25 +117,31 @@ def start(
         actors, envs_per_actor, replay_shards, pull_every, actor_epsilon,
     )  # fmt: skip
     if actors:
-        _check_apart(method, schedule, order, keywords)
+        _check_apart(actors, method, schedule, order, keywords)
     schedule = schedule or ("race" if order is None else "recorded")
     latency = tuple(str(text) for text in (latency_step, latency_forward, latency_gradient, latency_pull, latency_push))
-    path = _checked_order(schedule, order, method, bundles, shards, latency)
-    _ray.connect(address)
+    path = _checked_order(schedule, order, method, latency)
+    seed = secrets.randbits(31) if seed is None else seed
+    if path:
+        _compare_settings(
+            policy, env, order=path, bundles=bundles, shards=shards, num_envs=bundles * actors_per_bundle, max_staleness=max_staleness,
+            seed=seed, **keywords,
+        )  # fmt: skip
     spec = Spec(
         run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, method=method, policy=policy, env=env,
         worker=keywords_of_worker(method, keywords, bundles, replay_shards if actors else 0),
         optimizer={"max_staleness": max_staleness},
-        seed=secrets.randbits(31) if seed is None else seed, size=0, ledger=ledger, schedule=schedule, order=path,
+        seed=seed, size=0, ledger=ledger, schedule=schedule, order=path,
         latency=latency, **cluster,
     )  # fmt: skip
+    _ray.connect(address)
     return _started(spec, None)
 
 
-def _check_apart(method: str, schedule: str | None, order: File | None, keywords: Mapping[str, Any]) -> None:
+def _check_apart(actors: int, method: str, schedule: str | None, order: File | None, keywords: Mapping[str, Any]) -> None:
     """Refuses what actors that are apart do not have."""
     if method != "dqn":
-        raise ConfigError(f"actors: must be 0 with method {method!r}, whose learners need the steps of the latest parameters")
+        raise ConfigError(f"actors: {actors}, must be 0 with method {method!r}, whose learners need the steps of the latest parameters")
     if schedule not in (None, "race") or order is not None:
         raise ConfigError(f"schedule: {schedule or 'recorded'!r}, must be 'race' where actors are apart")
     for name in ("action_masks", "noisy"):
@@ -142,7 +149,16 @@ def _check_apart(method: str, schedule: str | None, order: File | None, keywords
             raise ConfigError(f"{name}: True, must be False where actors are apart")
 
 
-def _checked_order(schedule: str, order: File | None, method: str, bundles: int, shards: int, latency: tuple[str, ...]) -> str:
+def _compare_settings(policy: str, env: str, **keywords: Any) -> None:
+    """Refuses the order of a run with other settings or environments: the library compares both when it makes the run here."""
+    from ..gorila import Gorila
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the worker of this process gives the same
+        Gorila(policy, env, **{**keywords, "verbose": 0}).close()
+
+
+def _checked_order(schedule: str, order: File | None, method: str, latency: tuple[str, ...]) -> str:
     """The path of an order; checks what a given order needs."""
     if schedule not in ("race", "virtual", "recorded"):
         raise ConfigError(f"schedule: {schedule!r}, must be 'race', 'virtual' or 'recorded'")
@@ -150,16 +166,12 @@ def _checked_order(schedule: str, order: File | None, method: str, bundles: int,
         raise ConfigError(f"order: {order!r}, must {'name a file' if order is None else 'be None'} with schedule {schedule}")
     if schedule != "race" and method != "dqn":
         raise ConfigError(f"schedule: {schedule!r}, must be 'race' with method {method!r}")
-    for text in latency:
-        Duration(text)
+    Latency.of(latency)
     if order is None:
         return ""
     path = os.fsdecode(order)
     if not os.path.exists(path) and os.path.exists(f"{path}.order"):
         path += ".order"
-    record = read_order(path)
-    if (record.learners, record.shards) != (bundles, shards):
-        raise ConfigError(f"order: of {record.learners} bundles and {record.shards} shards, must be of {bundles} and {shards}")
     return path
 
 
@@ -173,12 +185,12 @@ def of_gorila(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Distri
         raise ConfigError(f"cluster: {cluster!r}, must be 'ray' or None")
     names = list(inspect.signature(Gorila).parameters)
     given |= dict(zip(names, arguments))
-    if given.pop("latency_file", None) is not None:
-        raise ConfigError("latency_file: must be left out on a cluster; latency_step and its neighbours are known")
+    if (file := given.pop("latency_file", None)) is not None:
+        raise ConfigError(f"latency_file: {file!r}, must be None on a cluster, which knows latency_step and its neighbours")
     who, each = ("actors", "envs_per_actor") if given.get("actors") else ("bundles", "actors_per_bundle")
     envs = given.get(who, 1) * given.get(each, 1)
-    if given.pop("num_envs", None) not in (None, envs):
-        raise ConfigError(f"num_envs: must be left out or be {who} * {each} ({envs})")
+    if (number := given.pop("num_envs", None)) not in (None, envs):
+        raise ConfigError(f"num_envs: {number!r}, must be None or {who} * {each} ({envs})")
     if (threads := given.pop("num_threads", None)) is not None:
         given.setdefault("num_cpus", threads)
     return start(**given)
@@ -188,7 +200,7 @@ def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distribute
     """What paceline.Gorila.from_preset(..., cluster=...) makes."""
     if preset == "apex":
         if not overrides.get("actors"):
-            raise ConfigError("actors: must be the number of actors, at least 1, with preset 'apex'")
+            raise ConfigError(f"actors: {overrides.get('actors')!r}, must be at least 1 with preset 'apex'")
         return of_gorila((), {"policy": "auto", "env": env, **apex(env), **overrides})
     config, plain = Config("gorila"), Config("gorila")
     config.preset(preset, env)
@@ -222,9 +234,10 @@ def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, m
     given = {**changed, **keywords, **_FIXED}
     for name in _NOT_WORKERS:
         given.pop(name, None)
-    batch = given.get("batch_size", ours["batch_size"])
-    given["buffer_size"] = given.get("buffer_size", ours["buffer_size"]) // (memories or bundles)
-    given["learning_starts"] = max(-(-given.get("learning_starts", ours["learning_starts"]) // bundles), batch)
+    shares = memories or bundles
+    batch = steps("batch_size", given.get("batch_size", ours["batch_size"]), 1)
+    given["buffer_size"] = steps("buffer_size", given.get("buffer_size", ours["buffer_size"]), shares) // shares
+    given["learning_starts"] = max(-(-steps("learning_starts", given.get("learning_starts", ours["learning_starts"]), 0) // bundles), batch)
     return given
 
 
@@ -317,7 +330,7 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
             for part, number in (("bundle", spec.bundles), ("replay", spec.replay_shards)):
                 for k in range(number):
                     if reader.has(part, k):
-                        model.run.experience(part, k, "load", reader.read(part, k))
+                        model.run.slow_call(part, k, "load", reader.read(part, k))
         except BaseException:
             model.close()
             raise
@@ -330,11 +343,9 @@ def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Map
     stored = head.get("spec")
     if not isinstance(stored, dict) or not isinstance(stored.get("worker"), dict) or not isinstance(stored.get("optimizer"), dict):
         raise CheckpointError("run.json: has no spec")
-    unknown = set(overrides) - {
-        "bundles", "num_cpus", "pin", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease",
-    }  # fmt: skip
-    if unknown:
-        raise ConfigError(f"{sorted(unknown)[0]}: not known, must be a keyword that does not change the saved parameters")
+    for key, value in overrides.items():
+        if key not in _OVERRIDES:
+            raise ConfigError(f"{key}: {value!r}, must be left out, as load knows {', '.join(_OVERRIDES)}")
     # Whether machines have nothing else to do is not the file's to say.
     saved = {**stored, "pin": False, "gradients": "bf16" if stored.get("bf16") else "fp32", **overrides}
     try:
@@ -352,6 +363,7 @@ def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Map
     return Spec(run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, env=env, **fields, **cluster)
 
 
+_OVERRIDES = ("bundles", "num_cpus", "pin", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease")
 _CHECKED = (
     "bundles", "shards", "actors_per_bundle", "num_cpus", "pin", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease",
     "actors", "envs_per_actor", "replay_shards", "pull_every", "actor_epsilon",

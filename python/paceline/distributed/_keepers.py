@@ -1,4 +1,4 @@
-"""Keepers: processes that own the newest copy of every shard."""
+"""Keepers: processes that own the newest copy of every shard, and the supervisor's counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Keeper:
-    """Holds the newest state of every shard in its own memory.
+    """Holds the newest state of every shard, and of the supervisor, in its own memory.
 
     A shard that starts again takes its state from a keeper. Ray restores an object whose copies are
     lost, but no object whose owner is dead. So a keeper, which is in another process and on another
@@ -17,6 +17,7 @@ class Keeper:
     def __init__(self, run: str) -> None:
         self._run = run
         self._copies: dict[int, tuple[tuple[int, int], bytes]] = {}  # (age, state) of each shard
+        self._counts: tuple[int, bytes] | None = None  # (age, state) of the supervisor
 
     def keep(self, run: str, shard: int, age: tuple[int, int], state: bytes) -> tuple[int, int]:
         """Keeps a state, unless a newer one is kept, and returns the age of the kept one.
@@ -30,6 +31,15 @@ class Keeper:
     def newest(self, run: str, shard: int) -> tuple[tuple[int, int], bytes] | None:
         """The newest (age, state) of a shard; None if none is kept."""
         return self._copies.get(shard) if run == self._run else None
+
+    def remember(self, run: str, age: int, state: bytes) -> None:
+        """Keeps a state of the supervisor, unless a newer one is kept."""
+        if run == self._run and (self._counts is None or self._counts[0] < age):
+            self._counts = age, bytes(state)
+
+    def remembered(self, run: str) -> tuple[int, bytes] | None:
+        """The newest (age, state) of the supervisor; None if none is kept."""
+        return self._counts if run == self._run else None
 
     def status(self) -> dict[str, Any]:
         """The age and the bytes of each copy."""

@@ -84,8 +84,7 @@ class Tally:
     bytes_sent: int = 0
     bytes_read: int = 0
     loss: float = float("nan")
-    waited: float = 0.0  # seconds
-    lost: dict[str, int] = field(default_factory=dict)  # "shard:incarnation": updates of this learner
+    seen: dict[str, int] = field(default_factory=dict)  # "shard:incarnation": the largest version of an answer
 
 
 class Learner:
@@ -110,7 +109,6 @@ class Learner:
         self._theta: Array = np.empty(size, np.float32)
         self._flying: deque[_Flight] = deque()
         self._seen = [(0, 0)] * len(ranges)
-        self._answered = [0] * len(ranges)  # the latest step that each shard has answered
         self._updates, self._others = 0, 0
         self._begun, self._base = False, model.num_timesteps  # steps that a loaded model had taken in earlier lives
         self._told = 0  # steps of this life in the counts of shard 0
@@ -216,18 +214,16 @@ class Learner:
 
     def _land(self, flight: _Flight) -> None:
         """Takes the answers of all shards to a gradient, then adopts their parameters."""
-        began, lag, stale = time.monotonic(), 0, False
+        lag, stale = 0, False
         for shard, (first, size) in enumerate(self._ranges):
             answer, values = self._answer(flight, shard)
             how = answer.first if answer.what == DUPLICATE else answer.what
             stale |= how == STALE
             lag = max(lag, answer.lag - flight.own)
             self._log.write(shard, flight.step, how)
-            self._answered[shard] = flight.step
             self._told = flight.steps
             self._take(first, size, values)
             self._took(shard, answer)
-        self.tally.waited += time.monotonic() - began
         self.tally.stale += stale
         self.tally.applied += not stale
         self.tally.lag_sum += lag
@@ -251,19 +247,10 @@ class Learner:
             sent = self._send(flight, shard)
 
     def _rejoin(self, shard: int, flight: _Flight) -> tuple[int, int]:
-        """Learns what a shard remembers; returns the incarnation and the version that flight is pushed with."""
+        """Joins a shard again; returns the incarnation and the version that flight is pushed with."""
         joined = self._join(shard)
         incarnation, seen = flight.seen[shard]
-        if joined.incarnation == incarnation:
-            return incarnation, seen
-        remembered = joined.step if joined.life == self.life else 0
-        lost = self._answered[shard] - remembered
-        if lost > 0:
-            name = f"{shard}:{joined.incarnation}"
-            self.tally.lost[name] = self.tally.lost.get(name, 0) + lost
-            self._answered[shard] = remembered
-            self._log.write("lost", shard, remembered)
-        return joined.incarnation, min(seen, joined.version)
+        return joined.incarnation, seen if joined.incarnation == incarnation else min(seen, joined.version)
 
     def _join(self, shard: int) -> Joined:
         return self._patiently(shard, lambda: self._channel.join(shard))
@@ -282,6 +269,8 @@ class Learner:
 
     def _took(self, shard: int, answer: Answer) -> None:
         self._seen[shard] = answer.incarnation, answer.version
+        name = f"{shard}:{answer.incarnation}"
+        self.tally.seen[name] = max(answer.version, self.tally.seen.get(name, 0))
         self.tally.bytes_read += 4 * self._ranges[shard][1]
         if shard == 0:
             self._others = answer.steps - self._told

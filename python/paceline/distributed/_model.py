@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
+import weakref
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -22,7 +24,7 @@ from ..policy import Evaluation, Policy
 from ..progress import ProgressLine
 from . import _actors, _files, _ray
 from ._conducted import conduct
-from ._run import Run
+from ._run import Renewal, Run, stop
 from ._spec import Spec
 from ._supervisor import POLL as POLL_STATUS
 from ._watch import Recovery
@@ -31,6 +33,24 @@ Self = TypeVar("Self", bound="Distributed")
 _COUNTS = ("lag", "lag_most", "refused", "outliers", "duplicates", "lost_updates", "lost_transitions", "lost_steps", "recoveries")
 POLL = 0.1  # seconds between two looks at a run
 PATIENCE = 30.0  # seconds after which processes that have not started are named
+# What the worker of the driver's process answers for all workers.
+_OF_WORKER = frozenset((
+    "METHOD", "METRICS", "UPDATES", "action_noise", "action_space", "described", "device", "env", "env_name", "exploration_schedule",
+    "get_env", "get_vec_normalize_env", "keywords", "learning_rate", "lr_schedule", "observation_space", "policy_aliases", "policy_class",
+    "policy_kwargs", "recipe", "replay_buffer_kwargs", "sde_sample_freq", "setting", "similar_env", "train_freq", "use_sde",
+    "use_sde_at_warmup",
+))  # fmt: skip
+_INSTEAD = {
+    "set_parameters": "distributed.load of a checkpoint, as the parameters are the shards'",
+    "replay_buffer": "save with replay=True, as the experience is in other processes",
+    "save_replay_buffer": "save with replay=True, which has the experience of all processes",
+    "load_replay_buffer": "distributed.load of a file that save has written with replay=True",
+    "ep_info_buffer": "stats, which has the episodes of all processes",
+    "ep_success_buffer": "stats, which has the episodes of all processes",
+    "exploration_rate": 'stats["epsilon"], the mean of all processes',
+    "set_env": "env of a new run, as every process has made its environments",
+    "set_random_seed": "seed of a new run, as every process has drawn from its own",
+}
 
 
 class Distributed:
@@ -42,11 +62,12 @@ class Distributed:
     ended and came back, and what was lost.
 
     The run lives on the cluster: when this process ends without close, the run goes on for `lease`
-    seconds, in which paceline.distributed.attach(name) continues it. Ctrl-C in learn ends the run.
+    seconds, in which paceline.distributed.attach(name) continues it. While this process lives, a thread
+    renews the lease until close or detach. Ctrl-C in learn ends the run.
     """
 
     LOG_INTERVAL = 4
-    REPLAYS = True
+    REPLAYS = False  # save has the experience; no file of it alone is written
     CLIPS = False
 
     def __init__(self, run: Run, local: Any, begun: bool = False) -> None:
@@ -54,6 +75,7 @@ class Distributed:
         self.run, self._local = run, local
         self._begun, self._learning, self._closed = begun, False, False
         self._status: dict[str, Any] = run.call("status")
+        self._end_renewal = weakref.finalize(self, Renewal(run).stop)
         self._told = 0  # recoveries that were reported
         self._warned = False  # of processes that wait for cores
         self._logger: Any = Logger()
@@ -72,9 +94,11 @@ class Distributed:
         self.best_mean_return = float("-inf")
 
     def __getattr__(self, name: str) -> Any:
-        """What this class does not define is the worker's: settings, spaces, predictions of the current weights."""
+        """Settings and spaces are the worker's. What would read or change that worker alone is refused."""
         if name.startswith("_") or "_local" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name in _INSTEAD or (hasattr(type(self._local), name) and name not in _OF_WORKER):
+            raise AttributeError(f"{name}: not on a cluster, must be {_INSTEAD.get(name, 'a setting or a method of Distributed')}")
         return getattr(self._local, name)
 
     def __repr__(self) -> str:
@@ -137,8 +161,8 @@ class Distributed:
         if self._closed:
             raise PacelineError(f"{self.name}: closed")
         before, self._status = self._status, self.run.call("status")
-        if self._status["pid"] != before["pid"]:  # the supervisor has started again, and counts from 0
-            self._told = 0
+        if self._status["pid"] != before["pid"]:  # a later supervisor, which may lack the latest recoveries
+            self._told = min(self._told, self._status["reported"])
         new = self._status["reported"] - self._told
         if new > 0:
             self._told = self._status["reported"]
@@ -165,8 +189,7 @@ class Distributed:
     ) -> Self:  # fmt: skip
         """Takes total_timesteps further steps of all bundles together, and trains; see Trainer.learn.
 
-        reset_num_timesteps: True is allowed for the first learn of a run; the steps of a run on a
-            cluster go on counting after that.
+        reset_num_timesteps: must be False after the first learn of a run, whose shards go on counting.
         eval_freq: evaluations play in a process of the cluster while training goes on.
         """
         total_timesteps, eval_freq = steps("total_timesteps", total_timesteps, 1), steps("eval_freq", eval_freq, 0)
@@ -175,6 +198,10 @@ class Distributed:
             log_interval = whole("log_interval", log_interval, 0, MOST_STEPS)
         if self._learning:
             raise BusyError("learn: learn is in progress, must be called before or after it")
+        if self._begun and self.run.spec.schedule != "race":
+            raise ConfigError(f"schedule: {self.run.spec.schedule}, learn may be called once, must be 'race' for more")
+        if self._begun and reset_num_timesteps:
+            raise ConfigError("reset_num_timesteps: True, must be False after the first learn of a run, whose shards go on counting")
         self._look()
         callback, first = as_callback(callback), not self._begun
         if self._own_logger:
@@ -262,9 +289,9 @@ class Distributed:
             for k in range(spec.shards):
                 to.add("shard", k, self.run.shard(k, "state"))
             for k in range(spec.bundles if replay and not spec.actors else 0):
-                to.add("bundle", k, self.run.bundle(k, "save", True))
+                to.add("bundle", k, self.run.slow_call("bundle", k, "save", True))
             for k in range(spec.replay_shards if replay and spec.actors else 0):
-                to.add("replay", k, self.run.experience("replay", k, "save"))
+                to.add("replay", k, self.run.slow_call("replay", k, "save"))
 
     # --------------------------------------------------------------- ending
 
@@ -273,17 +300,18 @@ class Distributed:
         return self._closed
 
     def close(self) -> None:
-        """Ends the run: all its processes, within 5 s. A second call does nothing."""
+        """Ends the run; an error names the processes that are left after 7 s. A second call does nothing."""
         if not self._closed:
             self._closed = True
             try:
-                self.run.stop()
+                stop(self.name)
             finally:
                 self.detach()
 
     def detach(self) -> None:
         """Frees what this process has of the run, which goes on; attach(name) continues it."""
         self._closed = True
+        self._end_renewal()
         if self._own_logger:
             self._logger.close()
         self._local.close()
@@ -315,8 +343,6 @@ class Session:
 
     def go(self) -> None:
         model, callback = self.model, self.callback
-        if model.run.spec.schedule != "race" and model._begun:
-            raise ConfigError(f"schedule: {model.run.spec.schedule}, learn may be called once, must be 'race' for more")
         model._begun = True
         model.learning_curve.resume()
         if callback is not None:
@@ -329,6 +355,10 @@ class Session:
             else:
                 self._conduct()
             self._finish_evaluation(wait=True)
+        except Exception:  # such as a callback's; the processes would train on
+            with contextlib.suppress(PacelineError):
+                model.run.call("halt")
+            raise
         finally:
             model.learning_curve.add(model.num_timesteps, model._status["totals"]["mean_return"], last=True)
             if self.progress is not None:
@@ -342,15 +372,16 @@ class Session:
     def _race(self) -> None:
         """Watches the bundles until all of them have ended their part."""
         model, run = self.model, self.model.run
-        number = run.call("begin", self.goal)
+        number, more = run.call("begin", self.goal), True
         while True:
             time.sleep(POLL)
-            more = self._between()
-            if model._status["number"] >= number and not model._status["running"]:
+            more = self._between() and more
+            if model._status["number"] < number:  # a later supervisor has lost it
+                number = run.call("begin", self.goal, number)
+            elif not model._status["running"]:
                 return
-            if not more or model._asked_to_stop:
+            elif not model._status["halted"] and (model._asked_to_stop or not more):
                 run.call("halt")
-                model._asked_to_stop = False
 
     def _conduct(self) -> None:
         """Tells bundles and shards what comes next."""

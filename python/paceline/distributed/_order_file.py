@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import ConfigError
+from ..errors import ConfigError, MissingFileError
 from ._ordered import Step
 
 _MAGIC = b"paceline order 2\n"
+_MOST = 1 << 30  # bytes of a file
+_MOST_FIELDS = 1000  # of a fingerprint
 
 
 class Order(NamedTuple):
@@ -24,8 +26,16 @@ class Order(NamedTuple):
 
 def read_order(path: str) -> Order:
     """Reads a file of save_order. A file that is damaged raises ConfigError."""
-    data = Path(path).read_bytes()
     try:
+        with Path(path).open("rb") as file:
+            data = file.read(_MOST + 1)
+    except FileNotFoundError:
+        raise MissingFileError(f"order: {path}: no such file") from None
+    except OSError as err:
+        raise ConfigError(f"order: {path}: {err.strerror}") from None
+    try:
+        if len(data) > _MOST:
+            raise ValueError(f"more than {_MOST} bytes")
         if not data.startswith(_MAGIC):
             raise ValueError(f"does not begin with {_MAGIC.decode().strip()!r}")
         if crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
@@ -65,8 +75,10 @@ class _Numbers:
 
 
 def _parsed(numbers: _Numbers) -> Order:
-    settings = {}
-    for _ in range(numbers.next()):
+    settings: dict[str, str] = {}
+    if (fields := numbers.next()) > _MOST_FIELDS:
+        raise ValueError(f"{fields} settings, must be at most {_MOST_FIELDS}")
+    for _ in range(fields):
         name = numbers.text()
         settings[name] = numbers.text()
     learners, shards, envs, flags = (numbers.next() for _ in range(4))

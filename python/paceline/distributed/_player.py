@@ -77,12 +77,15 @@ class Player:
 
     # ------------------------------------------------------------ the loop
 
-    def play(self, goal: int) -> None:
-        """Plays until all actors together have taken goal steps, or stop was called."""
+    def begin(self, goal: int) -> None:
+        """Begins the play that ends when all actors together have taken goal steps."""
         self.stopping, self._goal = False, goal
+
+    def play(self) -> None:
+        """Plays until the goal is reached, or stop was called since begin."""
         try:
             self._pull()
-            while not self.stopping and self.total < goal:
+            while not self.stopping and self.total < self._goal:
                 pieces = self._act()
                 held = self._settle()
                 self._number += 1

@@ -56,7 +56,7 @@ def named(run: str) -> list[str]:
 
 
 def kill(handle: Any) -> None:
-    """Ends an actor for good. An actor that has ended is none of an error."""
+    """Ends an actor for good. An actor that has already ended is not an error."""
     try:
         ray().kill(handle, no_restart=True)
     except Exception:  # Ray raises several for an actor that is gone
@@ -69,8 +69,8 @@ def nodes() -> list[str]:
     return [node["NodeID"] for node in sorted(alive, key=lambda node: ("node:__internal_head__" not in node["Resources"], node["NodeID"]))]
 
 
-def beside(node: str) -> Any:
-    """The scheduling strategy of an actor that is best on one node and may be elsewhere."""
+def prefer_node(node: str) -> Any:
+    """The scheduling strategy of an actor that should be on one node and may be on another."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node, soft=True)
@@ -84,6 +84,19 @@ def lost_errors() -> tuple[type[BaseException], ...]:
     """The errors of a call to an actor that has ended, cannot be reached or is not ready, and of an object whose owner has ended."""
     errors = ray().exceptions
     return (NotReady, errors.RayActorError, errors.ObjectLostError, errors.GetTimeoutError, errors.WorkerCrashedError)
+
+
+def gathered(refs: list[Any], seconds: float) -> list[Any]:
+    """The results, other than None, that come within some seconds. Lost processes have none."""
+    module, until, found = ray(), time.monotonic() + seconds, []
+    while refs and time.monotonic() < until:
+        done, refs = module.wait(refs, timeout=1)
+        for ref in done:
+            try:
+                found.append(module.get(ref))
+            except lost_errors():
+                continue
+    return [result for result in found if result is not None]
 
 
 def sweep(run: str, seconds: float = 5.0) -> list[str]:

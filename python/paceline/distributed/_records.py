@@ -1,4 +1,4 @@
-"""Texts of a shard's state, and logs of answers that outlive their process."""
+"""The bytes of a state, checks of its head, and logs of answers that outlive their process."""
 
 from __future__ import annotations
 
@@ -41,6 +41,14 @@ def counts_of(head: dict[str, Any], key: str, what: str, length: int = 0) -> lis
         if type(value) is not int or not 0 <= value <= 1 << 62:
             raise CheckpointError(f"{what}: {key} has {value!r}, must be a whole number, at least 0")
     return values
+
+
+def rows_of(head: dict[str, Any], key: str, what: str, length: int) -> list[list[int]]:
+    """A list of lists of `length` numbers; see counts_of."""
+    rows = head.get(key)
+    if not isinstance(rows, list):
+        raise CheckpointError(f"{what}: {key} is not a list")
+    return [counts_of({key: row}, key, what, length) for row in rows]
 
 
 class Log:

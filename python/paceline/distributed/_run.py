@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +18,23 @@ from ._shards import Answer
 from ._spec import Spec
 from ._supervisor import Supervisor
 
+RENEWAL = 5.0  # seconds for which the answer to a renewal of the lease is waited for
 CALL = 120.0  # seconds for which a driver repeats a call to a process that starts again
+
+
+class Renewal:
+    """Renews the lease of a run from a thread of its own, until stop or the end of the process."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._over = run, threading.Event()
+        threading.Thread(target=self._main, name="paceline-lease", daemon=True).start()
+
+    def _main(self) -> None:
+        while not self._over.wait(self._run.spec.lease / 4):
+            self._run.renew()
+
+    def stop(self) -> None:
+        self._over.set()
 
 
 class Run:
@@ -34,7 +52,7 @@ class Run:
         ray = _ray.ray()
         supervisor = ray.remote(Supervisor).options(
             name=_ray.name(spec.run, "supervisor"), namespace=_ray.NAMESPACE, lifetime="detached", max_restarts=-1,
-            max_task_retries=0, max_concurrency=8, num_cpus=_ray.LITTLE, scheduling_strategy=_ray.beside(_ray.nodes()[0]),
+            max_task_retries=0, max_concurrency=8, num_cpus=_ray.LITTLE, scheduling_strategy=_ray.prefer_node(_ray.nodes()[0]),
         ).remote(spec)  # fmt: skip
         run = cls(spec, supervisor)
         try:
@@ -43,7 +61,7 @@ class Run:
                 run.shard(k, "fill", state)
             run._await_counts()
         except BaseException:
-            run.stop()
+            stop(spec.run)
             raise
         return run
 
@@ -65,6 +83,13 @@ class Run:
 
     # -------------------------------------------------------------- calls
 
+    def renew(self) -> None:
+        """Renews the lease. A supervisor that cannot be reached is asked again the next time."""
+        ray = _ray.ray()
+        if ray.is_initialized():  # otherwise a call would start a cluster
+            with contextlib.suppress(Exception):
+                ray.get(self._supervisor.call.remote(), timeout=RENEWAL)
+
     def call(self, method: str, *arguments: Any) -> Any:
         """A call to the supervisor."""
         return self._patiently(lambda: getattr(self._supervisor, method).remote(*arguments))
@@ -72,18 +97,18 @@ class Run:
     def shard(self, index: int, method: str, *arguments: Any) -> Any:
         return self._patiently(lambda: getattr(self._actor("shard", index), method).remote(*arguments))
 
-    def bundle(self, index: int, method: str, *arguments: Any) -> Any:
-        return self.experience("bundle", index, method, *arguments)
-
-    def experience(self, part: str, index: int, method: str, *arguments: Any) -> Any:
+    def slow_call(self, part: str, index: int, method: str, *arguments: Any) -> Any:
         """A call to a part with a replay memory, whose saves and loads take long."""
         return self._patiently(lambda: getattr(self._actor(part, index), method).remote(*arguments), seconds=600)
 
     def _actor(self, part: str, index: int) -> Any:
         handle = _ray.find(self.spec.run, part, index)
         if handle is None:
-            raise StoppedError(f"{self.spec.run}: has ended")
+            raise self._ended()
         return handle
+
+    def _ended(self) -> StoppedError:
+        return StoppedError(f"{self.spec.run}: has ended, by a call of stop or after a lease of {self.spec.lease:g} s without a driver")
 
     def _patiently(self, send: Callable[[], Any], seconds: float = CALL) -> Any:
         """Repeats a call while its process starts again. Ctrl-C interrupts it."""
@@ -98,7 +123,7 @@ class Run:
                         raise PacelineError(f"{self.spec.run}: a process has not answered for {seconds:g} s")
             except _ray.lost_errors() as err:
                 if not _ray.named(self.spec.run):
-                    raise StoppedError(f"{self.spec.run}: has ended") from None
+                    raise self._ended() from None
                 if time.monotonic() > until:
                     raise PacelineError(f"{self.spec.run}: {err}") from None
                 time.sleep(0.2)
@@ -117,15 +142,9 @@ class Run:
             steps = answer.steps if k == 0 else steps
         return theta, updates, steps
 
-    # ---------------------------------------------------------------- end
-
-    def stop(self) -> None:
-        """Ends all processes of the run within 5 s."""
-        stop(self.spec.run)
-
 
 def stop(name: str) -> bool:
-    """Ends all processes of a run. Returns False if there is no such run."""
+    """Ends all processes of a run; an error names those that are left after 7 s. Returns False if there is no such run."""
     ray, names = _ray.ray(), _ray.named(name)
     if not names:
         return False

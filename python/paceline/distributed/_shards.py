@@ -41,13 +41,12 @@ class Answer(NamedTuple):
 class Joined(NamedTuple):
     """What a learner learns of a shard when it starts, or when the shard has started again.
 
-    life, step: the latest push of this learner that the shard has answered; 0, 0 if there is none.
+    life: the latest of this learner that the shard knows; 0 if there is none.
     """
 
     incarnation: int
     version: int
     life: int
-    step: int
     steps: int
 
 
@@ -72,11 +71,10 @@ class Shard:
         self.run, self.index, self.incarnation = run, index, 0
         self._store, self._publish, self._copied, self._copy_every = store, publish, copied, copy_every
         self.version = store.version  # updates that the store has applied
-        self._latest: dict[int, tuple[int, int]] = {}  # (life, step) of each learner
-        self._steps: dict[int, list[int]] = {}  # of each learner: steps of earlier lives, of this life
+        self._restored: list[tuple[int, int]] = []  # incarnation and first version, of each start after the first
+        self._steps: dict[int, list[int]] = {}  # of each learner: its life, steps of earlier lives, of this life
         self._total = 0  # steps of all learners
         self._counts = dict.fromkeys((APPLIED, STALE, DUPLICATE, MOVED, FOREIGN), 0)
-        self._lags = [0, 0]  # sum, most
         self._entries = 0  # of the log
         self._pulled: dict[int, int] = {}  # version of the latest pull_in_order of each learner
         self._published: tuple[int, Any] = (-1, None)
@@ -93,8 +91,8 @@ class Shard:
     def join(self, run: str, learner: int) -> Joined:
         """Tells a learner what the shard knows of it."""
         self._check(run)
-        life, step = self._latest.get(learner, (0, 0))
-        return Joined(self.incarnation, self.version, life, step, self._total)
+        life = self._steps[learner][0] if learner in self._steps else 0
+        return Joined(self.incarnation, self.version, life, self._total)
 
     def push(
         self, run: str, learner: int, life: int, step: int, incarnation: int, seen: int, rate: float, steps: int, gradient: Array
@@ -125,13 +123,11 @@ class Shard:
         what = DUPLICATE if given.duplicate else first
         self._counts[what] += 1
         if not given.duplicate:
-            self._latest[learner] = max((life, step), self._latest.get(learner, (0, 0)))
             self._count(learner, life, steps)
             self._log.write(learner, life, step, first)
             self._entries += 1
         if what == APPLIED:
             self.version = given.version
-            self._lags = [self._lags[0] + given.lag, max(self._lags[1], given.lag)]
             if self.version % self._copy_every == 0:
                 self._copied(self.age, self.state())
         return what, first, given.lag
@@ -195,9 +191,9 @@ class Shard:
             "index": self.index,
             "incarnation": self.incarnation,
             "entries": self._entries,
-            "learners": [[k, *self._latest.get(k, (0, 0)), *self._steps[k]] for k in sorted(self._steps)],
+            "learners": [[k, *self._steps[k]] for k in sorted(self._steps)],
             "counts": list(self._counts.values()),
-            "lags": self._lags,
+            "restored": self._restored,
         }
         return _records.pack(head, self._store.to_bytes())
 
@@ -208,33 +204,30 @@ class Shard:
         if head.get("index") != self.index:
             raise CheckpointError(f"{what}: a state of shard {head.get('index')!r}")
         incarnation, entries = _records.counts_of({"of": [head.get("incarnation"), head.get("entries")]}, "of", what)
-        counts, lags = _records.counts_of(head, "counts", what, len(self._counts)), _records.counts_of(head, "lags", what, 2)
-        learners = head.get("learners")
-        if not isinstance(learners, list):
-            raise CheckpointError(f"{what}: learners is not a list")
-        rows = [_records.counts_of({"learners": row}, "learners", what, 6) for row in learners]
+        counts = _records.counts_of(head, "counts", what, len(self._counts))
+        rows = _records.rows_of(head, "learners", what, 4)
+        restored = [(row[0], row[1]) for row in _records.rows_of(head, "restored", what, 2)]
         store = Store.from_bytes(body)
         if (store.first, store.size) != (self._store.first, self._store.size):
             store.close()
             raise CheckpointError(f"{what}: a state of other parameters")
         self._store.close()
         self._store, self.version = store, store.version
-        self._latest = {row[0]: (row[1], row[2]) for row in rows}
-        self._steps = {row[0]: row[3:] for row in rows}
-        self._total = sum(row[4] + row[5] for row in rows)
+        self._steps = {row[0]: row[1:] for row in rows}
+        self._total = sum(row[2] + row[3] for row in rows)
         self._counts = dict(zip(self._counts, counts))
-        self._lags, self._entries = lags, entries
+        self._entries = entries
         self.incarnation, self._published = incarnation + again, (-1, None)
+        self._restored = [*restored, (self.incarnation, self.version)] if again else []
         self._log.write("restored", self.incarnation, self._entries)
 
     def status(self) -> dict[str, Any]:
         return {
             "incarnation": self.incarnation,
             "version": self.version,
+            "restored": list(self._restored),
             "steps": self._total,
             "counts": dict(self._counts),
-            "lag_sum": self._lags[0],
-            "lag_most": self._lags[1],
             "publications": self.publications,
             "pulls": self.pulls,
         }

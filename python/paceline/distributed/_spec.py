@@ -82,7 +82,7 @@ def checked(
         "pin": _cores.check(pin),
         "keepers": whole("keepers", keepers, 1, 8),
         "copy_every": whole("copy_every", copy_every, 1, 1_000_000),
-        "delay": whole("delay", delay, 0, 64),
+        "delay": whole("delay", delay, 0, 63),
         "bf16": gradients == "bf16",
         "inline_limit": whole("inline_limit", inline_limit, 0, 2**31),
         "lease": float(lease),

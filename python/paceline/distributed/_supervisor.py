@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 import time
 from typing import Any
@@ -13,7 +14,9 @@ from ._spec import Spec
 from ._watch import Watch
 
 POLL = 0.25  # seconds between two rounds of questions
+SAVE = 1.0  # seconds between two copies of the counts at the keepers
 WORKERS = ("actor", "bundle")  # the parts that begin and end
+RESUME = 10.0  # seconds for which a supervisor that starts again waits for the keepers
 STARTING = 120.0  # seconds in which a driver makes its first call, whatever the lease
 
 
@@ -21,7 +24,7 @@ class Supervisor:
     """Keeps a run alive without its driver, and ends it when no driver has called for spec.lease seconds.
 
     Ray starts a process of the run again when it ends, this one as well: the supervisor finds the
-    others by their names. The parameters are with the shards and the keepers, never here.
+    others by their names, and keepers have its counts. The parameters are with the shards and the keepers, never here.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -29,10 +32,14 @@ class Supervisor:
         self._began = self._called = time.monotonic()
         self._handles: dict[tuple[str, int], Any] = {}
         self._asked: dict[Any, tuple[str, int]] = {}
-        self._number, self._goal = 0, 0
+        self._number = self._goal = 0  # of the latest begin
+        self._halted = 0  # the latest begin that was halted
+        self._saves, self._saved = 0, 0.0
         self._driven = False  # a driver has asked for a status
-        self._ended = self._trouble = ""
+        self._ended, self._trouble = False, ""
         self._make()
+        if _ray.ray().get_runtime_context().was_current_actor_reconstructed:
+            self._resume()
         threading.Thread(target=self._main, name="paceline-supervisor", daemon=True).start()
 
     # ----------------------------------------------------------- processes
@@ -53,7 +60,7 @@ class Supervisor:
                 arguments = (spec.id,) if part == "keeper" else (spec, k)
                 # A keeper on the head, whose loss ends the run anyway, and one on another node: a node that is
                 # lost never has all copies of a shard.
-                where = _ray.beside(nodes[k % len(nodes)]) if part == "keeper" else "SPREAD"
+                where = _ray.prefer_node(nodes[k % len(nodes)]) if part == "keeper" else "SPREAD"
                 self._handles[part, k] = remote.options(
                     name=_ray.name(spec.run, part, k), namespace=_ray.NAMESPACE, lifetime="detached", get_if_exists=True,
                     max_restarts=-1, max_task_retries=0, scheduling_strategy=where, **options,
@@ -68,7 +75,7 @@ class Supervisor:
             except Exception as err:  # the run goes on without its counts
                 self._trouble = f"{type(err).__name__}: {err}"  # reported by status
             if time.monotonic() > self._called + (self.spec.lease if self._driven else max(self.spec.lease, STARTING)):
-                self.end("the lease has ended")
+                self.end()
             time.sleep(max(0.0, began + POLL - time.monotonic()))
 
     def _round(self) -> None:
@@ -89,20 +96,37 @@ class Supervisor:
                 new = self._watch.answered(part, index, status)
             if new and part == "keeper":
                 self._copy()
-            if part not in WORKERS:
-                continue
-            if status["begun"] > self._number:  # this process has started again
-                self._number, self._goal = status["begun"], status["goal"]
-            if self._number and status["life"] and status["begun"] < self._number and not status["error"]:
+            waits = part in WORKERS and status["life"] and status["begun"] < self._number and not status["error"]
+            if waits and self._number > self._halted:
                 self._handles[part, index].begin.remote(self._number, self._goal)
         with self._lock:
+            reported = self._watch.reported
             self._watch.settle()
+            reported = self._watch.reported - reported
+        if reported or time.monotonic() > self._saved + SAVE:
+            self._save()
 
     def _copy(self) -> None:
         """Gives a new keeper copies of all shards."""
         for (part, index), handle in self._handles.items():
             if part == "shard" and "version" in self._watch.status("shard", index):
                 handle.copy.remote()
+
+    def _save(self, wait: float = 0.0) -> None:
+        """Gives the keepers what a later supervisor of this run needs. wait: seconds to wait for one of them."""
+        with self._lock:
+            self._saves, self._saved = self._saves + 1, time.monotonic()
+            state = pickle.dumps((self._number, self._goal, self._halted, self._watch))
+        sent = [h.remember.remote(self.spec.id, self._saves, state) for (part, _), h in self._handles.items() if part == "keeper"]
+        if wait:
+            _ray.ray().wait(sent, num_returns=1, timeout=wait)
+
+    def _resume(self) -> None:
+        """Goes on where the supervisor before this one was."""
+        asked = [handle.remembered.remote(self.spec.id) for (part, _), handle in self._handles.items() if part == "keeper"]
+        if kept := _ray.gathered(asked, RESUME):
+            self._saves, state = max(kept)
+            self._number, self._goal, self._halted, self._watch = pickle.loads(state)
 
     # -------------------------------------------------------------- driver
 
@@ -111,11 +135,15 @@ class Supervisor:
         self._called = time.monotonic()
         return self.spec
 
-    def begin(self, goal: int) -> int:
-        """Lets all bundles train until they have taken goal steps together; returns the number of this begin."""
+    def begin(self, goal: int, number: int = 0) -> int:
+        """Lets all bundles train until they have taken goal steps together; returns the number of this begin.
+
+        number: of the same begin at an earlier supervisor, whose counts are lost.
+        """
         self._called = time.monotonic()
         with self._lock:
-            self._number, self._goal = self._number + 1, goal
+            self._number, self._goal = max(self._number + 1, number), goal
+        self._save(wait=RESUME)
         return self._number
 
     def status(self) -> dict[str, Any]:
@@ -125,14 +153,16 @@ class Supervisor:
             workers = [place for place in self._handles if place[0] in WORKERS]
             living = [self._watch.status(*place) for place in self._handles if place[0] in (*WORKERS, "replay")]
             up = [self._watch.status(*place) for place in workers if self._watch.up(*place)]
-            idle = [b for b in up if b["begun"] == self._number and not b["running"]]
+            idle = all(b["begun"] == self._number and not b["running"] for b in up) and bool(up)
+            halted = self._number <= self._halted
             return {
                 "number": self._number,
-                "running": bool(self._number) and not (up and len(idle) == len(up)),
+                "halted": halted,
+                "running": any(b["running"] for b in up) if halted else bool(self._number) and not idle,
                 "ready": all(one.get("life") or one.get("error") for one in living),
                 "counted": all("version" in self._watch.status("shard", k) for k in range(self.spec.shards)),
                 "totals": self._watch.totals(),
-                "recoveries": list(self._watch.recoveries)[-200:],
+                "recoveries": list(self._watch.recoveries),
                 "reported": self._watch.reported,
                 "errors": self._watch.errors(),
                 "trouble": self._trouble,
@@ -144,14 +174,16 @@ class Supervisor:
 
     def halt(self) -> None:
         """Ends the training in progress in all bundles and actors."""
-        self._goal = 0
+        with self._lock:
+            self._halted = self._number
         for (part, _), handle in self._handles.items():
             if part in WORKERS:
-                handle.halt.remote()
+                handle.halt.remote(self._halted)
+        self._save(wait=RESUME)
 
-    def end(self, why: str = "stopped") -> None:
+    def end(self) -> None:
         """Ends every process of the run, this one last."""
-        self._ended = why
+        self._ended = True
         for part in (*WORKERS, "replay", "shard", "keeper"):
             for (kind, _), handle in self._handles.items():
                 if kind == part:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..errors import ConfigError
 
 _MASK = (1 << 128) - 1
+_MOST_MEDIAN, _MOST_SIGMA = 60, 2  # seconds; as in core/train/order
 _LOWEST, _HIGHEST = 16, 1024  # bounds of a draw: a part of its median, and a multiple
 
 # The rational approximations of the quantile of the normal distribution in core/rng/normal.go
@@ -83,12 +84,17 @@ def _polynomial(x: float, c: tuple[float, ...]) -> float:
 class Duration:
     """A distribution "median:sigma" or "median", in seconds; draws are whole nanoseconds."""
 
-    def __init__(self, text: str | float) -> None:
-        median, _, sigma = str(text).partition(":")
+    def __init__(self, text: str, name: str) -> None:
+        """name: of the keyword, for the message of an error."""
+        median, colon, sigma = text.partition(":")
         try:
-            self.median, self.sigma = round(float(median) * 1e9), float(sigma or 0)
+            nanoseconds, self.sigma = 1e9 * float(median), float(sigma) if colon else 0.0
         except ValueError:
-            raise ConfigError(f"latency: {text!r}, must be seconds or median:sigma") from None
+            nanoseconds = math.nan
+        if not (0.5 <= nanoseconds <= 1e9 * _MOST_MEDIAN and 0 <= self.sigma <= _MOST_SIGMA):
+            allowed = f"must be seconds, 1e-9 to {_MOST_MEDIAN}, or median:sigma with sigma 0 to {_MOST_SIGMA}"
+            raise ConfigError(f'{name}: "{text:.80}", {allowed}')
+        self.median = int(nanoseconds + 0.5)
 
     def draw(self, stream: Stream) -> int:
         if self.sigma == 0:
@@ -103,6 +109,11 @@ class Latency(NamedTuple):
     gradient: Duration
     pull: Duration
     push: Duration
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Latency:
+        """texts: the values of the keywords latency_step and its neighbours."""
+        return cls(*(Duration(text, f"latency_{name}") for name, text in zip(cls._fields, texts)))
 
 
 class Visit(NamedTuple):

@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-SETTLING = 2.0  # seconds after a shard's start within which its learners have joined it again
-
 
 class Recovery(NamedTuple):
     """A process that ended and works again. seconds: from its last answer to its next one."""
@@ -31,21 +29,24 @@ class _Seen:
         self.last = math.nan  # when it answered last
         self.first = math.nan  # the same, before the failure whose recovery is not reported
         self.held: Any = 0  # what it had before the failure
+        self.known: int | None = None  # the latest incarnation of a shard whose loss is reported
 
 
 class Watch:
     """Statuses of processes by (part, index); parts are "shard", "bundle", "keeper", "actor" and "replay"."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """clock: a later supervisor, which may be on another node, goes on with the times of the one before."""
         self._clock = clock
         self._seen: dict[tuple[str, int], _Seen] = {}
         self._lives: dict[tuple[str, int], dict[int, dict[str, Any]]] = {}  # bundle or actor, life: the latest status
-        self._lost = {"transitions": 0, "steps": 0}
-        self.recoveries: deque[Recovery] = deque(maxlen=10_000)
+        self._versions: dict[str, int] = {}  # "shard:incarnation": the largest version that a process has seen
+        self._lost = {"updates": 0, "transitions": 0, "steps": 0}
+        self.recoveries: deque[Recovery] = deque(maxlen=200)
         self.reported = 0  # recoveries so far
 
     def failed(self, part: str, index: int) -> None:
-        """A call to the process has failed."""
+        """A call to the process has failed, or another process has its place."""
         seen = self._of(part, index)
         if math.isnan(seen.failed):
             seen.failed = self._clock()
@@ -57,14 +58,18 @@ class Watch:
     def answered(self, part: str, index: int, status: dict[str, Any]) -> bool:
         """The process has answered. Returns True if it is another process than before, or the first one."""
         seen = self._of(part, index)
-        before, seen.status = seen.status, status
+        before = seen.status
+        new = status.get("pid") != before.get("pid")
+        if new and before:  # also if it ended and started between two calls
+            self.failed(part, index)
+        seen.status = status
         if part in ("bundle", "actor") and status.get("life"):
             lives = self._lives.setdefault((part, index), {})
             lives[status["life"]] = status
-        new = status.get("pid") != before.get("pid")
-        if new and before and math.isnan(seen.failed):  # it ended and started between two calls
-            seen.first, seen.failed = seen.last, self._clock()
-            seen.held = _held(part, before)
+        if part == "shard" and "version" in status:
+            self._saw({f"{index}:{status['incarnation']}": status["version"]})
+            seen.known = status["incarnation"] if seen.known is None else seen.known
+        self._saw(status.get("seen", {}))
         if _works(part, status) and not math.isnan(seen.failed):
             seen.failed, seen.back = math.nan, self._clock()
         if math.isnan(seen.failed):
@@ -74,24 +79,39 @@ class Watch:
     def settle(self) -> None:
         """Reports recoveries whose losses are known by now."""
         for (part, index), seen in self._seen.items():
-            if math.isnan(seen.back) or (part == "shard" and self._clock() < seen.back + SETTLING):
+            if math.isnan(seen.back) or (part == "shard" and not self._heard(index, seen.status["incarnation"])):
                 continue
-            seconds, back = seen.back - seen.first, seen.back
+            for lost in self._losses(index, seen) if part == "shard" else [int(seen.held)]:
+                self._report(part, index, max(0.0, seen.back - seen.first), lost)
             seen.back = math.nan
-            if back < seen.first:
-                continue
-            lost = self.lost(index, seen.status.get("incarnation", 0)) if part == "shard" else int(seen.held)
-            what = _WHAT[part]
-            if what in self._lost:
-                self._lost[what] += lost
-            text = f"{part} {index} lost {'at most ' * (part == 'actor')}{lost} {what}, back after {seconds:.1f} s"
-            self.recoveries.append(Recovery(part, index, seconds, lost, text))
-            self.reported += 1
 
-    def lost(self, shard: int, incarnation: int) -> int:
-        """Updates that learners saw applied and that the shard did not remember when it started."""
-        key = f"{shard}:{incarnation}"
-        return sum(status.get("lost", {}).get(key, 0) for status in self._learners("bundle")[0])
+    def _report(self, part: str, index: int, seconds: float, lost: int) -> None:
+        what = _WHAT[part]
+        if what in self._lost:
+            self._lost[what] += lost
+        text = f"{part} {index} lost {'at most ' * (part == 'actor')}{lost} {what}, back after {seconds:.1f} s"
+        self.recoveries.append(Recovery(part, index, seconds, lost, text))
+        self.reported += 1
+
+    def _saw(self, versions: Mapping[str, int]) -> None:
+        for name, version in versions.items():
+            self._versions[name] = max(version, self._versions.get(name, 0))
+
+    def _heard(self, shard: int, incarnation: int) -> bool:
+        """Whether every learner that trains has an answer of this incarnation, and so none to come from an earlier one."""
+        name = f"{shard}:{incarnation}"
+        bundles = [seen.status for (part, k), seen in self._seen.items() if part == "bundle" and self.up(part, k)]
+        return all(name in bundle.get("seen", ()) for bundle in bundles if bundle.get("running"))
+
+    def _losses(self, shard: int, seen: _Seen) -> list[int]:
+        """The updates that each unreported end of a shard has lost: what was seen of the version, less what was restored."""
+        losses, first = [], 0
+        for incarnation, version in seen.status["restored"]:
+            if seen.known is not None and incarnation > seen.known:
+                losses.append(max(0, self._versions.get(f"{shard}:{incarnation - 1}", first) - version))
+            first = version
+        seen.known = seen.status["incarnation"]
+        return losses
 
     def status(self, part: str, index: int) -> dict[str, Any]:
         return self._of(part, index).status
@@ -146,7 +166,7 @@ class Watch:
             "outliers": _sum(lives, "outliers"),
             "duplicates": count("duplicate"),
             "foreign": count("foreign"),
-            "lost_updates": sum(sum(s.get("lost", {}).values()) for s in lives),
+            "lost_updates": self._lost["updates"],
             "lost_transitions": self._lost["transitions"],
             "lost_steps": self._lost["steps"],
             "replay_size": _sum(replays, "replay_size"),

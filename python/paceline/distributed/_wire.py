@@ -37,11 +37,6 @@ class Encoder:
         self._error -= from_bf16(sent)
         return sent
 
-    def forget(self) -> None:
-        """Drops the error, which belongs to gradients of other parameters."""
-        if self._error is not None:
-            self._error[:] = 0
-
 
 def decode(gradient: Array) -> Array:
     """What encode returned, as float32."""

@@ -1,0 +1,194 @@
+"""The supervisor of a run, and what a driver, a bundle and an actor do when one ends, without Ray."""
+
+import time
+import types
+
+import pytest
+
+from fake_ray import Ray
+from in_process import Direct, shard
+from paceline.distributed import _actors, _apart, _ray, _supervisor
+from paceline.distributed._spec import Spec
+from paceline.distributed._supervisor import Supervisor
+
+SPEC = Spec(
+    run="r", id="id", method="dqn", policy="MlpPolicy", env="CartPole-v1", worker={}, optimizer={}, seed=1, size=8, bundles=2, shards=1
+)
+
+
+class Bundle:
+    """Says what it was told, and trains from begin to halt."""
+
+    def __init__(self, spec, index):
+        self.pid, self.life, self.begun, self.running, self.told = 1, 1, 0, False, []
+
+    def begin(self, number, goal):
+        self.told.append(("begin", number, goal))
+        self.begun, self.running = number, True
+
+    def halt(self, number):
+        self.told.append(("halt", number))
+        self.running = False
+
+    def status(self):
+        return {"pid": self.pid, "error": "", "begun": self.begun, "running": self.running, "life": self.life, "replay_size": 7}
+
+
+class Shard:
+    def __init__(self, spec, index):
+        self.version = 5
+
+    def status(self):
+        return {"pid": 1, "incarnation": 0, "version": self.version, "restored": [], "steps": 20, "counts": {}}
+
+    def copy(self):
+        pass
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    fake = Ray()
+    monkeypatch.setattr(_ray, "ray", lambda: fake)
+    monkeypatch.setattr(_ray, "prefer_node", lambda node: None)
+    monkeypatch.setattr(_supervisor, "POLL", 0.01)
+    monkeypatch.setattr(_actors, "Bundle", Bundle)
+    monkeypatch.setattr(_actors, "ParameterServerShard", Shard)
+    made = []
+    monkeypatch.setattr(_supervisor.Supervisor, "end", lambda self, *_: setattr(self, "_ended", "ended"))
+    fake.supervisor = lambda: made.append(Supervisor(SPEC)) or made[-1]
+    yield fake
+    for one in made:
+        one.end()
+
+
+def until(condition):
+    end = time.monotonic() + 30
+    while not (value := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    return value
+
+
+def bundle(ray, index):
+    return ray.actors[f"r/bundle/{index}"]
+
+
+def test_a_later_supervisor_knows_of_a_begin_that_no_bundle_has_heard(ray):
+    first = ray.supervisor()
+    for k in range(2):
+        bundle(ray, k).life = 0  # not ready
+    assert first.begin(1000) == 1
+    first.end()
+    ray.reconstructed = True
+    later = ray.supervisor()
+    assert later.status()["number"] == 1
+    for k in range(2):
+        bundle(ray, k).life = 1
+        until(lambda k=k: ("begin", 1, 1000) in bundle(ray, k).told)
+    until(lambda: later.status()["running"])
+
+
+def test_a_later_supervisor_goes_on_with_the_counts(ray):
+    first = ray.supervisor()
+    until(lambda: first.status()["counted"])
+    bundle(ray, 1).pid, bundle(ray, 1).life = 2, 2  # another process
+    until(lambda: first.status()["totals"]["lost_transitions"] == 7)
+    first.end()
+    ray.reconstructed = True
+    later = ray.supervisor()
+    status = later.status()
+    assert status["totals"]["lost_transitions"] == 7 and status["reported"] == 1
+    assert [recovery.text.split(",")[0] for recovery in status["recoveries"]] == ["bundle 1 lost 7 transitions"]
+
+
+def test_a_bundle_that_starts_after_a_halt_does_not_train(ray):
+    one = ray.supervisor()
+    one.begin(1000)
+    until(lambda: bundle(ray, 0).running and bundle(ray, 1).running)
+    one.halt()
+    ray.actors["r/bundle/1"] = again = Bundle(SPEC, 1)
+    again.pid = 2
+    until(lambda: not one.status()["running"])
+    time.sleep(0.1)
+    assert again.told == [] and not one.status()["running"]
+    one.begin(2000)
+    until(lambda: ("begin", 2, 2000) in again.told)
+
+
+# ------------------------------------------------------- bundles and actors
+
+
+class Learning:
+    """A model of a bundle, of four parameters, that never ends."""
+
+    stats = {}
+
+    def __init__(self):
+        self.num_timesteps = 0
+
+    def begin(self, total, reset_num_timesteps=True):
+        pass
+
+    def gradient(self, out):
+        self.num_timesteps += 1
+        out[:] = 1.0
+        return types.SimpleNamespace(num_timesteps=self.num_timesteps, loss=1.0, learning_rate=0.1, dropped=False)
+
+    def adopt(self, *_):
+        pass
+
+    def stop(self):
+        pass
+
+
+def test_a_bundle_is_halted_before_it_begins(monkeypatch):
+    channel = Direct([shard()])
+    channel.of = lambda index: channel
+    monkeypatch.setattr(_actors, "RayChannel", lambda spec, cores: channel)
+    monkeypatch.setattr(_actors, "worker", lambda spec, index: Learning())
+    spec = Spec(**{**vars(SPEC), "size": 4})
+    one = _actors.Bundle(spec, 0)
+    one.halt(1)
+    one.begin(1, 10**9)
+    until(lambda: one.status()["begun"] == 1 and not one.status()["running"])
+    one.begin(2, 10**9)
+    until(lambda: one.status()["running"] and one.status()["gradients"] > 3)
+    one.halt(2)
+    until(lambda: not one.status()["running"])
+
+
+class Playing:
+    """A player that never ends."""
+
+    def __init__(self, *_):
+        self.stopping = False
+
+    def begin(self, goal):
+        self.stopping = False
+
+    def play(self, goal=None):
+        if goal is not None:
+            self.begin(goal)
+        while not self.stopping:
+            time.sleep(0.001)
+
+    def stop(self):
+        self.stopping = True
+
+    def status(self):
+        return {}
+
+
+def test_an_actor_is_halted_before_it_begins(monkeypatch):
+    for name in ("ReplayChannel", "model_without_envs"):
+        monkeypatch.setattr(_apart, name, lambda *_, **__: None)
+    monkeypatch.setattr(_apart, "Player", Playing)
+    one = _apart.Actor(Spec(**{**vars(SPEC), "actors": 1}), 0)
+    until(lambda: one._player is not None)
+    one.halt(1)
+    one.begin(1, 10**9)
+    until(lambda: one.status()["begun"] == 1 and not one.status()["running"])
+    one.begin(2, 10**9)
+    until(lambda: one.status()["running"])
+    one.halt(2)
+    until(lambda: not one.status()["running"])
