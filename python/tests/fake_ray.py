@@ -91,10 +91,10 @@ class Handle:
 
     def __getattr__(self, method):
         def call(*arguments):
-            if self.name not in self.ray.actors:
+            if (actor := self.ray.actors.get(self.name)) is None:
                 raise Lost(self.name)
             with self.ray.locks[self.name]:
-                return getattr(self.ray.actors[self.name], method)(*(a.result if isinstance(a, Ref) else a for a in arguments))
+                return getattr(actor, method)(*(a.result if isinstance(a, Ref) else a for a in arguments))
 
         def several(num_returns):
             return types.SimpleNamespace(remote=lambda *arguments: [Ref(lambda one=one: one) for one in call(*arguments)])

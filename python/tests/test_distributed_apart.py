@@ -182,6 +182,17 @@ def test_what_actors_send_are_whole_episodes():
         assert steps == whole.join(0).steps >= 300 and ends == player.episodes > 3
 
 
+def test_a_lost_life_ends_no_episode():
+    """Environment 0 loses a life and goes on, so its final infos are of an earlier episode; the game of 1 ends."""
+    with contextlib.closing(Whole(spec_of(envs_per_actor=2, actors=1))) as whole:
+        player = whole.player(0)
+        final = {"raw_reward": np.array([9, 7]), "game_over": np.array([True, True])}
+        infos = {"raw_reward": np.array([3, 5]), "game_over": np.array([False, False]), "final_info": final}
+        player._count(np.ones(2), np.array([True, True]), infos | {"_final_info": np.array([False, True])})
+        assert list(player._played) == [(7.0, 1)] and list(player._returns) == [3.0, 0.0]
+        player.close()
+
+
 def test_a_send_that_comes_twice_counts_once():
     with contextlib.closing(Whole(spec_of(actors=1))) as whole:
         whole.lose = 3

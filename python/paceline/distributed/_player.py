@@ -206,11 +206,12 @@ class Player:
     def _count(self, rewards: Array, over: Array, infos: dict[str, Any]) -> None:
         """Counts returns, of whole games if the environment says where they end."""
         final = infos.get("final_info", {})
+        ended = infos.get("_final_info", over)  # not where a life was lost and the game goes on
 
         def now(name: str, otherwise: Array) -> Array:
             if name not in infos:
                 return otherwise
-            return np.where(over, final[name], infos[name]) if name in final else infos[name]
+            return np.where(ended, final[name], infos[name]) if name in final else infos[name]
 
         self._returns += now("raw_reward", rewards)
         self._lengths += 1
