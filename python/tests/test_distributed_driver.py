@@ -129,6 +129,7 @@ def test_what_one_process_has_is_refused():
             assert not hasattr(model, name), name
         assert model.double_q is False and model.gamma == 0.99 and model.lr_schedule(1.0) == 0.01
         assert model.observation_space.shape == (4,) and model.get_env() is not None and model.train_freq.frequency == 1
+        assert (model.buffer_size, model.learning_starts) == (4000, 64)
         with pytest.raises(AttributeError, match="'no_such_name'"):
             model.no_such_name  # noqa: B018
 

@@ -97,6 +97,8 @@ class Distributed:
         """Settings and spaces are the worker's. What would read or change that worker alone is refused."""
         if name.startswith("_") or "_local" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if (shared := self.run.spec.shared(name)) is not None:
+            return shared  # the driver's worker is small
         if name in _INSTEAD or (hasattr(type(self._local), name) and name not in _OF_WORKER):
             raise AttributeError(f"{name}: not on a cluster, must be {_INSTEAD.get(name, 'a setting or a method of Distributed')}")
         return getattr(self._local, name)

@@ -55,6 +55,13 @@ class Spec:
     def num_envs(self) -> int:
         return self.actors * self.envs_per_actor if self.actors else self.bundles * self.actors_per_bundle
 
+    def shared(self, name: str) -> int | None:
+        """A keyword that all workers share, whole; None for other keywords."""
+        if self.method != "dqn" or name not in ("buffer_size", "learning_starts"):
+            return None
+        shares = self.replay_shards if self.actors and name == "buffer_size" else self.bundles
+        return int(self.worker[name]) * shares
+
 
 def checked(
     bundles: Any, shards: Any, actors_per_bundle: Any, num_cpus: Any, pin: Any, keepers: Any, copy_every: Any, delay: Any,
