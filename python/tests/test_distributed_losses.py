@@ -7,7 +7,7 @@ import pytest
 
 from _ledgers import compare
 from in_process import RANGES, Direct, Model, shard
-from paceline.distributed._learner import Learner
+from paceline.distributed._learner import Learner, ShardLost
 from paceline.distributed._watch import Watch
 
 
@@ -44,6 +44,34 @@ class Trial:
         numbers = [recovery.lost for recovery in self.watch.recoveries]
         assert self.watch.totals()["lost_updates"] == sum(numbers)
         return numbers
+
+
+class Away(Direct):
+    """A channel to shards that cannot be joined for some calls."""
+
+    away = 0
+
+    def join(self, shard):
+        if self.away:
+            self.away -= 1
+            raise ShardLost("away")
+        return super().join(shard)
+
+
+def test_a_learner_that_is_stopped_while_a_shard_is_away_waits_for_it():
+    channel = Away([shard(0), shard(1)])
+    learner = Learner(Model(8, 1000), channel, RANGES, run="id", learner=0, delay=1)
+    learner.begin(10**6)
+    channel.fault = lambda call: "die" if call == 7 else None
+    for _ in range(4):  # two pushes each; the seventh call is under way
+        assert learner.update()
+    channel.away = 3
+    learner.stop()
+    assert not learner.update() and channel.away == 0
+    assert learner.tally.gradients == learner.tally.applied == 4
+    learner.begin(10**6)  # and can go on
+    learner.model.most = 1000
+    assert learner.update()
 
 
 def test_a_loss_is_known_though_an_outlier_comes_next():

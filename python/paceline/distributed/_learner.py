@@ -44,7 +44,7 @@ class ShardLost(Exception):
 T = TypeVar("T")
 
 
-def patiently(shard: int, call: Callable[[], T], seconds: float, stopping: Callable[[], bool]) -> T:
+def patiently(shard: int, call: Callable[[], T], seconds: float, stopping: Callable[[], bool] = lambda: False) -> T:
     """Repeats a call to a shard while it is lost. ShardLost after some seconds, StoppedError if the caller is stopping."""
     until = time.monotonic() + seconds
     while True:
@@ -256,7 +256,8 @@ class Learner:
         return self._patiently(shard, lambda: self._channel.join(shard))
 
     def _patiently(self, shard: int, call: Callable[[], T]) -> T:
-        return patiently(shard, call, self._patience, lambda: self.stopping)
+        """Also while stop is asked for: what is under way lands when the shard is back."""
+        return patiently(shard, call, self._patience)
 
     # -------------------------------------------------------- parameters
 
