@@ -37,7 +37,7 @@ COMMANDS = {
     "train": ("python python/benchmarks/train.py", "--steps 16 --rounds 1 --replay 64 --no-torch"),
     "value": ("python python/benchmarks/value.py", "--steps 16 --rounds 1 --replay 64 --no-torch"),
     "small-games": (
-        "python python/benchmarks/small_games.py --runs docs/benchmarks/small-games.jsonl --rates 100000",
+        "python python/benchmarks/small_games.py --runs docs/benchmarks/small-games.jsonl --minutes 0 --rates 100000",
         "--runs build/quick-games.jsonl --games Breakout --seeds 1 --steps 4096 --rates 4096",
     ),
     "dopamine": (
