@@ -33,6 +33,7 @@ type Sink interface {
 	Begin(i int, obs []byte) error
 	// Add adds a step to the segment. next is the observation after the step; after an end, the
 	// last one of the episode. If the step terminated, next is arbitrary. Begin must follow an end.
+	// After env.Lost alone the value is 0, and the next step begins at next without a Begin.
 	// An error changes nothing.
 	Add(i int, s *Step, next []byte) error
 	// Open reports whether a segment of environment i is in progress.
