@@ -211,7 +211,7 @@ test-ray: $(VENV)/.package $(VENV)/ray/.made ## runs on local Ray clusters, with
 # stable-baselines3.
 $(VENV)/sb3/.made: $(VENV)/.made
 	$(PYTHON) -m venv $(VENV)/sb3
-	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install 'stable-baselines3==2.9.*' 'gymnasium[box2d]' tqdm rich rliable 'pandas<3'
+	$(VENV)/sb3/bin/python -m pip --disable-pip-version-check --quiet install 'stable-baselines3==2.9.*' 'sb3-contrib==2.9.*' 'gymnasium[box2d]' tqdm rich rliable 'pandas<3'
 	@touch $@
 
 test-sb3: $(VENV)/.package $(VENV)/sb3/.made ## compare with stable-baselines3 and rliable (installs them once, with PyTorch: some gigabytes)

@@ -53,7 +53,7 @@ var importanceColumn = Column{"weight", 1, "importance weight of the row"}
 func (l TD) Parts() []string { return nil }
 
 // PerRow says that Report.Rows holds |d|. The priorities of all published formulas are functions of
-// it: |d| clipped to 1, the loss of the row with either Kind, ranks.
+// it: |d| clipped to 1, its Huber loss, its rank.
 func (l TD) PerRow() string { return "magnitude of the error, neither clipped nor weighted" }
 
 func (l TD) Check(s *Spec) error {

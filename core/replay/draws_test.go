@@ -164,7 +164,7 @@ func TestFormulasDiffer(t *testing.T) {
 	}{
 		{StookeAbbeel, 1, AbsoluteTD, Divergence, 1e-3, 1e3, 0, 1},
 		{DQNZoo, 2, AbsoluteTD, RowLoss, 1e-4, 10, 0, 2},
-		{Dopamine, math.Sqrt(4 + 1e-10), AbsoluteTD, RowLoss, math.Sqrt(1e-8 + 1e-10), 1e4, 1e-5, math.Sqrt(4 + 1e-10)},
+		{Dopamine, math.Sqrt(3.5 + 1e-10), RowLoss, RowLoss, math.Sqrt(1e-8 + 1e-10), 1e4, 1e-5, math.Sqrt(3.5 + 1e-10)}, // of Huber losses
 		{Kaixhin, 2, AbsoluteTD, RowLoss, 1e-4, 1e4, 0, 2},
 		{CuLE, math.MaxFloat32, AbsoluteTD, RowLoss, 1e-8, 1e8, 0, 4},
 	} {

@@ -14,7 +14,7 @@ import (
 //
 // In all of them a weight is (N P)^-beta over the largest weight of the minibatch, where N is the
 // number of transitions that can be drawn and P the probability of the transition. e is the error of
-// a transition, p its priority.
+// a transition, as Error has it, p its priority.
 type Formula uint32
 
 const (
@@ -26,7 +26,7 @@ const (
 	// DQNZoo (dqn_zoo): p = e^alpha, and the largest p so far, from 1 on, for a transition that was
 	// never drawn. One draw in 1,000 ignores p.
 	DQNZoo
-	// Dopamine (Dopamine's Rainbow): p = (e + 1e-10)^alpha with alpha 1/2, stratified draws, transitions
+	// Dopamine (Dopamine's full Rainbow): p = (e + 1e-10)^alpha with alpha 1/2, stratified draws, transitions
 	// that were never drawn as in DQNZoo. The weight is (p + 1e-10)^-beta with beta 1/2.
 	Dopamine
 	// Kaixhin (Kaixhin's Rainbow): p = e^alpha, stratified draws, transitions that were never drawn as
@@ -57,7 +57,7 @@ type Error uint8
 
 const (
 	AbsoluteTD Error = iota // |target - Q|, not clipped
-	RowLoss                 // the loss of the row before its weight: a cross-entropy, a quantile loss
+	RowLoss                 // the loss of the row before its weight: a cross-entropy, a quantile loss, the Huber loss of |target - Q|
 	Divergence              // the Kullback-Leibler divergence of the target's distribution from Q's
 )
 
@@ -65,12 +65,12 @@ const (
 // they are not.
 func (f Formula) Error(distributions bool) Error {
 	switch {
-	case !distributions:
-		return AbsoluteTD
-	case f == StookeAbbeel:
+	case distributions && f == StookeAbbeel:
 		return Divergence
+	case distributions || f == Dopamine:
+		return RowLoss
 	}
-	return RowLoss
+	return AbsoluteTD
 }
 
 // clip returns the limits of errors, where Q-values are means of distributions and where they are not.
@@ -108,7 +108,8 @@ var rules = [...]rule{
 type Priorities struct {
 	Formula Formula
 	Alpha   float64 // exponent of errors, 0 to 2
-	// Distributions says that errors are those of distributions (see Formula.Error).
+	// Distributions says that Q-values are means of distributions, so that the errors of Update are
+	// those of Formula.Error; else they are target - Q.
 	Distributions bool
 	N             int // steps of a transition, 1 to Capacity/Envs
 	Tails         Tails
@@ -122,7 +123,7 @@ func (c *Priorities) check() error {
 	case int(c.Formula) >= len(FormulaNames):
 		return fmt.Errorf("prioritized: %d, must be 0 to %d", c.Formula, len(FormulaNames)-1)
 	case !(c.Alpha >= 0 && c.Alpha <= 2):
-		return fmt.Errorf("alpha of prioritized: %v, must be 0 to 2", c.Alpha)
+		return fmt.Errorf("priority_alpha: %v, must be 0 to 2", c.Alpha)
 	case int(c.Tails) >= len(TailNames):
 		return fmt.Errorf("n_step_tails: %d, must be 0 to %d", c.Tails, len(TailNames)-1)
 	}
@@ -140,6 +141,9 @@ func checkError(err float32) {
 func (c *Priorities) priority(err float32) float64 {
 	checkError(err)
 	e, rule := math.Abs(float64(err)), &rules[c.Formula]
+	if !c.Distributions && c.Formula.Error(false) == RowLoss {
+		e = huber(e)
+	}
 	low, high := c.Formula.clip(c.Distributions)
 	e = min(max(e, low), high)
 	if rule.ranked {
@@ -149,4 +153,12 @@ func (c *Priorities) priority(err float32) float64 {
 		return portable.Pow(e+rule.offset, c.Alpha)
 	}
 	return 0 // also where alpha is 0, as in dqn_zoo
+}
+
+// huber is the Huber loss of the magnitude of an error.
+func huber(e float64) float64 {
+	if e <= 1 {
+		return e * e / 2
+	}
+	return e - 0.5
 }

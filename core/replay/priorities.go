@@ -168,7 +168,7 @@ func (p *Prioritised) checkHeader(h *savedPriorities) error {
 	case h.Distributions != want.Distributions:
 		return fmt.Errorf("prioritized: priorities saved from the errors of other heads, must be those of the present ones")
 	case h.Alpha != want.Alpha:
-		return fmt.Errorf("alpha of prioritized: priorities saved with %v, must be %v", h.Alpha, want.Alpha)
+		return fmt.Errorf("priority_alpha: priorities saved with %v, must be %v", h.Alpha, want.Alpha)
 	case h.N != want.N:
 		return fmt.Errorf("n_steps: priorities saved with %d, must be %d", h.N, want.N)
 	case h.Tails != want.Tails:

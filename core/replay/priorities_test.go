@@ -181,7 +181,7 @@ func TestForgedPrioritiesAreRefused(t *testing.T) {
 		{"prioritized: priorities saved from", func(b []byte) []byte { b[4] = 1; return b }},
 		{"n_steps: priorities saved with 2, must be 3", func(b []byte) []byte { b[8] = 2; return b }},
 		{"n_step_tails: priorities saved with drop, must be keep", func(b []byte) []byte { b[12] = 2; return b }},
-		{"alpha of prioritized: priorities saved with 0, must be 1", func(b []byte) []byte { put(b, 16, 0); return b }},
+		{"priority_alpha: priorities saved with 0, must be 1", func(b []byte) []byte { put(b, 16, 0); return b }},
 	} {
 		data := c.change(bytes.Clone(b.Bytes()))
 		part, _ := p.Part("x")

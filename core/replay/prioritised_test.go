@@ -124,7 +124,11 @@ func (w *twin) set(pick int, err float64) {
 	case DQNZoo, Kaixhin:
 		p = math.Pow(err, c.Alpha)
 	case Dopamine:
-		p = math.Pow(err+1e-10, c.Alpha)
+		loss := err - 0.5
+		if err < 1 {
+			loss = err * err / 2
+		}
+		p = math.Pow(loss+1e-10, c.Alpha)
 	}
 	w.largest = max(w.largest, p)
 	for e, visible := range w.ref.visible {
@@ -260,11 +264,11 @@ func TestPrioritisedRefusesAndPanics(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(1, 1), Envs: 2, Capacity: 10, Window: 10}))
 	defer m.Close()
 	for want, c := range map[string]Priorities{
-		"prioritized: 9, must be 0 to 4":     {Formula: 9, N: 1},
-		"alpha of prioritized: -1, must be":  {Alpha: -1, N: 1},
-		"alpha of prioritized: NaN, must be": {Alpha: math.NaN(), N: 1},
-		"n_steps: 6, must be 1 to 5":         {N: 6},
-		"n_step_tails: 3, must be 0 to 2":    {N: 1, Tails: 3},
+		"prioritized: 9, must be 0 to 4":  {Formula: 9, N: 1},
+		"priority_alpha: -1, must be":     {Alpha: -1, N: 1},
+		"priority_alpha: NaN, must be":    {Alpha: math.NaN(), N: 1},
+		"n_steps: 6, must be 1 to 5":      {N: 6},
+		"n_step_tails: 3, must be 0 to 2": {N: 1, Tails: 3},
 	} {
 		if _, err := NewPrioritised(m, c); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, must be %s", err, want)

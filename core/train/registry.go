@@ -19,6 +19,8 @@ type Definition struct {
 	Settings *settings.Table
 	// Shape names the settings in which a checkpoint and the trainer that loads it must agree.
 	Shape []string
+	// Experience names those of Shape on which stored experience depends; nil: all of them.
+	Experience []string
 	// Placement names the settings besides device that say where something is computed. Checkpoints
 	// hold "auto" for them.
 	Placement []string

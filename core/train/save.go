@@ -174,7 +174,7 @@ func (t *Trainer) Load(path string) (err error) {
 	}
 	defer r.Close()
 	parts := t.method.Parts(false)
-	envs, err := t.fits(r)
+	envs, err := t.fits(r, t.def.Shape)
 	if err == nil && envs != t.common.NumEnvs {
 		parts, err = t.otherNumber(r, parts, envs)
 	}
@@ -195,7 +195,7 @@ func (t *Trainer) Load(path string) (err error) {
 }
 
 // LoadExperience replaces the stored experience by that of a checkpoint and leaves everything else
-// as it is. The next Begin, which must come before any step, cuts the episodes in progress.
+// as it is. The networks may differ. The next Begin, which must come before any step, cuts the episodes in progress.
 func (t *Trainer) LoadExperience(path string) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -213,7 +213,11 @@ func (t *Trainer) LoadExperience(path string) (err error) {
 		return err
 	}
 	defer r.Close()
-	envs, err := t.fits(r)
+	names := t.def.Experience
+	if names == nil {
+		names = t.def.Shape
+	}
+	envs, err := t.fits(r, names)
 	if err == nil && envs != t.common.NumEnvs {
 		err = t.otherEnvs(envs)
 	}
@@ -246,9 +250,9 @@ func (t *Trainer) otherEnvs(envs int) error {
 	return fmt.Errorf("num_envs: the checkpoint has \"%d\", this trainer has \"%d\", must be equal where experience is loaded; weights alone (set_parameters) fit any number", envs, t.common.NumEnvs)
 }
 
-// fits compares the settings that shape the state, except num_envs, and returns the num_envs of the
-// file.
-func (t *Trainer) fits(r *checkpoint.Reader) (envs int, err error) {
+// fits compares the settings called names, except num_envs, and the environments' spaces, and returns
+// the num_envs of the file.
+func (t *Trainer) fits(r *checkpoint.Reader, names []string) (envs int, err error) {
 	cfg, c, err := configOf(r)
 	if err != nil {
 		return 0, err
@@ -257,7 +261,7 @@ func (t *Trainer) fits(r *checkpoint.Reader) (envs int, err error) {
 	if cfg.def != t.def {
 		return 0, fmt.Errorf("method: the checkpoint has %q, this trainer has %q", cfg.def.Name, t.def.Name)
 	}
-	for _, name := range t.def.Shape {
+	for _, name := range names {
 		if name == "num_envs" {
 			continue
 		}

@@ -124,9 +124,12 @@ def summary(runs: list[dict[str, Any]], games: list[str], steps: int) -> list[di
 
 
 def wins(entries: list[dict[str, Any]], method: str) -> int:
-    """The number of games on which a method's mean is at least DQN's."""
-    pairs = [[e.get(name, {}).get("mean") for name in (method, "dqn")] for e in entries]
-    return sum(None not in pair and pair[0] >= pair[1] for pair in pairs)
+    """The number of games on which a method's mean is at least DQN's, of the same seeds."""
+
+    def won(its: dict[str, Any], dqn: dict[str, Any]) -> bool:
+        return its["seeds"] == dqn["seeds"] and None not in (its["mean"], dqn["mean"]) and its["mean"] >= dqn["mean"]
+
+    return sum(won(e[method], e["dqn"]) for e in entries if method in e and "dqn" in e)
 
 
 def text(report: dict[str, Any]) -> str:

@@ -88,6 +88,9 @@ def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
     make: Any = cls  # the keywords differ by method
     model: M = make(env=env, **saved.keywords_for(cls.keywords(), keywords, lambda some: _accepts(cls, some)), **keywords)
     try:
+        if saved.q_learning and saved.quantiles != (model.setting("distribution") == "quantile"):
+            has, must = ("quantiles", "Q-values") if saved.quantiles else ("Q-values", "quantiles")
+            raise ConfigError(f"a network with {has}, must have {must} for {cls.__name__}.load")
         theirs = None if given is None else saved.box_actions()
         if theirs is not None and (layout := ActionLayout.of_space(theirs)).key == model.action_layout.key:
             model.action_layout.check_bounds("env", layout)

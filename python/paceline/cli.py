@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib.util
 import json
 import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from . import _lib, _reproduce, bench
-from ._commands import evaluate, keywords_of, record
+from ._commands import evaluate, keywords_of, known, record, show
 from ._files import check_writing, reading
 from ._version import __version__
 from .config import Config, Preset, describe, methods
@@ -113,10 +112,10 @@ def whole_number(text: str) -> int:
 
 
 def environment(text: str) -> str:
-    """The name of an environment. A built-in one may be in lower case with underscores: "space_invaders"."""
+    """The name of an environment. A built-in one may be in lower case with underscores: "space_invaders", "atari/pong"."""
     from .envs import registration
 
-    plain = text.replace("_", "").lower()
+    plain = text.removeprefix("atari/").replace("_", "").lower()
     return next((name for name in (*registration.CLASSIC, *registration.ATARI) if name.lower() == plain), text)
 
 
@@ -230,14 +229,6 @@ def _either(names: Iterable[str]) -> str:
     return " or ".join(", ".join(names).rsplit(", ", 1))
 
 
-def _known(keywords: Mapping[str, Any], known: list[str], what: str) -> None:
-    """Raises PacelineError for a keyword that is not in known."""
-    for name in keywords:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise PacelineError(f"--set {name}: not a keyword of {what}" + (f"; did you mean {near[0]}?" if near else ""))
-
-
 def _train(args: argparse.Namespace) -> int:
     if args.load and args.preset:
         raise PacelineError(f"--preset {args.preset}: must be left out with --load: the checkpoint has all settings")
@@ -248,7 +239,7 @@ def _train(args: argparse.Namespace) -> int:
     keywords = keywords_of(args.set)
     if args.seed is not None:
         keywords["seed"] = args.seed
-    _known(keywords, model_class.keywords(), f"paceline.{model_class.__name__}")
+    known(keywords, model_class.keywords(), f"paceline.{model_class.__name__}")
     if args.num_envs is not None:
         keywords["num_envs"] = args.num_envs
     _add_order(args, method, model_class, keywords)
@@ -293,9 +284,9 @@ def _train(args: argparse.Namespace) -> int:
         if args.propose:
             print(f"proposal: {model.proposal()}")
         if not args.no_plot:
-            _show("curve", curve, lambda: _draw(model, curve))
+            show("curve", curve, lambda: _draw(model, curve))
         if not args.no_video:
-            _show("video", video, lambda: _record(model, video))
+            show("video", video, lambda: _record(model, video))
     return 130 if interrupted else 0
 
 
@@ -325,15 +316,6 @@ def _method_to_train(args: argparse.Namespace) -> str:
                 finally:
                     config.close()
     return "dqn"
-
-
-def _show(what: str, path: str, make: Callable[[], str]) -> None:
-    """Makes an optional file and prints its path with make's description; prints an error instead of raising it."""
-    try:
-        print(f"{what}: {path} ({make()})", flush=True)
-    except Exception as err:
-        kind = "" if isinstance(err, PacelineError) else f"{type(err).__name__}: "
-        print(f"{what}: left out: {kind}{err}", file=sys.stderr)
 
 
 def _draw(model: Trainer, path: str) -> str:

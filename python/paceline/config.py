@@ -158,9 +158,10 @@ _ELSEWHERE = {
     **dict.fromkeys(("noisy", "noisy_sigma"), "only DQN has noisy networks"),
     **dict.fromkeys(("munchausen", "munchausen_alpha", "munchausen_tau", "munchausen_clip"), "only DQN and Gorila have Munchausen targets"),
     **dict.fromkeys(
-        ("distribution", "n_atoms", "v_min", "v_max", "least_prob", "n_quantiles", "kappa"),
-        "only DQN and Gorila have distributions of returns",
+        ("distribution", "n_atoms", "v_min", "v_max", "least_prob"),
+        "only DQN and Gorila have a choice of distributions; QRDQN has quantiles",
     ),
+    **dict.fromkeys(("n_quantiles", "kappa"), "only DQN, QRDQN and Gorila have quantiles"),
     **dict.fromkeys(("n_tau", "n_tau_target", "n_tau_act", "n_cosines"), "only DQN and Gorila have implicit quantiles"),
     "create_eval_env": "learn(eval_freq=..., eval_env=...) evaluates",
     "n_cpu_tf_sess": "num_threads is the number of threads",

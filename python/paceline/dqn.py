@@ -162,7 +162,7 @@ class DQN(Trainer):
         "dqn_zoo", "dopamine", "kaixhin" or "cule" (by rank). None draws uniformly.
     priority_alpha, priority_beta, priority_beta_final, priority_beta_steps: the exponent of
         priorities, and that of importance weights, which goes from priority_beta to
-        priority_beta_final on a straight line. None: the formula's.
+        priority_beta_final on a straight line. None: the formula's. A loaded model keeps those of its file.
     priority_update: "update" for priorities that change after each update, or "window" for ones that
         stand still until experience next enters the replay memory: to the end of the window, without
         concurrent to the next updates. With "window" no draw waits for an update, so that a GPU does
@@ -170,7 +170,7 @@ class DQN(Trainer):
     distribution: what the network learns of the return of each action: "none" (its mean),
         "categorical" (the probabilities of n_atoms returns from v_min to v_max; C51), "quantile"
         (n_quantiles quantiles, with the loss's kappa; QR-DQN) or "implicit" (the quantile of any
-        probability; IQN). policy_kwargs={"n_quantiles": 50} of sb3-contrib's QRDQN works. Q-values
+        probability; IQN). policy_kwargs={"n_quantiles": 50} sets n_quantiles, as in sb3-contrib. Q-values
         are the means. On the CPU only.
     least_prob: of distribution="categorical": the smallest probability in the logarithm of the loss.
         Smaller ones count as this one and have no gradient. Stooke & Abbeel's code has 1e-6.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._trainer import constructor
@@ -50,8 +51,10 @@ class QRDQN(DQN):
     @classmethod
     def _defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         defaults = dict(cls.DEFAULTS)
-        if not {"optimizer_class", "optimizer_kwargs"} & set(given.get("policy_kwargs") or {}) and "optimizer" not in given:
-            defaults["optimizer_eps"] = 0.01 / int(given.get("batch_size", 32))
+        kwargs, batch = given.get("policy_kwargs"), given.get("batch_size", 32)
+        plain = not isinstance(kwargs, Mapping) or not {"optimizer_class", "optimizer_kwargs"} & set(kwargs)
+        if plain and "optimizer" not in given and isinstance(batch, Integral) and int(batch) > 0:  # the library refuses other values
+            defaults["optimizer_eps"] = 0.01 / int(batch)
         return defaults
 
     def _start(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:

@@ -15,11 +15,12 @@ def run(method: str, seed: int, mean: float | None, game: str = "Breakout", step
 
 def test_a_summary_compares_means_of_the_same_steps():
     runs = [run("dqn", 2, 1.0), run("dqn", 1, 3.0), run("qr", 1, 2.0), run("c51", 1, 1.5), run("c51", 1, 9.0, steps=20)]
-    runs += [run("dqn", 1, None, "Freeway"), run("qr", 1, 1.0, "Freeway")]
+    runs += [run("dqn", 1, None, "Freeway"), run("qr", 1, 1.0, "Freeway"), run("qr", 2, 2.0)]
     entries = small_games.summary(runs, ["Breakout", "Freeway", "Asterix"], 10)
     assert entries[0]["dqn"] == {"seeds": [1, 2], "returns": [3.0, 1.0], "mean": 2.0}
     assert entries[2] == {"game": "Asterix", "steps": 10}
-    # Freeway does not count for QR: no episode of DQN has ended there.
+    # Freeway does not count for QR: no episode of DQN has ended there. C51 has fewer seeds than DQN.
+    assert small_games.wins(small_games.summary([*runs, run("c51", 2, 4.0)], ["Breakout"], 10), "c51") == 1
     assert (small_games.wins(entries, "qr"), small_games.wins(entries, "c51"), small_games.wins(entries, "pqn")) == (1, 0, 0)
     assert "qr: at or above dqn on 1 of 3" in small_games.text({"entries": entries, "rates": []})
 

@@ -45,3 +45,20 @@ def test_other_distributions_are_refused(tmp_path):
         QRDQN.load(tmp_path / "dqn")
     with pytest.raises(TypeError, match="distribution"):
         QRDQN("MlpPolicy", "CartPole-v1", distribution="categorical")
+    with pytest.raises(TypeError, match="QRDQN has quantiles"):
+        QRDQN("MlpPolicy", "CartPole-v1", v_max=3)
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        ({"batch_size": 0}, "batch_size: 0, must be"),
+        ({"batch_size": -3}, "batch_size: -3, must be"),
+        ({"batch_size": "x"}, 'batch_size: "x", must be'),
+        ({"batch_size": None}, "batch_size: "),
+        ({"policy_kwargs": 5}, "policy_kwargs: 5, must be a dict"),
+    ],
+)
+def test_wrong_values_are_refused_by_their_names(given, says):
+    with pytest.raises(ConfigError, match=f"^{says}"):
+        QRDQN("MlpPolicy", "CartPole-v1", **given)

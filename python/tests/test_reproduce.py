@@ -3,12 +3,16 @@
 import csv
 import json
 import math
+import os
+import signal
+import sys
 
 import pytest
 
+from paceline._native import Native
 from paceline._reproduce import _scores, dopamine
 from paceline._reproduce.dopamine import Episode
-from paceline.cli import main
+from paceline.cli import environment, main
 from paceline.errors import ConfigError
 
 TINY = {
@@ -47,27 +51,53 @@ def test_a_tiny_run_writes_its_files(tmp_path, capsys):
     assert lines(tmp_path / "episodes.csv") == episodes
 
 
-def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
-    keywords = {**TINY, "cnn": "minatar"}
+def test_a_stopped_run_goes_on(tmp_path, monkeypatch, capsys):
+    """Ctrl-C comes while the library takes the step at which an episode ends."""
     (tmp_path / "whole").mkdir(), (tmp_path / "parts").mkdir()
-    whole = dopamine.train(GAME, "qr", 1, 200, tmp_path / "whole", 1000, keywords)
-    on_step = dopamine._Recorder._on_step
+    whole = dopamine.train(GAME, "qr", 1, 200, tmp_path / "whole", 1000, TINY)
+    run, before = Native.run, signal.getsignal(signal.SIGINT)
 
-    def stop(self):
-        if self.num_timesteps >= 110:
-            raise KeyboardInterrupt
-        return on_step(self)
+    def interrupted(self, stats, steps):
+        episodes = stats.episodes
+        run(self, stats, steps)
+        if stats.episodes > episodes and stats.num_timesteps > 50:
+            os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(dopamine._Recorder, "_on_step", stop)
-    with pytest.raises(KeyboardInterrupt):
-        dopamine.train(GAME, "qr", 1, 200, tmp_path / "parts", 50, keywords)
-    assert (tmp_path / "parts" / "seed1.paceline").exists() and not json.loads((tmp_path / "parts" / "seed1.json").read_text())["done"]
-    with pytest.raises(ConfigError, match="a run with steps 200, must be 400"):
-        dopamine.train(GAME, "qr", 1, 400, tmp_path / "parts", 50, keywords)
-    monkeypatch.setattr(dopamine._Recorder, "_on_step", on_step)
-    parts = dopamine.train(GAME, "qr", 1, 200, tmp_path / "parts", 50, keywords)
-    after = [each for each in whole if each.step != 110]
-    assert whole and [each for each in parts if each.step != 110] == after
+    monkeypatch.setattr(Native, "run", interrupted)
+    stops = 0
+    for _ in whole:
+        try:
+            parts = dopamine.train(GAME, "qr", 1, 200, tmp_path / "parts", 50, TINY)
+        except KeyboardInterrupt:
+            stops += 1
+            assert "; the same command continues it" in capsys.readouterr().out
+            assert (tmp_path / "parts" / "seed1.paceline").exists()
+            assert not json.loads((tmp_path / "parts" / "seed1.json").read_text())["done"]
+            with pytest.raises(ConfigError, match="a run with steps 200, must be 400"):
+                dopamine.train(GAME, "qr", 1, 400, tmp_path / "parts", 50, TINY)
+        else:
+            break
+    assert stops == sum(50 < each.step < 200 for each in whole) > 1 and parts == whole
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda content: content["settings"]["preset"].update(n_steps="1"), "a run with preset.n_steps 1, must be 3; --folder"),
+        (lambda content: content["settings"]["set"].update(gamma=0.5), "a run with set.gamma 0.5, must be None; --folder"),
+        (lambda content: content.update(settings=[1]), "cannot be read, must be a file of this command"),
+        (lambda content: content.update(episodes=[1]), "cannot be read, must be a file of this command"),
+    ],
+)
+def test_a_file_of_another_run_is_refused(tmp_path, change, says):
+    files = dopamine.files_of(GAME, "qr", 1, 200, tmp_path, {})
+    files.write([], done=True)
+    content = json.loads(files.json.read_text())
+    change(content)
+    files.json.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match=says):
+        files.read()
 
 
 def test_iterations_are_compared_with_published_numbers():
@@ -91,13 +121,36 @@ def test_the_interquartile_mean():
         (["--frames", "10"], "--frames 10: must be a multiple of 4"),
         (["--seeds", "0"], "--seeds 0: must be at least 1"),
         (["--game", "Brekout"], "did you mean atari/breakout"),
+        (["--game", "CartPole-v1"], "policy: CnnPolicy does not fit the environment"),
+        (["--set", "seed=7"], "--set seed=7: must be left out; the seeds are 1 to --seeds"),
+        (["--set", "n_quantile=5"], "--set n_quantile: not a keyword of paceline.DQN; did you mean n_quantiles?"),
+        (["--set", "env=Pong"], "--set env: not a keyword"),
+        (["--set", "preset=x"], "--set preset: not a keyword"),
+        (["--set", "n_steps=0"], "n_steps: 0, must be"),
     ],
 )
 def test_wrong_arguments_give_one_line(tmp_path, capsys, given, says):
+    given = given if "--game" in given else ["--game", GAME, *given]
     assert main(["reproduce", "dopamine", "--folder", str(tmp_path / "new"), *given]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("paceline: ") and len(error.splitlines()) == 1
-    assert any(each in error for each in says.split("|"))
+    assert error.startswith("paceline: ") and len(error.splitlines()) == 1 and says in error
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(capsys):
+    assert main(["reproduce", "dopamine", "--game", GAME, "--folder", "/proc/self"]) == 1
+    assert "--folder /proc/self: " in (error := capsys.readouterr().err) and len(error.splitlines()) == 1
+
+
+def test_without_matplotlib_the_figure_is_left_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(arguments(tmp_path)) == 0
+    assert "figure: left out: " in capsys.readouterr().err and (tmp_path / "episodes.csv").exists()
+
+
+def test_the_library_s_name_of_a_game_has_published_numbers():
+    assert environment("atari/space_invaders") == environment("space_invaders") == "SpaceInvaders"
+    assert dopamine.published(environment("atari/breakout"), "qr")
 
 
 def test_the_figure(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 import paceline
 from envs import SMALL
-from paceline import A2C, DQN, PPO
+from paceline import A2C, DQN, PPO, QRDQN
 from paceline.errors import ConfigError
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
@@ -136,6 +136,32 @@ def test_policy_kwargs_of_sb3_files_are_loaded_or_refused(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+@pytest.mark.filterwarnings("ignore::paceline.PacelineWarning")
+@pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
+def test_loaded_files_of_sb3_contrib_s_qrdqn_act_the_same(policy, tmp_path):
+    contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed")
+    env = ImageEnv((84, 84, 1)) if policy == "CnnPolicy" else gymnasium.make("CartPole-v1")
+    theirs = contrib.QRDQN(policy, env, seed=3, device="cpu", buffer_size=100, policy_kwargs={"n_quantiles": 21})
+    theirs.save(tmp_path / "theirs")
+    obs = np.stack([env.observation_space.sample() for _ in range(50)])
+    want = theirs.predict(obs, deterministic=True)[0]
+    for cls in (QRDQN, DQN):
+        with cls.load(tmp_path / "theirs", buffer_size=200, device="cpu") as ours:
+            np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], want)
+            assert ours.n_quantiles == 21 and ours.learning_rate == theirs.learning_rate and ours.setting("optimizer_eps") == "0.0003125"
+            assert ours.setting("distribution") == "quantile"
+
+
+def test_networks_of_the_other_class_are_refused(tmp_path):
+    contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed")
+    sb3.DQN("MlpPolicy", "CartPole-v1", buffer_size=100).save(tmp_path / "dqn")
+    contrib.QRDQN("MlpPolicy", "CartPole-v1", buffer_size=100).save(tmp_path / "qrdqn")
+    with pytest.raises(ConfigError, match="a network with Q-values, must have quantiles for QRDQN.load"):
+        QRDQN.load(tmp_path / "dqn", buffer_size=200)
+    with pytest.raises(ConfigError, match="a network with quantiles, must have Q-values for DQN.load"):
+        DQN.load(tmp_path / "qrdqn", buffer_size=200, distribution="none")
+
+
 def test_a_loaded_sb3_file_keeps_its_exploration_rate(tmp_path):
     theirs = sb3.DQN("MlpPolicy", "CartPole-v1", device="cpu", buffer_size=100, exploration_fraction=0.5).learn(50)
     theirs.save(tmp_path / "theirs")

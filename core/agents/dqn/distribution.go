@@ -105,7 +105,7 @@ func (c *Config) setDistribution(run *offpolicy.Config, device string) error {
 	importance, divergence := "", false
 	if p := run.Priorities; p != nil && c.Distribution != NoDistribution {
 		p.Distributions = true
-		importance, divergence = nn.ImportanceLoss, p.Formula == replay.StookeAbbeel
+		importance, divergence = nn.ImportanceLoss, p.Formula.Error(true) == replay.Divergence
 	}
 	switch c.Distribution {
 	case Categorical:

@@ -25,14 +25,15 @@ type DQN struct {
 
 func init() {
 	train.Register(&train.Definition{
-		Name:      "dqn",
-		Doc:       "Deep Q-learning with Concurrent Training and Synchronized Execution",
-		Settings:  Settings,
-		Shape:     append([]string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "clock", "action_masks"}, slices.Concat(shapeOfHead, shapeOfMunchausen, shapeOfNoisy, async.Shape, train.OutsideShape)...),
-		Placement: []string{"replay_device"},
-		Masks:     true,
-		Memory:    memoryOf,
-		New:       newMethod,
+		Name:       "dqn",
+		Doc:        "Deep Q-learning with Concurrent Training and Synchronized Execution",
+		Settings:   Settings,
+		Shape:      append([]string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch", "activation_fn", "num_envs", "optimizer", "actor", "clock", "action_masks"}, slices.Concat(shapeOfHead, shapeOfMunchausen, shapeOfNoisy, async.Shape, train.OutsideShape)...),
+		Experience: slices.Concat([]string{"env", "env_options", "num_envs", "action_masks"}, shapeOfMunchausen, async.Shape),
+		Placement:  []string{"replay_device"},
+		Masks:      true,
+		Memory:     memoryOf,
+		New:        newMethod,
 	})
 }
 

@@ -49,6 +49,23 @@ func TestExperienceOfAnotherRunIsLoaded(t *testing.T) {
 	check(t, to.Begin(4, 0)) // the refused load has changed nothing
 }
 
+// Experience does not depend on the network that chose the actions, but on what the replay memory holds.
+func TestExperienceOfAnotherNetworkIsLoaded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.paceline")
+	from := newDQN(t, cartpole(quantile))
+	check(t, from.Run(700, 0))
+	check(t, from.Save(path, true))
+	to := newDQN(t, cartpole(func(c *Config) { c.NetArch, c.Dueling, c.Actor = []int{8}, true, ActorTarget }))
+	check(t, to.LoadExperience(path))
+	if got, want := must(to.Hashes())(t), must(from.Hashes())(t); got.Replay != want.Replay {
+		t.Error("the experience differs")
+	}
+	check(t, to.Begin(3000, train.ResetEnvs))
+	check(t, to.Run(300, 0))
+	refuses(t, newDQN(t, cartpole(func(c *Config) { c.Munchausen.Munchausen = true })).LoadExperience(path), `munchausen: the checkpoint has "false"`)
+	refuses(t, newDQN(t, cartpole()).Load(path), `distribution: the checkpoint has "quantile"`)
+}
+
 // After a load of a file without experience, random steps come before updates, and a notice says so
 // once. A later load of experience ends these steps, but not a warm-up of the file's own run.
 func TestExperienceEndsRandomSteps(t *testing.T) {

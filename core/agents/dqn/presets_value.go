@@ -9,8 +9,13 @@ import (
 
 // This file has the presets of the value family: settings of published code, by the code's name. The
 // numbers of frames in the sources are divided by 4, the frames of a step.
+//
+// The sources copy theta to theta-minus at multiples of C steps from step 0, we do at multiples of C from
+// the first update. With learning_starts 20,000 and C 8,000 their first copy after it is at step 24,000,
+// ours at 28,000.
 
-// standard are the settings that all sources share: an update of 32 transitions every 4 steps.
+// standard are the settings that most sources have: an update of 32 transitions every 4 steps. A preset
+// names what its source has in their place.
 var standard = []settings.Row{
 	{"policy", "CnnPolicy"},
 	{"num_envs", "1"},
@@ -54,7 +59,7 @@ const dopamineGames = `{"recipe": "dopamine"}`
 // dopamineReplay is Dopamine's prioritised replay over three steps (update_horizon, replay_scheme).
 var dopamineReplay = []settings.Row{{"n_steps", "3"}, {"prioritized", "dopamine"}}
 
-// zoo has what all agents of DQN Zoo share (*/run_atari.py): min_replay_capacity_fraction of
+// zoo has what most agents of DQN Zoo have (*/run_atari.py): min_replay_capacity_fraction of
 // replay_capacity, target_network_update_period, exploration_epsilon_decay_frame_fraction of 200
 // million frames. Its network is the Nature CNN with the initial weights of "uniform".
 var zoo = slices.Concat(standard, []settings.Row{
@@ -85,6 +90,10 @@ var stookeAbbeel = slices.Concat(standard, []settings.Row{
 // large are the settings of a batch of 512 transitions: 32 environments take 4 steps each, then
 // there are 8*128/512 updates.
 var large = []settings.Row{{"batch_size", "512"}, {"num_envs", "32"}, {"train_freq", "128"}, {"gradient_steps", "2"}}
+
+// zooBeta is the end of DQN Zoo's importance_sampling_exponent_schedule, 200 iterations of a million
+// frames. There beta rises from the first update on, here from step 0.
+var zooBeta = settings.Row{"priority_beta_steps", "50000000"}
 
 // rainbow has all parts of Rainbow but the number of steps.
 var rainbow = slices.Concat(c51, []settings.Row{
@@ -120,13 +129,14 @@ var ofValues = []settings.Preset{
 	// huber's bound. The biases of the source's last layer are one number.
 	{Name: "prioritized_zoo", Doc: "Double DQN with prioritised replay of DQN Zoo", Rows: train.InGames(zooGames, zoo, []settings.Row{
 		{"optimizer", "rmsprop_mnih"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "6.103515625e-07"}, {"loss", "huber"}, {"max_grad_norm", "0"},
-		{"double_q", "true"}, {"prioritized", "dqn_zoo"}, {"priority_alpha", "0.6"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"},
+		{"double_q", "true"}, {"prioritized", "dqn_zoo"}, {"priority_alpha", "0.6"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"}, zooBeta,
 		{"target_update_interval", "30000"}})},
 	// Table 1 of the paper. The paper does not name its clipping of gradients, which its first author
 	// confirms (github.com/Kaixhin/Rainbow, pull request 73); the norm of 10 is that of DQN Zoo's Rainbow.
-	// The formula of priorities is DQN Zoo's. The noise alone explores.
+	// The formula of priorities is DQN Zoo's. The first 20,000 steps are random, where DQN Zoo's agent
+	// already acts by its noise; from then on the noise alone explores, as there. It is the same in der_100k.
 	{Name: "rainbow_hessel", Doc: "Rainbow of Hessel et al. 2018", Rows: train.InGames(zooGames, zoo, rainbow, []settings.Row{
-		{"optimizer", "adam"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"max_grad_norm", "10"}, {"n_steps", "3"},
+		{"optimizer", "adam"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"max_grad_norm", "10"}, {"n_steps", "3"}, zooBeta,
 		{"learning_starts", "20000"}, {"target_update_interval", "8000"}})},
 	// The paper's numbers but for n_steps: the paper has 20, and Dopamine's DER.gin 10, after Schwarzer et
 	// al. 2021. Dopamine also has its own network, and epsilon 0.01 besides the noise. Noise of 0.1 is that

@@ -49,9 +49,10 @@ func ofPublications() map[string]map[string]string {
 		"iqn_zoo": with(zoo, values{"learning_rate": "5e-05", "distribution": "implicit", "n_tau_act": "64", "learning_starts": "20000", "max_grad_norm": "0"}),
 		// 2.5e-4/4, eps 0.01/32^2/16, alpha 0.6, a target every 1.2e5 frames.
 		"prioritized_zoo": with(with(zoo, prioritized), values{"learning_rate": "6.25e-05", "optimizer": "rmsprop_mnih", "optimizer_eps": "6.103515625e-07",
-			"double_q": "true", "priority_alpha": "0.6", "target_update_interval": "30000", "max_grad_norm": "0"}),
+			"double_q": "true", "priority_alpha": "0.6", "priority_beta_steps": "50000000", "target_update_interval": "30000", "max_grad_norm": "0"}),
 
-		"rainbow_hessel": rainbow,
+		// Beta rises over 200 million frames, as in DQN Zoo.
+		"rainbow_hessel": with(rainbow, values{"priority_beta_steps": "50000000"}),
 		// 1,600 steps, an update a step, 2,000 updates; DER.gin: 1e-4 (the default), ten steps.
 		"der_100k": with(rainbow, values{"cnn": "der", "learning_rate": "0.0001", "n_steps": "10", "noisy_sigma": "0.1", "train_freq": "1", "buffer_size": "100000",
 			"learning_starts": "1600", "target_update_interval": "2000"}),

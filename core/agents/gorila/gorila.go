@@ -24,9 +24,11 @@ func definition(dqn train.Definition) *train.Definition {
 		Name: d.Name, Fixed: fixed, Defaults: defaults, More: more, Presets: presets,
 		Init: func(c any) { asyncSettings(c).LearnersName = bundles },
 	})
-	d.Shape = append(slices.DeleteFunc(slices.Clone(dqn.Shape), func(name string) bool {
-		return slices.ContainsFunc(fixed, func(r settings.Row) bool { return r[0] == name })
-	}), bundles)
+	for _, names := range []*[]string{&d.Shape, &d.Experience} {
+		*names = append(slices.DeleteFunc(slices.Clone(*names), func(name string) bool {
+			return slices.ContainsFunc(fixed, func(r settings.Row) bool { return r[0] == name })
+		}), bundles)
+	}
 	d.Placement, d.OnlyCPU = nil, true
 	return &d
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import PacelineError
@@ -20,3 +23,20 @@ def keywords_of(items: list[str]) -> dict[str, Any]:
         except ValueError:
             keywords[name] = value
     return keywords
+
+
+def known(keywords: Mapping[str, Any], names: list[str], what: str) -> None:
+    """Raises PacelineError for a keyword of --set that is not in names. what: what has these names."""
+    for name in keywords:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            raise PacelineError(f"--set {name}: not a keyword of {what}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+def show(what: str, path: object, make: Callable[[], str]) -> None:
+    """Makes an optional file and prints its path with make's description; prints an error instead of raising it."""
+    try:
+        print(f"{what}: {path} ({make()})", flush=True)
+    except Exception as err:
+        kind = "" if isinstance(err, PacelineError) else f"{type(err).__name__}: "
+        print(f"{what}: left out: {kind}{err}", file=sys.stderr)

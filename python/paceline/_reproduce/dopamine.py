@@ -10,17 +10,23 @@ episodes, which the comparison reads, and a checkpoint until it is done.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import importlib.util
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from .._commands import keywords_of
+from .._commands import keywords_of, known, show
 from ..callbacks import BaseCallback
 from ..config import Config
 from ..dqn import DQN
@@ -86,12 +92,11 @@ def add_arguments(parser: argparse.ArgumentParser, number: Callable[[str], int],
 
 
 def _run(args: argparse.Namespace) -> int:
-    _check(args)
-    keywords = keywords_of(args.set)
-    if args.num_threads is not None:
-        keywords["num_threads"] = args.num_threads
-    folder = args.folder or Path(f"dopamine_{args.game}_{args.agent}")
+    keywords = _checked(args)
+    folder = args.folder or Path(f"dopamine_{args.game}_{args.agent}".replace("/", "_"))
     _make(folder)
+    if not args.no_plot and importlib.util.find_spec("matplotlib") is None:
+        print("figure: needs matplotlib at the end of training (pip install 'paceline[plot]'); --no-plot draws none", file=sys.stderr)
     steps, runs = args.frames // SKIP, {}
     print(SAYS, flush=True)
     for seed in range(1, args.seeds + 1):
@@ -105,35 +110,48 @@ def _run(args: argparse.Namespace) -> int:
     _print(args.game, args.agent, lines)
     print(f"written: {folder / 'episodes.csv'}, {folder / 'iterations.csv'}")
     if not args.no_plot:
-        _draw(folder / "returns.png", f"{args.game}, {args.agent}", runs, steps, numbers)
+        path, title = folder / "returns.png", f"{args.game}, {args.agent}"
+        show("figure", path, lambda: _draw(path, title, runs, steps, numbers))
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Refuses arguments before anything is made."""
-    known = agents()
-    if args.agent not in known:
-        raise ConfigError(f"--agent {args.agent}: must be {' or '.join(', '.join(known).rsplit(', ', 1))}")
+def _checked(args: argparse.Namespace) -> dict[str, Any]:
+    """The keywords of --set and --num-threads. Refuses wrong arguments, before anything is made."""
+    if args.agent not in (names := agents()):
+        raise ConfigError(f"--agent {args.agent}: must be {' or '.join(', '.join(names).rsplit(', ', 1))}")
     for name, least in (("frames", SKIP), ("seeds", 1), ("part", 1)):
         if getattr(args, name) < least:
             raise ConfigError(f"--{name} {getattr(args, name)}: must be at least {least}")
     if args.frames % SKIP:
         raise ConfigError(f"--frames {args.frames}: must be a multiple of {SKIP}, the frames of a step")
+    keywords = keywords_of(args.set)
+    if "seed" in keywords:
+        raise ConfigError(f"--set seed={keywords['seed']}: must be left out; the seeds are 1 to --seeds")
+    known(keywords, DQN.keywords(), "paceline.DQN")
+    if args.num_threads is not None:
+        keywords["num_threads"] = args.num_threads
+    _new(args.game, args.agent, 1, args.frames // SKIP, keywords).close()
+    return keywords
 
 
 def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as err:
         raise ConfigError(f"--folder {folder}: {err.strerror}, must be a folder that can be written") from None
 
 
 class _Recorder(BaseCallback):
-    """Records the episodes, and saves the run in parts. Episodes are written before the checkpoint, which has no later ones."""
+    """Records the episodes, and saves the run in parts. Episodes are written before the checkpoint, which has no later ones.
+
+    stopped: the run ends after the step at hand.
+    """
 
     def __init__(self, run: Files, episodes: list[Episode], part: int) -> None:
         super().__init__()
-        self.run, self.episodes, self.part, self.due = run, episodes, part, 0
+        self.run, self.episodes, self.part, self.due, self.stopped = run, episodes, part, 0, False
 
     def _on_training_start(self) -> None:
         self.due = self.num_timesteps + self.part
@@ -145,7 +163,10 @@ class _Recorder(BaseCallback):
         if self.num_timesteps >= self.due:
             self.due += self.part
             self.save()
-        return True
+        return not self.stopped
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def save(self) -> None:
         self.run.write(self.episodes, done=False)
@@ -164,12 +185,13 @@ class Files:
             return [], False
         try:
             content = json.loads(self.json.read_text("utf-8"))
-            was, episodes, done = content["settings"], [Episode(*each) for each in content["episodes"]], bool(content["done"])
-        except (OSError, ValueError, KeyError, TypeError):
+            was, episodes, done = _flat(content["settings"]), [Episode(*each) for each in content["episodes"]], bool(content["done"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise ConfigError(f"{self.json}: cannot be read, must be a file of this command; remove it to begin again") from None
-        for name, value in self.settings.items():
-            if was.get(name) != value:
-                raise ConfigError(f"{self.json}: a run with {name} {was.get(name)}, must be {value}; --folder names another folder")
+        now = _flat(self.settings)
+        for name in now | was:
+            if was.get(name) != now.get(name):
+                raise ConfigError(f"{self.json}: a run with {name} {was.get(name)}, must be {now.get(name)}; --folder names another folder")
         return episodes, done
 
     def write(self, episodes: list[Episode], done: bool) -> None:
@@ -180,15 +202,57 @@ class Files:
         os.replace(new, self.json)
 
 
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a dict of dicts, by names such as "set.batch_size"."""
+    out: dict[str, Any] = {}
+    for name, value in settings.items():
+        out |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+    return out
+
+
 def files_of(game: str, agent: str, seed: int, steps: int, folder: Path, keywords: Mapping[str, Any]) -> Files:
     changed = {name: value for name, value in keywords.items() if name != "num_threads"}
-    return Files(folder, seed, {"game": game, "agent": agent, "steps": steps, "set": changed})
+    return Files(folder, seed, {"game": game, "agent": agent, "steps": steps, "set": changed, "preset": _preset(game, agent)})
+
+
+def _preset(game: str, agent: str) -> dict[str, str]:
+    """The values of the agent's preset that are not DQN's defaults. A file of a preset that was another is refused."""
+    config = Config("dqn")
+    try:
+        config.preset(agent + SUFFIX, game)
+        return {each.name: value for each in config.describe() if each.name != "env" and (value := config.get(each.name)) != each.default}
+    finally:
+        config.close()
+
+
+def _new(game: str, agent: str, seed: int, steps: int, keywords: Mapping[str, Any]) -> DQN:
+    room = min(1_000_000, max(steps, 1000))  # the preset's, or what the run can fill
+    return DQN.from_preset(agent + SUFFIX, game, **{"seed": seed, "buffer_size": room, **keywords})
+
+
+@contextlib.contextmanager
+def _interrupts(stop: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl-C calls stop; the second raises KeyboardInterrupt, as usual."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where Python handles no signals
+        return
+    usual = signal.getsignal(signal.SIGINT) or signal.default_int_handler
+
+    def first(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, usual)
+        stop()
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def train(
     game: str, agent: str, seed: int, steps: int, folder: Path, part: int, keywords: Mapping[str, Any], progress: bool = False
 ) -> list[Episode]:
-    """The training episodes of a seed. An interrupted call saves the run; the next call continues it. progress: shows a progress line."""
+    """The training episodes of a seed. After Ctrl-C the run is saved; the next call continues it. progress: shows a progress line."""
     files = files_of(game, agent, seed, steps, folder, keywords)
     episodes, done = files.read()
     if done:
@@ -197,21 +261,22 @@ def train(
         threads = {"num_threads": keywords["num_threads"]} if "num_threads" in keywords else {}
         model = DQN.load(files.checkpoint, **threads)
     else:
-        room = min(1_000_000, max(steps, 1000))  # the preset's, or what the run can fill
-        model = DQN.from_preset(agent + SUFFIX, game, **{"seed": seed, "buffer_size": room, **keywords})
+        model = _new(game, agent, seed, steps, keywords)
     with model:
         begun = model.num_timesteps if episodes_saved else 0
         episodes = [each for each in episodes if each.step <= begun]
         recorder = _Recorder(files, episodes, part)
         if begun < steps:
-            try:
+            with _interrupts(recorder.stop):
                 model.learn(steps - begun, callback=recorder, log_interval=None, progress_bar=progress, reset_num_timesteps=not begun)
-            except KeyboardInterrupt:
-                recorder.save()
-                print(f"seed {seed}: stopped at step {model.num_timesteps:,}; the same command continues it", flush=True)
-                raise
+        if model.num_timesteps < steps:
+            recorder.save()
+            print(f"seed {seed}: stopped at step {model.num_timesteps:,}; the same command continues it", flush=True)
+            raise KeyboardInterrupt
     files.write(episodes, done=True)
     files.checkpoint.unlink(missing_ok=True)
+    if recorder.stopped:
+        raise KeyboardInterrupt
     return episodes
 
 
@@ -300,7 +365,7 @@ def _write_lines(path: Path, game: str, agent: str, lines: list[Line]) -> None:
             )
 
 
-def _draw(path: Path, title: str, runs: Mapping[int, list[Episode]], steps: int, numbers: Mapping[int, Published]) -> None:
+def _draw(path: Path, title: str, runs: Mapping[int, list[Episode]], steps: int, numbers: Mapping[int, Published]) -> str:
     """Draws the returns of all episodes, their means by iteration, and the published means."""
     from ..plots import BLUE, ORANGE, _figure
 
@@ -319,4 +384,4 @@ def _draw(path: Path, title: str, runs: Mapping[int, list[Episode]], steps: int,
     ax.legend(frameon=False)
     ax.set(title=title, xlabel="millions of frames", ylabel="training return")
     figure.savefig(path, dpi=110)
-    print(f"figure: {path}")
+    return f"{len(runs)} seed{'' if len(runs) == 1 else 's'}"

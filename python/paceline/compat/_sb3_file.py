@@ -32,13 +32,15 @@ _DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", 
 class Saved:
     """The contents of a file.
 
-    q_learning: whether the network has Q-values, else a policy and values. keywords: keywords of
-    the model's class. state: the arrays of policy.pth by name. lost: keywords that the file has
-    only as pickled Python objects.
+    q_learning: whether the network has Q-values, else a policy and values. quantiles: whether it has
+    quantiles of them, as sb3-contrib's QRDQN. keywords: keywords of the model's class. state: the
+    arrays of policy.pth by name; those of QRDQN begin with q_net, too. lost: keywords that the file
+    has only as pickled Python objects.
     """
 
     path: str
     q_learning: bool
+    quantiles: bool
     num_envs: int
     keywords: dict[str, Any]
     state: dict[str, Array]
@@ -165,6 +167,8 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
     if isinstance(data.get("tensorboard_log"), str):
         keywords["tensorboard_log"] = data["tensorboard_log"]
     cnn = any(".cnn." in name for name in state)
+    quantiles = any(name.startswith("quantile_net.") for name in state)
+    state = {re.sub("^quantile_net(_target)?[.]", r"q_net\1.", name): array for name, array in state.items()}
     q_learning = any(name.startswith("q_net.") for name in state)
     kwargs = _policy_kwargs(data.get("policy_kwargs") or {})
     if not cnn:
@@ -172,6 +176,8 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
     if not q_learning:  # stable-baselines3's A2C names RMSprop if it uses that optimiser
         kwargs.setdefault("optimizer_class", "Adam")
     keywords |= {"policy": "CnnPolicy" if cnn else "MlpPolicy", "policy_kwargs": kwargs}
+    if quantiles:
+        keywords["distribution"] = "quantile"
     lost = []
     for name in ("clip_range", "clip_range_vf", "learning_rate", "train_freq"):
         if isinstance(data.get(name), dict):
@@ -180,7 +186,7 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
                 lost.append(name)
             else:
                 keywords[name] = value
-    return Saved(path, q_learning, int(data.get("n_envs", 1)), keywords, state, data, lost)
+    return Saved(path, q_learning, quantiles, int(data.get("n_envs", 1)), keywords, state, data, lost)
 
 
 def _policy_kwargs(saved: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,8 +242,9 @@ def _widths(state: Mapping[str, Array]) -> Any:
         )
         return [width for _, width in layers]
 
-    if any(name.startswith("q_net.") for name in state):
-        return hidden("q_net.q_net.")[:-1]
+    for head in ("q_net.q_net.", "q_net.quantile_net."):
+        if any(name.startswith(head) for name in state):
+            return hidden(head)[:-1]
     return {"pi": hidden("mlp_extractor.policy_net."), "vf": hidden("mlp_extractor.value_net.")}
 
 

@@ -1,0 +1,64 @@
+package dqn
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestUnusedSettingsAreNoticed(t *testing.T) {
+	changed := map[string]string{
+		"priority_alpha": "0.9", "priority_beta": "0.9", "priority_beta_final": "0.9", "priority_beta_steps": "9", "priority_update": "window",
+		"n_atoms": "11", "v_min": "-1", "v_max": "1", "least_prob": "0.1", "n_quantiles": "9", "kappa": "2", "n_tau": "9", "n_tau_target": "9", "n_tau_act": "9", "n_cosines": "9",
+		"munchausen_alpha": "0.8", "munchausen_tau": "0.1", "munchausen_clip": "-2", "noisy_sigma": "0.1",
+	}
+	on := map[string]func(*Config){
+		"prioritized":  func(c *Config) { c.Prioritized = "cule" },
+		"distribution": nil, // each below
+		"munchausen":   func(c *Config) { c.Munchausen.Munchausen = true },
+		"noisy":        func(c *Config) { c.Noisy.Noisy = true },
+	}
+	distribution := func(name string) string {
+		switch {
+		case strings.HasPrefix(name, "n_tau") || name == "n_cosines":
+			return Implicit
+		case name == "n_quantiles" || name == "kappa":
+			return Quantile
+		}
+		return Categorical
+	}
+	said := func(name string, edit func(*Config)) (notices []string) {
+		c := cartpole(edit)
+		check(t, Settings.Over(&c).Set(name, changed[name]))
+		for _, notice := range must(c.Resolve())(t) {
+			if strings.HasPrefix(notice, name+": ") {
+				notices = append(notices, notice)
+			}
+		}
+		return notices
+	}
+	var names []string
+	for _, s := range switched {
+		off := map[string]string{"prioritized": "none", "distribution": "none"}[s.by]
+		if off == "" {
+			off = "false"
+		}
+		for name := range strings.FieldsSeq(s.names) {
+			names = append(names, name)
+			want := []string{name + ": " + changed[name] + " is not used where " + s.by + " is " + off}
+			if got := said(name, func(*Config) {}); !slices.Equal(got, want) {
+				t.Errorf("%s: %q, must be %q", name, got, want)
+			}
+			edit := on[s.by]
+			if edit == nil {
+				edit = func(c *Config) { c.Distribution = distribution(name) }
+			}
+			if got := said(name, edit); got != nil {
+				t.Errorf("%s is used, and there is a notice: %q", name, got)
+			}
+		}
+	}
+	if len(names) != len(changed) {
+		t.Errorf("%d settings with a switch, must be %d", len(names), len(changed))
+	}
+}
