@@ -125,12 +125,18 @@ func readHeader(r io.Reader, n int64, want []Tensor) error {
 // squares names the arrays of optimisers and of param.Local that are sums or averages of squares.
 var squares = []string{"v", "sum", "square_avg", "sum_g2"}
 
-// readFloats reads the data of the tensor called name. Numbers must be finite, and squares must not
-// be negative. A small buffer saves the copy that binary.Read would allocate.
+// endless names AdaGrad's sum, which is never reset and can overflow. Its parameter then stays as it is.
+const endless = "sum"
+
+// readFloats reads the data of the tensor called name. Numbers must be finite, but that of an endless sum,
+// and squares must not be negative. A small buffer saves the copy that binary.Read would allocate.
 func readFloats(r io.Reader, name string, data []float32) error {
-	low := float32(-math.MaxFloat32)
+	low, high := float32(-math.MaxFloat32), float32(math.MaxFloat32)
 	if slices.Contains(squares, name) {
 		low = 0
+	}
+	if name == endless {
+		high = float32(math.Inf(1))
 	}
 	var buf [1 << 16]byte
 	for first := 0; len(data) > 0; {
@@ -142,8 +148,8 @@ func readFloats(r io.Reader, name string, data []float32) error {
 			return err
 		}
 		for i, v := range data[:n] {
-			if !(v >= low && v <= math.MaxFloat32) {
-				return fmt.Errorf("%s: number %d is %v, must be %g to %g", name, first+i, v, low, math.MaxFloat32)
+			if !(v >= low && v <= high) {
+				return fmt.Errorf("%s: number %d is %v, must be %g to %g", name, first+i, v, low, high)
 			}
 		}
 		data, first = data[n:], first+n

@@ -94,6 +94,8 @@ class Trainer(Model):
         learn(remaining_steps, reset_num_timesteps=False) continues the run.
         """
         self._check_open()
+        if self._from_outside():
+            raise ConfigError("updates: outside, must be own for learn; gradient and adopt train this model")
         every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
         learn(
             self, total_timesteps, callback, every, tb_log_name, reset_num_timesteps, progress_bar,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import numbers
 from ctypes import POINTER, c_float, c_int64
 from typing import Any, NamedTuple
 
@@ -122,13 +123,16 @@ class Store:
         eps: float | None = None, decay: float | None = None, beta1: float | None = None, beta2: float | None = None,
         centered: bool = False, eps_inside: bool = False, first_average: int = 0, max_staleness: int = 0,
     ) -> None:  # fmt: skip
-        numbers = _flat("parameters", parameters)
-        first = whole("first", first, 0, numbers.size)
-        size = numbers.size - first if size is None else whole("size", size, 0, numbers.size - first)
-        part = numbers[first : first + size]
+        flat = _flat("parameters", parameters)
+        first = whole("first", first, 0, flat.size)
+        size = flat.size - first if size is None else whole("size", size, 0, flat.size - first)
+        part = flat[first : first + size]
+        if not isinstance(optimizer, str):
+            raise ConfigError(f"optimizer: {optimizer!r}, must be a name, such as 'adagrad'")
         options = _ffi.StoreOptions(
-            centered=bool(centered), eps_inside=bool(eps_inside), first_average=whole("first_average", first_average, 0, 1),
-            optimizer=_lib.encode(optimizer), eps=eps or 0, decay=decay or 0, beta1=beta1 or 0, beta2=beta2 or 0,
+            centered=_truth("centered", centered), eps_inside=_truth("eps_inside", eps_inside),
+            first_average=whole("first_average", first_average, 0, 1), optimizer=_lib.encode(optimizer),
+            eps=_constant("eps", eps), decay=_constant("decay", decay), beta1=_constant("beta1", beta1), beta2=_constant("beta2", beta2),
             first=first, max_staleness=whole("max_staleness", max_staleness, 0, 2**51),
         )  # fmt: skip
         new = _lib.lib().paceline_store_new
@@ -159,12 +163,16 @@ class Store:
 
         A gradient that is too old is no error: the answer says so.
         """
-        numbers = _flat("grad", grad)
+        flat = _flat("grad", grad)
+        if not isinstance(learning_rate, numbers.Real):
+            raise ConfigError(f"learning_rate: {learning_rate!r}, must be a number, 0 to 1000")
+        if not isinstance(key, (tuple, list)) or len(key) != len(Key._fields):
+            raise ConfigError(f"key: {key!r}, must be (learner, life, step)")
         learner, life, step = (whole(f"key.{name}", number, 0, 2**51) for name, number in zip(Key._fields, key))
-        push = _ffi.Push(learning_rate=learning_rate, seen=whole("seen", seen, 0, 2**51), learner=learner, life=life, step=step)
+        push = _ffi.Push(learning_rate=float(learning_rate), seen=whole("seen", seen, 0, 2**51), learner=learner, life=life, step=step)
         answer, stale = _ffi.Answer(), False
         try:
-            _lib.lib().paceline_store_push(ctypes.byref(answer), self._handle.value, _pointer(numbers), numbers.size, ctypes.byref(push))
+            _lib.lib().paceline_store_push(ctypes.byref(answer), self._handle.value, _pointer(flat), flat.size, ctypes.byref(push))
         except StaleError:
             stale = True
         return Answer(answer.version, answer.lag, stale, bool(answer.duplicate))
@@ -232,6 +240,8 @@ class Store:
     @classmethod
     def from_bytes(cls, data: bytes) -> Store:
         """Makes the store of the bytes of to_bytes. They are checked."""
+        if not isinstance(data, bytes):
+            raise ConfigError(f"data: {type(data).__name__}, must be bytes")
         return cls._of(_lib.new_handle("paceline_store_free", _lib.lib().paceline_store_from_bytes, data, len(data)))
 
     def __reduce__(self) -> Any:
@@ -252,15 +262,32 @@ class Store:
         return f"<paceline.Store of parameters {self.first} to {self.first + self.size - 1}, {self.optimizer}>"
 
 
-def _flat(name: str, numbers: Any) -> Array:
+def _flat(name: str, given: Any) -> Array:
     """A contiguous float32 array of one axis; not copied if it is one."""
+    if np.iscomplexobj(given):
+        raise ConfigError(f"{name}: complex numbers, must be real ones")
     try:
-        flat = np.ascontiguousarray(numbers, np.float32)
+        flat = np.ascontiguousarray(given, np.float32)
     except (TypeError, ValueError) as err:
-        raise ConfigError(f"{name}: {type(numbers).__name__}, must be an array of numbers") from err
+        raise ConfigError(f"{name}: {type(given).__name__}, must be an array of numbers") from err
     if flat.ndim != 1:
         raise ConfigError(f"{name}: shape {flat.shape}, must have one axis")
     return flat
+
+
+def _truth(name: str, value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigError(f"{name}: {value!r}, must be True or False")
+    return bool(value)
+
+
+def _constant(name: str, value: Any) -> float:
+    """The library's number for a constant of the optimiser: 0 stands for its own."""
+    if value is None:
+        return 0.0
+    if not isinstance(value, numbers.Real) or not float(value) > 0:
+        raise ConfigError(f"{name}: {value!r}, must be a number above 0, or None for the optimiser's own")
+    return float(value)
 
 
 def _pointer(flat: Array) -> Any:

@@ -171,13 +171,13 @@ def test_refused_calls_change_nothing():
             own.begin(100)
         with pytest.raises(ConfigError, match="gradient: no run was begun"):
             model.gradient()
-        with pytest.raises(ConfigError, match="run: the updates of this trainer come from outside; use gradient and adopt"):
-            model.learn(100)
         with pytest.raises(ConfigError, match="obs: must be None where updates is outside"):
             model.begin(total, np.zeros((3, 4), np.float32))
         model.begin(total)
         theta = model.flat_parameters()
         before = model.hashes()
+        with pytest.raises(ConfigError, match="updates: outside, must be own for learn; gradient and adopt train this model"):
+            model.learn(100)
         wrong = theta.copy()
         wrong[3] = np.nan
         for error, match, arguments in [

@@ -102,6 +102,11 @@ def test_wrong_input_changes_nothing():
         (ConfigError, "key.learner: 4096, must be 0 to 4095", (numbers(1), 0.1, 0, (4096, 0, 71))),
         (ConfigError, "key.step: 6, must be above 6", (numbers(1), 0.1, 0, (0, 0, 6))),
         (ConfigError, "key.step: 0, must be 1 to", (numbers(1), 0.1, 0, (0, 0, 0))),
+        (ConfigError, "key: 5, must be ", (numbers(1), 0.1, 0, 5)),
+        (ConfigError, r"key: \(0, 0\), must be ", (numbers(1), 0.1, 0, (0, 0))),
+        (ConfigError, r"key: \(0, 0, 71, 2\), must be ", (numbers(1), 0.1, 0, (0, 0, 71, 2))),
+        (ConfigError, "learning_rate: None, must be a number", (numbers(1), None, 0, (0, 0, 71))),
+        (ConfigError, "grad: complex numbers, must be real ones", (numbers(1) + 1j, 0.1, 0, (0, 0, 71))),
     ]:
         with pytest.raises(error, match=match):
             store.push(*arguments)
@@ -113,6 +118,10 @@ def test_wrong_input_changes_nothing():
     assert store.to_bytes() == data
     for match, keywords in [
         ('optimizer.name: "sgd", must be one of', {"optimizer": "sgd"}),
+        ("optimizer: None, must be a name", {"optimizer": None}),
+        ("beta1: 0, must be a number above 0, or None", {"optimizer": "adam", "beta1": 0}),
+        ("eps: '1', must be a number above 0, or None", {"eps": "1"}),
+        ("centered: 'false', must be True or False", {"optimizer": "rmsprop", "centered": "false"}),
         ("optimizer.decay: 0.5, adagrad has no such setting", {"decay": 0.5}),
         ("first: 101, must be 0 to 100", {"first": 101}),
         ("size: 101, must be 0 to 100", {"size": 101}),
@@ -151,12 +160,22 @@ def test_a_saved_store_goes_on(tmp_path):
         Store.from_bytes(bytes(data))
     with pytest.raises(CheckpointError):
         Store.from_bytes(b"")
+    with pytest.raises(ConfigError, match="data: bytearray, must be bytes"):
+        Store.from_bytes(data)
     with pytest.raises(MissingFileError):
         Store.load(tmp_path / "none")
     store.close()
     store.close()
     with pytest.raises(HandleError, match="paceline_store: the handle was freed"):
         store.pull()
+
+
+def test_a_sum_that_has_overflowed_is_saved_and_loaded():
+    with Store(numbers(0)) as store:
+        for step in range(1, 10):
+            store.push(np.full(SIZE, 9e18, np.float32), 0.01, step - 1, (0, 0, step))
+        with Store.from_bytes(store.to_bytes()) as again:
+            assert again.version == 9 and again.pull()[0].tobytes() == store.pull()[0].tobytes()
 
 
 def test_threads_push_and_pull_concurrently():
