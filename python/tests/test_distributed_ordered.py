@@ -22,13 +22,13 @@ LATENCY = Latency.of(("0.0001:0.5", "0.0001:0.5", "0.001:0.5", "0.0001:0.5", "0.
 class Local:
     """Players in this process, which do every call at once."""
 
-    def __init__(self, bundles, shards, total, max_staleness=100, **keywords):
+    def __init__(self, bundles, shards, total, max_staleness=100, num_envs=1, **keywords):
         worker = keywords_of_worker("dqn", {**SMALL, **keywords}, bundles)
         self.models = [
             DQN(
                 "MlpPolicy",
                 "CartPole-v1",
-                num_envs=1,
+                num_envs=num_envs,
                 num_threads=1,
                 seed=7,
                 updates="outside",
@@ -74,6 +74,16 @@ def in_one_process(steps, bundles, shards, order=None, path=None, **keywords):
         if path is not None:
             model.save_order(path)
         return model._native.parameters.flat("q_net"), model.stats
+
+
+@pytest.mark.parametrize("envs, steps", [(3, 400), (3, 401), (5, 402), (8, 300)])
+def test_totals_that_are_no_multiple_of_the_environments_of_a_bundle(envs, steps):
+    want, stats = in_one_process(steps, 2, 2, num_envs=2 * envs)
+    players = Local(2, 2, steps, num_envs=envs)
+    taken = virtual(Conductor(players, 2, 2), LATENCY, 7, 2, 2, envs, steps, -(-SMALL["train_freq"] // envs))
+    assert sum(taken) == stats["num_timesteps"] >= steps
+    assert players.stores[-1].version == stats["updates"] > 0
+    assert np.array_equal(players.parameters(), want)
 
 
 @pytest.mark.parametrize(

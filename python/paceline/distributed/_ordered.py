@@ -98,7 +98,7 @@ def virtual(
         for k in sorted(legs):  # all legs are planned before the next event happens
             leg = legs.pop(k)()
             # The rounds of a learner whose run has ended still come before the end, which another one decides.
-            rounds = 1 + (until - sum(taken)) // envs if leg.ended else (leg.steps - known[k]) // envs
+            rounds = 1 + -(-(until - sum(taken)) // envs) if leg.ended else (leg.steps - known[k]) // envs
             planned: list[Visit] = []
             if not known[k] and rounds > first:
                 planned, rounds = clocks[k].leg(first)[:first], rounds - first  # the time of dropped visits passes
