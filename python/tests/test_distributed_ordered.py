@@ -107,7 +107,9 @@ def test_a_recorded_race_has_the_bits_of_one_process(tmp_path):
     order = _order_file.read_order(str(tmp_path / "race.order"))
     assert (order.learners, order.shards, order.envs, order.settings["method"]) == (3, 2, 1, "gorila")
     players = Local(3, 2, 2000, outliers=0.5)
-    recorded(Conductor(players, 3, 2), iter(order.steps), 3)
+    visits, taken = order.part(2000)
+    assert taken == 2000 and visits == order.steps
+    recorded(Conductor(players, 3, 2), visits, 3)
     assert players.stores[-1].version == stats["updates"]
     assert np.array_equal(players.parameters(), want)
     damaged = (tmp_path / "race.order").read_bytes()
@@ -130,7 +132,9 @@ def test_order_files_have_limits(tmp_path, monkeypatch):
 
     with pytest.raises(ConfigError, match="^order: .*race: 1001 settings, must be at most 1000$"):
         _order_file.read_order(written(b"\xe9\x07"))
-    assert _order_file.read_order(written(b"\x00\x01\x01\x01\x00")).steps == []
+    assert _order_file.read_order(written(b"\x00\x01\x01\x01\x00\x00\x05\x00\x05")).steps == []
+    with pytest.raises(ConfigError, match="^order: .*race: has no stop$"):
+        _order_file.read_order(written(b"\x00\x01\x01\x01\x00"))
     monkeypatch.setattr(_order_file, "_MOST", 20)
     with pytest.raises(ConfigError, match="^order: .*race: more than 20 bytes$"):
         _order_file.read_order(str(tmp_path / "race"))

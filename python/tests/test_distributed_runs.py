@@ -15,7 +15,7 @@ from paceline.distributed import _ray
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
-from paceline.errors import StoppedError
+from paceline.errors import ConfigError, StoppedError
 
 SMALL = {
     "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
@@ -116,6 +116,23 @@ def test_virtual_order_has_the_bits_of_one_process(ray, every):
         want = one.learn(600)._native.parameters.flat("q_net")
     with running(**keywords, schedule="virtual") as model:
         assert np.array_equal(model.learn(600).run.parameters()[0], want)
+
+
+def test_a_recorded_order_is_repeated_up_to_a_stop(ray, tmp_path):
+    keywords, order, want = {**SMALL, "bundles": 2, "shards": 2}, tmp_path / "race.order", {}
+    with Gorila("MlpPolicy", "CartPole-v1", schedule="race", **keywords) as one:
+        for total in (400, 800):
+            one.learn(400, reset_num_timesteps=total == 400)
+            want[total] = one._native.parameters.flat("q_net"), one.num_timesteps
+        one.save_order(order)
+    with running(**keywords, order=order) as model:
+        for total in (5000, 300, 401):
+            with pytest.raises(ConfigError, match=f"^total_timesteps: {total}, must be 400 or 800, where the order has a stop$"):
+                model.learn(total)
+        model.learn(800)
+        assert model.num_timesteps == 800 and np.array_equal(model.run.parameters()[0], want[800][0])
+    with running(**keywords, order=order) as model:
+        assert model.learn(400).num_timesteps == 400 and np.array_equal(model.run.parameters()[0], want[400][0])
 
 
 def test_a_race_of_one_bundle_and_one_shard_has_the_bits_of_one_process():

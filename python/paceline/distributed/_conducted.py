@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _ray
-from ._order_file import read_order
+from ._order_file import Order
 from ._ordered import Conductor, Leg, recorded, virtual
 from ._run import Run
 from ._virtual import Latency
@@ -50,17 +50,17 @@ class RayPlayers:
         _ray.ray().get(self._shards[0].tell_in_order.remote(steps))
 
 
-def conduct(run: Run, total: int, between: Callable[[], None]) -> None:
-    """Trains for total steps of all learners in the order that the run's spec asks for."""
+def conduct(run: Run, total: int, order: Order | None, between: Callable[[], None]) -> None:
+    """Trains for total steps of all learners, in an order or in the virtual one."""
     spec, players = run.spec, RayPlayers(run, between)
     players.begin(total)
     conductor = Conductor(players, spec.bundles, spec.shards)
-    if spec.schedule == "virtual":
+    if order is None:
         every = spec.worker["train_freq"]  # a number, or (number, "step")
         first = -(-int(every[0] if isinstance(every, tuple) else every) // spec.actors_per_bundle)
-        total = sum(
-            virtual(conductor, Latency.of(spec.latency), spec.seed, spec.bundles, spec.shards, spec.actors_per_bundle, total, first)
-        )
+        latency, envs = Latency.of(spec.latency), spec.actors_per_bundle
+        taken = sum(virtual(conductor, latency, spec.seed, spec.bundles, spec.shards, envs, total, first))
     else:
-        recorded(conductor, iter(read_order(spec.order).steps), spec.bundles)
-    players.end(total)
+        visits, taken = order.part(total)
+        recorded(conductor, visits, spec.bundles)
+    players.end(taken)

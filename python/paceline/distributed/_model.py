@@ -24,6 +24,7 @@ from ..policy import Evaluation, Policy
 from ..progress import ProgressLine
 from . import _actors, _files, _ray
 from ._conducted import conduct
+from ._order_file import read_order
 from ._run import Renewal, Run, stop
 from ._spec import Spec
 from ._supervisor import POLL as POLL_STATUS
@@ -334,6 +335,9 @@ class Session:
     ) -> None:  # fmt: skip
         self.model, self.callback, self.log_interval = model, callback, log_interval
         self.goal = model.num_timesteps + total
+        self.order = read_order(model.run.spec.order) if model.run.spec.order else None
+        if self.order is not None:
+            self.order.part(self.goal)  # refuses a total before the run has begun
         self.first, self.eval_freq, self.n_eval_episodes, self.eval_env = first, eval_freq, n_eval_episodes, eval_env
         self.episodes = int(model._status["totals"]["episodes"])
         self.records = 0
@@ -396,7 +400,7 @@ class Session:
                 if not self._between() or self.model._asked_to_stop:
                     raise StoppedError("learn: stopped, a run of a given order cannot go on")
 
-        conduct(self.model.run, self.goal, between)
+        conduct(self.model.run, self.goal, self.order, between)
         time.sleep(2 * POLL_STATUS)  # until the supervisor has heard of the last visits
         self._between()
 

@@ -9,11 +9,12 @@ concurrently.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..errors import ConfigError
 from ..spaces import Array
 from ._virtual import Clock, Latency, Visit
 
@@ -122,12 +123,12 @@ def virtual(
             legs[k] = conductor.start(k)
 
 
-def recorded(conductor: Conductor, steps: Iterator[Step], learners: int) -> None:
+def recorded(conductor: Conductor, steps: Iterable[Step], learners: int) -> None:
     """Makes the visits of an order file."""
     legs = [conductor.start(k) for k in range(learners)]
     for step in steps:
-        if step.push and step.shard == 0:
-            legs[step.learner]()  # bounds the calls under way
+        if step.push and step.shard == 0 and legs[step.learner]().ended:  # the wait bounds the calls under way
+            raise ConfigError(f"order: learner {step.learner} has ended, the order has further visits: the settings or calls differ")
         if conductor.visit(step):
             legs[step.learner] = conductor.start(step.learner)
 
