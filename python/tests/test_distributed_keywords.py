@@ -23,6 +23,11 @@ def no_cluster(monkeypatch):
         ({"buffer_size": 1}, "buffer_size: 1, must be a number, at least 2 and at most "),
         ({"learning_starts": None}, "learning_starts: None, must be a number, at least 0 and at most "),
         ({"batch_size": "many"}, "batch_size: 'many', must be a number, at least 1 and at most "),
+        (
+            {"env_kwargs": {"a": object()}},
+            "env_kwargs\\['a'\\]: <object object at .*>, must be a number, a text, .* or a class on a cluster$",
+        ),
+        ({"gamma": abs}, "gamma: <built-in function abs>, must be a number, "),
         ({"num_envs": 3}, r"num_envs: 3, must be None or bundles \* actors_per_bundle \(2\)$"),
         ({"latency_file": "t.json"}, "latency_file: 't.json', must be None on a cluster, which knows latency_step and its neighbours$"),
         ({"actors": 4, "method": "appo"}, "actors: 4, must be 0 with method 'appo'"),

@@ -85,6 +85,50 @@ def test_a_checkpoint_goes_on_with_another_number_of_bundles(ray, tmp_path):
             assert loaded.num_timesteps >= before["num_timesteps"] + 400 and loaded.stats["updates"] > before["updates"]
 
 
+def half(progress):
+    return 0.01 * progress**2
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"learning_rate": (0.01, 0.0)},
+        {"learning_rate": half},
+        {"learning_rate": lambda progress: 0.01 * progress},
+        {"learning_rate": np.float32(0.01), "gamma": np.float64(0.9)},
+        {"batch_size": np.int64(8), "bundles": np.int64(2), "seed": np.int64(7), "max_staleness": np.int64(20), "lease": np.float32(60)},
+        {"train_freq": (4, "step"), "policy_kwargs": {"net_arch": np.array([16]).tolist(), "activation_fn": type("Tanh", (), {})}},
+        {"method": "a3c", "learning_rate": (1e-3, 0.0)},
+        {"method": "appo", "clip_range": (0.2, 0.1), "n_steps": 16, "batch_size": 16},
+        {"preset": "tuned"},
+    ],
+    ids=lambda keywords: ", ".join(keywords),
+)
+def test_a_checkpoint_has_the_keywords_as_they_were(ray, tmp_path, keywords):
+    if "preset" in keywords:
+        model = Gorila.from_preset("tuned", "CartPole-v1", cluster="ray", seed=1, bundles=2, buffer_size=4000, learning_starts=64)
+    elif "method" in keywords:
+        model = distributed.start("MlpPolicy", "CartPole-v1", seed=1, bundles=1, shards=2, actors_per_bundle=2, **keywords)
+    else:
+        model = running(**keywords)
+    with model:
+        model.learn(300)
+        model.save(tmp_path / "run")
+        rate = model.learning_rate
+    with distributed.load(tmp_path / "run") as loaded:
+        assert loaded.run.spec.worker == model.run.spec.worker and loaded.run.spec.optimizer == model.run.spec.optimizer
+        assert loaded.learning_rate == rate and loaded.seed == model.seed
+        loaded.learn(100, reset_num_timesteps=False)
+
+
+def test_a_function_for_a_learning_rate_has_the_bits_of_one_process(ray):
+    keywords = {**SMALL, "bundles": 2, "shards": 2, "learning_rate": half}
+    with Gorila("MlpPolicy", "CartPole-v1", **keywords) as one:
+        want = one.learn(600)._native.parameters.flat("q_net")
+    with running(**keywords, schedule="virtual") as model:
+        assert np.array_equal(model.learn(600).run.parameters()[0], want)
+
+
 def test_a_run_that_another_process_has_stopped(ray):
     with running(lease=50) as model:
         assert distributed.stop(model.name) and not ray.actors

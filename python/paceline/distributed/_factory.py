@@ -15,11 +15,12 @@ from typing import Any
 from .._arguments import steps
 from .._attributes import _READ
 from .._files import File
-from ..config import Config
+from ..config import RULES, Config
 from ..errors import CheckpointError, ConfigError
 from ..store import Store, shard_ranges
 from . import _files, _ray, _records, _run
 from ._actors import worker
+from ._keywords import from_json, plain
 from ._model import Distributed
 from ._presets import TUNED, apex
 from ._run import Run
@@ -112,16 +113,19 @@ def start(
         raise ConfigError(f"method: {method!r}, must be {', '.join(map(repr, WORKERS))}")
     if not isinstance(env, str):
         raise ConfigError(f"env: {type(env).__name__}, must be the name of a built-in environment, which every process makes for itself")
+    policy = str(RULES["policy"](policy)["policy"])
+    keywords = {key: plain(key, value) for key, value in keywords.items()}
     cluster = checked(
-        bundles, shards, actors_per_bundle, num_cpus, pin, keepers, copy_every, delay, gradients, inline_limit, lease,
+        bundles, shards, actors_per_bundle, num_cpus, pin, keepers, copy_every, delay, gradients, inline_limit, plain("lease", lease),
         actors, envs_per_actor, replay_shards, pull_every, actor_epsilon,
     )  # fmt: skip
+    bundles, actors = cluster["bundles"], cluster["actors"]
     if actors:
         _check_apart(actors, method, schedule, order, keywords)
     schedule = schedule or ("race" if order is None else "recorded")
     latency = tuple(str(text) for text in (latency_step, latency_forward, latency_gradient, latency_pull, latency_push))
     path = _checked_order(schedule, order, method, latency)
-    seed = secrets.randbits(31) if seed is None else seed
+    seed = secrets.randbits(31) if seed is None else plain("seed", seed)
     if path:
         _compare_settings(
             policy, env, order=path, bundles=bundles, shards=shards, num_envs=bundles * actors_per_bundle, max_staleness=max_staleness,
@@ -129,8 +133,8 @@ def start(
         )  # fmt: skip
     spec = Spec(
         run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, method=method, policy=policy, env=env,
-        worker=keywords_of_worker(method, keywords, bundles, replay_shards if actors else 0),
-        optimizer={"max_staleness": max_staleness},
+        worker=keywords_of_worker(method, keywords, bundles, cluster["replay_shards"] if actors else 0),
+        optimizer={"max_staleness": plain("max_staleness", max_staleness)},
         seed=seed, size=0, ledger=ledger, schedule=schedule, order=path,
         latency=latency, **cluster,
     )  # fmt: skip
@@ -350,7 +354,7 @@ def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Map
     saved = {**stored, "pin": False, "gradients": "bf16" if stored.get("bf16") else "fp32", **overrides}
     try:
         cluster = checked(*(saved[key] for key in _CHECKED))
-        fields = {key: stored[key] for key in ("method", "policy", "worker", "optimizer", "seed", "size")}
+        fields = {key: stored[key] for key in ("method", "policy", "optimizer", "seed", "size")} | {"worker": from_json(stored["worker"])}
     except KeyError as err:
         raise CheckpointError(f"run.json: has no {err.args[0]}") from None
     env = stored.get("env") if env is None else env

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import time
 import weakref
@@ -24,6 +23,7 @@ from ..policy import Evaluation, Policy
 from ..progress import ProgressLine
 from . import _actors, _files, _ray
 from ._conducted import conduct
+from ._keywords import to_json
 from ._order_file import read_order
 from ._run import Renewal, Run, stop
 from ._spec import Spec
@@ -464,12 +464,8 @@ def stored(spec: Spec) -> dict[str, Any]:
     fields = dict(vars(spec))
     for name in ("id", "ledger", "schedule", "order", "latency"):
         del fields[name]
-    fields["worker"] = json.loads(json.dumps(spec.worker, default=_name))
+    fields["worker"] = to_json(spec.worker)
     return fields
-
-
-def _name(value: Any) -> Any:
-    return value.__name__ if isinstance(value, type) else str(value)
 
 
 def _plain(totals: Mapping[str, float]) -> dict[str, float | None]:
