@@ -137,6 +137,13 @@ def test_a_run_that_another_process_has_stopped(ray):
             model.learn(100)
 
 
+def test_stop_ends_the_run_of_the_whole_name_alone(ray):
+    with running(name="exp") as model, running(name="exp.1") as other:
+        ray.actors["exp/1/shard/0"] = ray.actors["exp/shard/0"]  # of a program that names its actors otherwise
+        assert distributed.stop("exp") and not distributed.stop("1") and "exp/1/shard/0" in ray.actors
+        assert model.name == "exp" and other.stats["updates"] == 0
+
+
 def test_callbacks_save_and_evaluate(ray, tmp_path):
     save = CheckpointCallback(100, tmp_path / "saved", save_replay_buffer=True)
     evaluate = EvalCallback("CartPole-v1", n_eval_episodes=2, eval_freq=100, best_model_save_path=tmp_path / "best", log_path=tmp_path)

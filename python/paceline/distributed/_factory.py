@@ -25,7 +25,7 @@ from ._model import Distributed
 from ._presets import TUNED, apex
 from ._run import Run
 from ._shards import Shard
-from ._spec import WORKERS, Spec, checked
+from ._spec import WORKERS, Spec, checked, name_of
 from ._virtual import Latency
 
 MOST_SPEC = 90_000  # bytes; arguments above Ray's 100 KB are lost with the process that gave them
@@ -76,7 +76,7 @@ def start(
     policy, and all other keywords: as in paceline.Gorila, or with another method as in A2C or PPO.
     env: the name of a built-in environment.
     method: "dqn", or "a3c" or "appo", whose bundles are learners of A2C or PPO.
-    name: of the run, for attach and stop. None: a new name (model.name).
+    name: of the run, for attach and stop: 1 to 100 letters, digits, ".", "_" and "-". None: a new name (model.name).
     address: of the cluster, as in ray.init. None: the cluster of this machine, or a new one.
     bundles: learners, each a process with actors_per_bundle environments and its share of the replay
         memory. shards: processes with a range of the parameters each.
@@ -113,7 +113,7 @@ def start(
         raise ConfigError(f"method: {method!r}, must be {', '.join(map(repr, WORKERS))}")
     if not isinstance(env, str):
         raise ConfigError(f"env: {type(env).__name__}, must be the name of a built-in environment, which every process makes for itself")
-    policy = str(RULES["policy"](policy)["policy"])
+    run, policy = name_of(name), str(RULES["policy"](policy)["policy"])
     keywords = {key: plain(key, value) for key, value in keywords.items()}
     cluster = checked(
         bundles, shards, actors_per_bundle, num_cpus, pin, keepers, copy_every, delay, gradients, inline_limit, plain("lease", lease),
@@ -132,7 +132,7 @@ def start(
             seed=seed, **keywords,
         )  # fmt: skip
     spec = Spec(
-        run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, method=method, policy=policy, env=env,
+        run=run, id=uuid.uuid4().hex, method=method, policy=policy, env=env,
         worker=keywords_of_worker(method, keywords, bundles, cluster["replay_shards"] if actors else 0),
         optimizer={"max_staleness": plain("max_staleness", max_staleness)},
         seed=seed, size=0, ledger=ledger, schedule=schedule, order=path,
@@ -317,8 +317,9 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
         inline_limit and lease may differ from the saved run's; the shards are the saved ones. Bundles
         that the file has no experience of begin without.
     """
+    run = name_of(name)
     with _files.opened(path) as reader:
-        spec = _spec_of(reader.head, env, name, overrides)
+        spec = _spec_of(reader.head, env, run, overrides)
         states = [reader.read("shard", k) for k in range(spec.shards)]
         for k, (state, place) in enumerate(zip(states, shard_ranges(spec.size, spec.shards))):  # before any process starts
             with Store.from_bytes(_records.unpack(state, f"shard-{k}")[1]) as store:
@@ -342,7 +343,7 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
     return model
 
 
-def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Mapping[str, Any]) -> Spec:
+def _spec_of(head: Mapping[str, Any], env: Any, run: str, overrides: Mapping[str, Any]) -> Spec:
     """The Spec of a checkpoint's head, which is untrusted."""
     stored = head.get("spec")
     if not isinstance(stored, dict) or not isinstance(stored.get("worker"), dict) or not isinstance(stored.get("optimizer"), dict):
@@ -364,7 +365,7 @@ def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Map
         raise CheckpointError("run.json: a spec that no run has")
     if type(fields["size"]) is not int or not 1 <= fields["size"] <= 2**31 or cluster["shards"] > fields["size"]:
         raise CheckpointError(f"run.json: size {fields['size']!r}")
-    return Spec(run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, env=env, **fields, **cluster)
+    return Spec(run=run, id=uuid.uuid4().hex, env=env, **fields, **cluster)
 
 
 _OVERRIDES = ("bundles", "num_cpus", "pin", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease")
