@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from _ledgers import compare
-from fake_ray import Ray
+from fake_ray import Lost, Ray
 from in_process import Direct
 from paceline import DQN, Gorila, Store, distributed
 from paceline.callbacks import CheckpointCallback, EvalCallback
@@ -15,7 +15,8 @@ from paceline.distributed import _ray
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
-from paceline.errors import ConfigError, StoppedError
+from paceline.distributed._spec import Spec
+from paceline.errors import ConfigError, PacelineError, StoppedError
 
 SMALL = {
     "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
@@ -142,6 +143,53 @@ def test_stop_ends_the_run_of_the_whole_name_alone(ray):
         ray.actors["exp/1/shard/0"] = ray.actors["exp/shard/0"]  # of a program that names its actors otherwise
         assert distributed.stop("exp") and not distributed.stop("1") and "exp/1/shard/0" in ray.actors
         assert model.name == "exp" and other.stats["updates"] == 0
+
+
+def test_parameters_by_reference_that_are_lost_with_their_shard_are_pulled_again(ray, monkeypatch):
+    with running(inline_limit=0) as model:
+        want, put, get, lost = model.run.parameters()[0], [], ray.get, []
+
+        def losing(ref, timeout=None):
+            if ref in put and not lost:
+                lost.append(ref)
+                raise Lost("shard")
+            return get(ref, timeout)
+
+        put += [shard._shard._published[1] for name, shard in ray.actors.items() if "/shard/" in name]
+        monkeypatch.setattr(ray, "get", losing)
+        assert np.array_equal(model.run.parameters()[0], want) and lost
+
+
+def test_attach_waits_for_a_supervisor_that_starts_again(ray, monkeypatch):
+    with running() as model:
+        get, lost = ray.get, []
+
+        def losing(ref, timeout=None):
+            if isinstance(ref.result, Spec) and not lost:
+                lost.append(ref)
+                raise Lost("supervisor")
+            return get(ref, timeout)
+
+        monkeypatch.setattr(ray, "get", losing)
+        other = distributed.attach(model.name)
+        assert other.name == model.name and lost
+        other.detach()
+
+
+def test_shards_are_saved_after_an_error_of_a_bundle(ray, tmp_path):
+    with running() as model:
+        model.learn(300)
+        theta = model.run.parameters()[0]
+        ray.actors[f"{model.name}/bundle/0"]._error = "NotFiniteError: a loss"
+        until(lambda: model.run.call("status")["errors"])
+        with pytest.raises(PacelineError, match=f"^{model.name}: bundle 0: NotFiniteError: a loss$"):
+            model.learn(100, reset_num_timesteps=False)
+        model.save(tmp_path / "run")
+    with pytest.raises(PacelineError, match=": closed$"):
+        model.save(tmp_path / "closed")
+    with distributed.load(tmp_path / "run") as loaded:
+        assert np.array_equal(loaded.run.parameters()[0], theta)
+        loaded.learn(100, reset_num_timesteps=False)
 
 
 def test_callbacks_save_and_evaluate(ray, tmp_path):
