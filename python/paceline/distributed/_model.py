@@ -161,8 +161,7 @@ class Distributed:
 
     def _look(self) -> None:
         """Asks the supervisor; reports what was lost."""
-        if self._closed:
-            raise PacelineError(f"{self.name}: closed")
+        self._check_open()
         before, self._status = self._status, self.run.call("status")
         if self._status["pid"] != before["pid"]:  # a later supervisor, which may lack the latest recoveries
             self._told = min(self._told, self._status["reported"])
@@ -178,6 +177,10 @@ class Distributed:
                 notice(f"{self.name}: {', '.join(missing[:5])}: not started after {PATIENCE:g} s; {self._cores()}")
         if self._status["errors"]:
             raise PacelineError(f"{self.name}: {self._status['errors'][0]}")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise PacelineError(f"{self.name}: closed")
 
     def _cores(self) -> str:
         spec, there = self.run.spec, _ray.ray().cluster_resources().get("CPU", 0)
@@ -250,8 +253,7 @@ class Distributed:
 
     def _current(self) -> Any:
         """The worker of this process, with the shards' newest parameters."""
-        if self._closed:
-            raise PacelineError(f"{self.name}: closed")
+        self._check_open()
         theta, updates, taken = self.run.parameters()
         self._local.adopt(theta, updates, taken)
         return self._local
@@ -284,11 +286,13 @@ class Distributed:
         """Writes a checkpoint for paceline.distributed.load, while training goes on.
 
         It has every shard at some moment of the call and, if replay is True, the experience of every
-        bundle or replay shard. One that is not there is waited for.
+        bundle or replay shard. One that is not there is waited for. After an error of a bundle the shards
+        can still be saved.
         """
-        spec = self.run.spec
+        self._check_open()
+        spec, totals = self.run.spec, self.run.call("status")["totals"]
         with _files.written(path) as to:
-            to.head({"spec": stored(spec), "replay": bool(replay), "totals": _plain(self.stats)})
+            to.head({"spec": stored(spec), "replay": bool(replay), "totals": _plain(totals)})
             for k in range(spec.shards):
                 to.add("shard", k, self.run.shard(k, "state"))
             for k in range(spec.bundles if replay and not spec.actors else 0):
