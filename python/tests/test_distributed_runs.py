@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from _ledgers import compare
-from fake_ray import Lost, Ray
+from fake_ray import Lost, Ray, Ref
 from in_process import Direct
 from paceline import DQN, Gorila, Store, distributed
 from paceline.callbacks import CheckpointCallback, EvalCallback
-from paceline.distributed import _ray
+from paceline.distributed import _conducted, _ray
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
@@ -215,6 +215,54 @@ def test_virtual_order_has_the_bits_of_one_process(ray, every):
         want = one.learn(600)._native.parameters.flat("q_net")
     with running(**keywords, schedule="virtual") as model:
         assert np.array_equal(model.learn(600).run.parameters()[0], want)
+
+
+@pytest.mark.parametrize(
+    "part, when",
+    [
+        ("shard/0", "in the run"),
+        ("shard/1", "in the run"),
+        ("bundle/1", "in the run"),
+        ("shard/0", "after the last visit"),
+        ("shard/1", "after the last visit"),
+    ],
+)
+def test_a_process_that_starts_again_ends_a_run_of_a_given_order(ray, monkeypatch, part, when):
+    with running(schedule="virtual") as model:
+        waits, restarts = [], []
+
+        def restart():
+            if not restarts:
+                restarts.append(part)
+                ray.end(f"{model.name}/{part}")
+                ray.restart(f"{model.name}/{part}")
+
+        def wait(self, leg, wait=_conducted.RayPlayers.wait):
+            waits.append(leg)
+            if when == "in the run" and len(waits) == 60:
+                restart()
+            return wait(self, leg)
+
+        def end(self, steps, end=_conducted.RayPlayers.end):
+            restart()
+            end(self, steps)
+
+        monkeypatch.setattr(_conducted.RayPlayers, "wait", wait)
+        monkeypatch.setattr(_conducted.RayPlayers, "end", end)
+        with pytest.raises(StoppedError, match=f"^{part.replace('/', ' ')}: has started again, a run of a given order cannot go on$"):
+            model.learn(600)
+        assert restarts
+
+
+def test_a_process_that_has_ended_ends_a_run_of_a_given_order(ray, monkeypatch):
+    with running(schedule="virtual") as model:
+        monkeypatch.setattr(_conducted.RayPlayers, "end", lambda self, steps: ray.get(ray.end(f"{model.name}/shard/1") or Ref(lost)))
+        with pytest.raises(StoppedError, match=f"^{model.name}: a process has ended, a run of a given order cannot go on$"):
+            model.learn(600)
+
+
+def lost():
+    raise Lost
 
 
 def test_a_recorded_order_is_repeated_up_to_a_stop(ray, tmp_path):

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import PacelineError, StoppedError
 from . import _ray
 from ._order_file import Order
 from ._ordered import Conductor, Leg, recorded, virtual
@@ -47,12 +48,21 @@ class RayPlayers:
     def end(self, steps: int) -> None:
         """Waits for all visits. steps: those that all learners have taken."""
         _ray.ray().get(list(self._pushes))
-        _ray.ray().get(self._shards[0].tell_in_order.remote(steps))
+        _ray.ray().get([shard.tell_in_order.remote(steps) for shard in self._shards])
 
 
 def conduct(run: Run, total: int, order: Order | None, between: Callable[[], None]) -> None:
-    """Trains for total steps of all learners, in an order or in the virtual one."""
-    spec, players = run.spec, RayPlayers(run, between)
+    """Trains for total steps of all learners, in an order or in the virtual one. A process that ends, ends the run."""
+    try:
+        _conduct(run, total, order, RayPlayers(run, between))
+    except _ray.lost_errors():
+        raise StoppedError(f"{run.spec.run}: a process has ended, a run of a given order cannot go on") from None
+    except PacelineError as err:
+        raise getattr(err, "cause", err) from None  # Ray's own error has the traceback of another process
+
+
+def _conduct(run: Run, total: int, order: Order | None, players: RayPlayers) -> None:
+    spec = run.spec
     players.begin(total)
     conductor = Conductor(players, spec.bundles, spec.shards)
     if order is None:

@@ -31,6 +31,11 @@ class Leg(NamedTuple):
     ended: bool = False
 
 
+def broken(part: str, index: int) -> str:
+    """What a process says that has started again."""
+    return f"{part} {index}: has started again, a run of a given order cannot go on"
+
+
 class Step(NamedTuple):
     """A visit in its turn. steps: T, the steps of all learners, at a pull of shard 0."""
 
