@@ -16,7 +16,7 @@ from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
 from paceline.distributed._spec import Spec
-from paceline.errors import ConfigError, PacelineError, StoppedError
+from paceline.errors import CheckpointError, ConfigError, PacelineError, StoppedError
 
 SMALL = {
     "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
@@ -68,22 +68,49 @@ def test_processes_end_and_what_is_said_is_what_was_lost(ray, tmp_path):
         assert 0 <= ledgers.lost - lost <= 3 * 4  # answers under way to two learners
 
 
-def test_a_checkpoint_goes_on_with_another_number_of_bundles(ray, tmp_path):
-    with running() as model:
-        model.learn(600)
-        before = model.stats
-        theta = model.run.parameters()[0]
-        model.save(tmp_path / "run", replay=True)
-    assert not ray.actors
-    for bundles in (1, 5):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            loaded = distributed.load(tmp_path / "run", bundles=bundles)
-        with loaded:
-            assert loaded.num_envs == bundles and loaded.num_timesteps == before["num_timesteps"]
-            assert np.array_equal(loaded.run.parameters()[0], theta)
-            loaded.learn(400, reset_num_timesteps=False)
-            assert loaded.num_timesteps >= before["num_timesteps"] + 400 and loaded.stats["updates"] > before["updates"]
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A checkpoint of two bundles, its steps, updates and parameters."""
+    with pytest.MonkeyPatch.context() as patch:
+        fake = Ray()
+        patch.setattr(_ray, "ray", lambda: fake)
+        patch.setattr(_ray, "prefer_node", lambda node: None)
+        path = tmp_path_factory.mktemp("saved") / "run.zip"
+        with running() as model:
+            model.learn(600)
+            stats, theta = model.stats, model.run.parameters()[0]
+            model.save(path, replay=True)
+        assert not fake.actors
+        return path, stats["num_timesteps"], stats["updates"], theta
+
+
+@pytest.mark.parametrize("bundles", [1, 5])
+def test_a_checkpoint_goes_on_with_another_number_of_bundles(ray, saved, bundles):
+    path, steps, updates, theta = saved
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        loaded = distributed.load(path, bundles=bundles)
+    left = f"{path}: the experience of 1 of 2 bundles is left out, because the run has 1"
+    assert [str(w.message) for w in warned if "experience of" in str(w.message)] == [left] * (bundles == 1)
+    with loaded:
+        assert loaded.num_envs == bundles and loaded.num_timesteps == steps
+        assert (loaded.buffer_size, loaded.run.spec.worker["buffer_size"]) == (4000, 4000 // bundles)
+        assert 64 <= loaded.learning_starts < 64 + bundles
+        assert np.array_equal(loaded.run.parameters()[0], theta)
+        loaded.learn(400, reset_num_timesteps=False)
+        assert loaded.num_timesteps >= steps + 400 and loaded.stats["updates"] > updates
+
+
+def test_a_checkpoint_is_checked_before_a_process_starts(ray, saved, tmp_path):
+    path = saved[0]
+    with pytest.raises(ConfigError, match="^env: 'Acrobot-v1', has a network of 163 parameters, must be 114 as in the file$"):
+        distributed.load(path, env="Acrobot-v1")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"bundle-1") + 2000] ^= 1
+    (tmp_path / "damaged.zip").write_bytes(data)
+    with pytest.raises(CheckpointError, match="damaged.zip: .*bundle-1"):
+        distributed.load(tmp_path / "damaged.zip")
+    assert not ray.made
 
 
 def half(progress):
@@ -208,9 +235,9 @@ def test_callbacks_save_and_evaluate(ray, tmp_path):
             assert loaded.num_timesteps > 0
 
 
-@pytest.mark.parametrize("every", [4, (4, "step")])
-def test_virtual_order_has_the_bits_of_one_process(ray, every):
-    keywords = {**SMALL, "train_freq": every, "bundles": 2, "shards": 2}
+@pytest.mark.parametrize("keywords", [{}, {"train_freq": (4, "step")}, {"optimizer": "rmsprop_lasagne"}], ids=lambda k: ", ".join(k))
+def test_virtual_order_has_the_bits_of_one_process(ray, keywords):
+    keywords = {**SMALL, "bundles": 2, "shards": 2, **keywords}
     with Gorila("MlpPolicy", "CartPole-v1", **keywords) as one:
         want = one.learn(600)._native.parameters.flat("q_net")
     with running(**keywords, schedule="virtual") as model:

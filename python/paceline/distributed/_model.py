@@ -468,7 +468,8 @@ def stored(spec: Spec) -> dict[str, Any]:
     fields = dict(vars(spec))
     for name in ("id", "ledger", "schedule", "order", "latency"):
         del fields[name]
-    fields["worker"] = to_json(spec.worker)
+    shared = {name: spec.shared(name) for name in ("buffer_size", "learning_starts")}  # load divides them again
+    fields["worker"] = to_json(spec.worker | {name: number for name, number in shared.items() if number is not None})
     return fields
 
 
