@@ -126,6 +126,7 @@ def half(progress):
         {"learning_rate": np.float32(0.01), "gamma": np.float64(0.9)},
         {"batch_size": np.int64(8), "bundles": np.int64(2), "seed": np.int64(7), "max_staleness": np.int64(20), "lease": np.float32(60)},
         {"train_freq": (4, "step"), "policy_kwargs": {"net_arch": np.array([16]).tolist(), "activation_fn": type("Tanh", (), {})}},
+        {"policy_kwargs": {"net_arch": (16,), "activation_fn": np.tanh}},
         {"method": "a3c", "learning_rate": (1e-3, 0.0)},
         {"method": "appo", "clip_range": (0.2, 0.1), "n_steps": 16, "batch_size": 16},
         {"preset": "tuned"},

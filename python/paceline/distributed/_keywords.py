@@ -33,8 +33,8 @@ def plain(name: str, value: Any) -> Any:
         return [plain(name, one) for one in value]
     if isinstance(value, tuple):
         return tuple(plain(name, one) for one in value)
-    if isinstance(value, type):
-        return value.__name__  # the library knows classes, such as torch.nn.Tanh, by their names
+    if isinstance(value, type) or (name.startswith("policy_kwargs[") and hasattr(value, "__name__")):
+        return value.__name__  # the library knows torch.nn.Tanh and torch.tanh by their names
     if name in _SCHEDULES and callable(value):
         return _schedule(name, value)
     if name == "device":
