@@ -16,7 +16,7 @@ from .envs._episodes import Recent
 from .envs._layers import normalizers
 from .envs.vector import Source
 from .errors import ConfigError
-from .schedules import Schedule, by_progress, of_settings, points
+from .schedules import Curve, Schedule, of_settings, points
 
 _READ: dict[str, Callable[[str], object]] = {
     "bool": lambda text: text == "true",
@@ -170,7 +170,7 @@ class Attributes:
     def lr_schedule(self) -> Callable[[float], float]:
         """The learning rate as a function of the remaining progress, which goes from 1 to 0."""
         given = self.learning_rate
-        return given if callable(given) else by_progress(points("learning_rate", given))
+        return given if callable(given) else Curve(tuple(points("learning_rate", given)))
 
     @property
     def device(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,6 +22,20 @@ Schedule = float | str | tuple[float, float] | Linear | Callable[[float], float]
 Points = list[tuple[float, float]]
 """(share of the run, value) pairs; shares ascend from 0 to 1, with straight lines between the points."""
 
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """Points as a function of the remaining progress, which goes from 1 to 0."""
+
+    at: tuple[tuple[float, float], ...]
+
+    def __call__(self, progress_remaining: float) -> float:
+        import numpy as np  # import paceline must not import NumPy
+
+        shares, values = zip(*self.at)
+        return float(np.interp(1 - progress_remaining, shares, values))
+
+
 MOST = 2048  # the library's limit of points
 
 
@@ -37,6 +52,8 @@ def points(name: str, value: Any) -> Points:
     5e-4 of its value, or as closely as 2,048 points allow. A jump becomes a line of 1e-9 of the
     run.
     """
+    if isinstance(value, Curve):
+        return list(value.at)
     if isinstance(value, tuple) and len(value) == 2:
         return [(0.0, _number(name, value[0])), (1.0, _number(name, value[1]))]
     if isinstance(value, str) and value.startswith("lin_"):
@@ -46,20 +63,12 @@ def points(name: str, value: Any) -> Points:
     return [(0.0, _number(name, value))]
 
 
-def by_progress(at: Points) -> Callable[[float], float]:
-    """Points as a function of the remaining progress."""
-    import numpy as np  # import paceline must not import NumPy
-
-    shares, values = zip(*at)
-    return lambda progress_remaining: float(np.interp(1 - progress_remaining, shares, values))
-
-
 def of_settings(setting: Callable[[str], str], name: str) -> Schedule:
     """The schedule in the library's settings of a name: a number, a straight line or a function."""
     first, last, curve = float(setting(name)), setting(f"{name}_final"), setting(f"{name}_schedule")
     if curve:
         shares_and_values = (point.split(":") for point in curve.split(","))
-        return by_progress([(float(share), float(value)) for share, value in shares_and_values])
+        return Curve(tuple((float(share), float(value)) for share, value in shares_and_values))
     return linear(first, float(last)) if last else first
 
 

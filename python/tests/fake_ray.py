@@ -94,7 +94,7 @@ class Handle:
             if (actor := self.ray.actors.get(self.name)) is None:
                 raise Lost(self.name)
             with self.ray.locks[self.name]:
-                return getattr(actor, method)(*(a.result if isinstance(a, Ref) else a for a in arguments))
+                return getattr(actor, method)(*(self.ray.get(a) if isinstance(a, Ref) else a for a in arguments))
 
         def several(num_returns):
             return types.SimpleNamespace(remote=lambda *arguments: [Ref(lambda one=one: one) for one in call(*arguments)])

@@ -23,6 +23,15 @@ def no_cluster(monkeypatch):
         ({"buffer_size": 1}, "buffer_size: 1, must be a number, at least 2 and at most "),
         ({"learning_starts": None}, "learning_starts: None, must be a number, at least 0 and at most "),
         ({"batch_size": "many"}, "batch_size: 'many', must be a number, at least 1 and at most "),
+        (
+            {"env_kwargs": {"a": object()}},
+            "env_kwargs\\['a'\\]: <object object at .*>, must be a number, a text, .* or a class on a cluster$",
+        ),
+        ({"gamma": abs}, "gamma: <built-in function abs>, must be a number, "),
+        *(({"name": name}, f"name: {name!r}, must be 1 to 100 letters, ") for name in ("", "exp/1", 5, "é", "a" * 101)),
+        ({"num_threads": 2, "num_cpus": 1}, r"num_threads: 2, must be None or num_cpus \(1\)$"),
+        ({"updates": "own"}, "updates: 'own', must be left out, as the run sets it for each bundle$"),
+        ({"outside_learner": 1}, "outside_learner: 1, must be left out, as the run sets it for each bundle$"),
         ({"num_envs": 3}, r"num_envs: 3, must be None or bundles \* actors_per_bundle \(2\)$"),
         ({"latency_file": "t.json"}, "latency_file: 't.json', must be None on a cluster, which knows latency_step and its neighbours$"),
         ({"actors": 4, "method": "appo"}, "actors: 4, must be 0 with method 'appo'"),
@@ -36,5 +45,7 @@ def test_messages_name_the_field_and_the_value(keywords, says):
 def test_what_load_knows(tmp_path):
     with _files.written(tmp_path / "run.zip") as to:
         to.head({"spec": {"worker": {}, "optimizer": {}}})
+    with pytest.raises(ConfigError, match="^name: 5, must be 1 to 100 letters, "):
+        distributed.load(tmp_path / "named.zip", name=5)
     with pytest.raises(ConfigError, match="^shards: 3, must be left out, as load knows bundles, num_cpus, .*, inline_limit, lease$"):
         distributed.load(tmp_path / "run.zip", shards=3)

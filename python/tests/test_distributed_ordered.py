@@ -22,13 +22,13 @@ LATENCY = Latency.of(("0.0001:0.5", "0.0001:0.5", "0.001:0.5", "0.0001:0.5", "0.
 class Local:
     """Players in this process, which do every call at once."""
 
-    def __init__(self, bundles, shards, total, max_staleness=100, **keywords):
+    def __init__(self, bundles, shards, total, max_staleness=100, num_envs=1, **keywords):
         worker = keywords_of_worker("dqn", {**SMALL, **keywords}, bundles)
         self.models = [
             DQN(
                 "MlpPolicy",
                 "CartPole-v1",
-                num_envs=1,
+                num_envs=num_envs,
                 num_threads=1,
                 seed=7,
                 updates="outside",
@@ -76,6 +76,16 @@ def in_one_process(steps, bundles, shards, order=None, path=None, **keywords):
         return model._native.parameters.flat("q_net"), model.stats
 
 
+@pytest.mark.parametrize("envs, steps", [(3, 400), (3, 401), (5, 402), (8, 300)])
+def test_totals_that_are_no_multiple_of_the_environments_of_a_bundle(envs, steps):
+    want, stats = in_one_process(steps, 2, 2, num_envs=2 * envs)
+    players = Local(2, 2, steps, num_envs=envs)
+    taken = virtual(Conductor(players, 2, 2), LATENCY, 7, 2, 2, envs, steps, -(-SMALL["train_freq"] // envs))
+    assert sum(taken) == stats["num_timesteps"] >= steps
+    assert players.stores[-1].version == stats["updates"] > 0
+    assert np.array_equal(players.parameters(), want)
+
+
 @pytest.mark.parametrize(
     "bundles, shards, keywords",
     [(1, 1, {}), (4, 3, {}), (3, 2, {"outliers": 0.5}), (4, 2, {"max_staleness": 1}), (2, 1, {"train_freq": 1})],
@@ -97,7 +107,9 @@ def test_a_recorded_race_has_the_bits_of_one_process(tmp_path):
     order = _order_file.read_order(str(tmp_path / "race.order"))
     assert (order.learners, order.shards, order.envs, order.settings["method"]) == (3, 2, 1, "gorila")
     players = Local(3, 2, 2000, outliers=0.5)
-    recorded(Conductor(players, 3, 2), iter(order.steps), 3)
+    visits, taken = order.part(2000)
+    assert taken == 2000 and visits == order.steps
+    recorded(Conductor(players, 3, 2), visits, 3)
     assert players.stores[-1].version == stats["updates"]
     assert np.array_equal(players.parameters(), want)
     damaged = (tmp_path / "race.order").read_bytes()
@@ -120,7 +132,9 @@ def test_order_files_have_limits(tmp_path, monkeypatch):
 
     with pytest.raises(ConfigError, match="^order: .*race: 1001 settings, must be at most 1000$"):
         _order_file.read_order(written(b"\xe9\x07"))
-    assert _order_file.read_order(written(b"\x00\x01\x01\x01\x00")).steps == []
+    assert _order_file.read_order(written(b"\x00\x01\x01\x01\x00\x00\x05\x00\x05")).steps == []
+    with pytest.raises(ConfigError, match="^order: .*race: has no stop$"):
+        _order_file.read_order(written(b"\x00\x01\x01\x01\x00"))
     monkeypatch.setattr(_order_file, "_MOST", 20)
     with pytest.raises(ConfigError, match="^order: .*race: more than 20 bytes$"):
         _order_file.read_order(str(tmp_path / "race"))

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from _ledgers import compare
-from fake_ray import Ray
+from fake_ray import Lost, Ray, Ref
 from in_process import Direct
 from paceline import DQN, Gorila, Store, distributed
 from paceline.callbacks import CheckpointCallback, EvalCallback
-from paceline.distributed import _ray
+from paceline.distributed import _conducted, _ray
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
-from paceline.errors import StoppedError
+from paceline.distributed._spec import Spec
+from paceline.errors import CheckpointError, ConfigError, PacelineError, StoppedError
 
 SMALL = {
     "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
@@ -67,22 +68,94 @@ def test_processes_end_and_what_is_said_is_what_was_lost(ray, tmp_path):
         assert 0 <= ledgers.lost - lost <= 3 * 4  # answers under way to two learners
 
 
-def test_a_checkpoint_goes_on_with_another_number_of_bundles(ray, tmp_path):
-    with running() as model:
-        model.learn(600)
-        before = model.stats
-        theta = model.run.parameters()[0]
-        model.save(tmp_path / "run", replay=True)
-    assert not ray.actors
-    for bundles in (1, 5):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            loaded = distributed.load(tmp_path / "run", bundles=bundles)
-        with loaded:
-            assert loaded.num_envs == bundles and loaded.num_timesteps == before["num_timesteps"]
-            assert np.array_equal(loaded.run.parameters()[0], theta)
-            loaded.learn(400, reset_num_timesteps=False)
-            assert loaded.num_timesteps >= before["num_timesteps"] + 400 and loaded.stats["updates"] > before["updates"]
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A checkpoint of two bundles, its steps, updates and parameters."""
+    with pytest.MonkeyPatch.context() as patch:
+        fake = Ray()
+        patch.setattr(_ray, "ray", lambda: fake)
+        patch.setattr(_ray, "prefer_node", lambda node: None)
+        path = tmp_path_factory.mktemp("saved") / "run.zip"
+        with running() as model:
+            model.learn(600)
+            stats, theta = model.stats, model.run.parameters()[0]
+            model.save(path, replay=True)
+        assert not fake.actors
+        return path, stats["num_timesteps"], stats["updates"], theta
+
+
+@pytest.mark.parametrize("bundles", [1, 5])
+def test_a_checkpoint_goes_on_with_another_number_of_bundles(ray, saved, bundles):
+    path, steps, updates, theta = saved
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        loaded = distributed.load(path, bundles=bundles)
+    left = f"{path}: the experience of 1 of 2 bundles is left out, because the run has 1"
+    assert [str(w.message) for w in warned if "experience of" in str(w.message)] == [left] * (bundles == 1)
+    with loaded:
+        assert loaded.num_envs == bundles and loaded.num_timesteps == steps
+        assert (loaded.buffer_size, loaded.run.spec.worker["buffer_size"]) == (4000, 4000 // bundles)
+        assert 64 <= loaded.learning_starts < 64 + bundles
+        assert np.array_equal(loaded.run.parameters()[0], theta)
+        loaded.learn(400, reset_num_timesteps=False)
+        assert loaded.num_timesteps >= steps + 400 and loaded.stats["updates"] > updates
+
+
+def test_a_checkpoint_is_checked_before_a_process_starts(ray, saved, tmp_path):
+    path = saved[0]
+    with pytest.raises(ConfigError, match="^env: 'Acrobot-v1', has a network of 163 parameters, must be 114 as in the file$"):
+        distributed.load(path, env="Acrobot-v1")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"bundle-1") + 2000] ^= 1
+    (tmp_path / "damaged.zip").write_bytes(data)
+    with pytest.raises(CheckpointError, match="damaged.zip: .*bundle-1"):
+        distributed.load(tmp_path / "damaged.zip")
+    assert not ray.made
+
+
+def half(progress):
+    return 0.01 * progress**2
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"learning_rate": (0.01, 0.0)},
+        {"learning_rate": half},
+        {"learning_rate": lambda progress: 0.01 * progress},
+        {"learning_rate": np.float32(0.01), "gamma": np.float64(0.9)},
+        {"batch_size": np.int64(8), "bundles": np.int64(2), "seed": np.int64(7), "max_staleness": np.int64(20), "lease": np.float32(60)},
+        {"train_freq": (4, "step"), "policy_kwargs": {"net_arch": np.array([16]).tolist(), "activation_fn": type("Tanh", (), {})}},
+        {"policy_kwargs": {"net_arch": (16,), "activation_fn": np.tanh}},
+        {"method": "a3c", "learning_rate": (1e-3, 0.0)},
+        {"method": "appo", "clip_range": (0.2, 0.1), "n_steps": 16, "batch_size": 16},
+        {"preset": "tuned"},
+    ],
+    ids=lambda keywords: ", ".join(keywords),
+)
+def test_a_checkpoint_has_the_keywords_as_they_were(ray, tmp_path, keywords):
+    if "preset" in keywords:
+        model = Gorila.from_preset("tuned", "CartPole-v1", cluster="ray", seed=1, bundles=2, buffer_size=4000, learning_starts=64)
+    elif "method" in keywords:
+        model = distributed.start("MlpPolicy", "CartPole-v1", seed=1, bundles=1, shards=2, actors_per_bundle=2, **keywords)
+    else:
+        model = running(**keywords)
+    with model:
+        model.learn(300)
+        model.save(tmp_path / "run")
+        rate = model.learning_rate
+    with distributed.load(tmp_path / "run") as loaded:
+        assert loaded.run.spec.worker == model.run.spec.worker and loaded.run.spec.optimizer == model.run.spec.optimizer
+        assert loaded.learning_rate == rate and loaded.seed == model.seed
+        loaded.learn(100, reset_num_timesteps=False)
+
+
+def test_a_function_for_a_learning_rate_has_the_bits_of_one_process(ray):
+    keywords = {**SMALL, "bundles": 2, "shards": 2, "learning_rate": half}
+    with Gorila("MlpPolicy", "CartPole-v1", **keywords) as one:
+        want = one.learn(600)._native.parameters.flat("q_net")
+    with running(**keywords, schedule="virtual") as model:
+        assert np.array_equal(model.learn(600).run.parameters()[0], want)
 
 
 def test_a_run_that_another_process_has_stopped(ray):
@@ -91,6 +164,60 @@ def test_a_run_that_another_process_has_stopped(ray):
         says = f"^{model.name}: has ended, by a call of stop or after a lease of 50 s without a driver$"
         with pytest.raises(StoppedError, match=says):
             model.learn(100)
+
+
+def test_stop_ends_the_run_of_the_whole_name_alone(ray):
+    with running(name="exp") as model, running(name="exp.1") as other:
+        ray.actors["exp/1/shard/0"] = ray.actors["exp/shard/0"]  # of a program that names its actors otherwise
+        assert distributed.stop("exp") and not distributed.stop("1") and "exp/1/shard/0" in ray.actors
+        assert model.name == "exp" and other.stats["updates"] == 0
+
+
+def test_parameters_by_reference_that_are_lost_with_their_shard_are_pulled_again(ray, monkeypatch):
+    with running(inline_limit=0) as model:
+        want, put, get, lost = model.run.parameters()[0], [], ray.get, []
+
+        def losing(ref, timeout=None):
+            if ref in put and not lost:
+                lost.append(ref)
+                raise Lost("shard")
+            return get(ref, timeout)
+
+        put += [shard._shard._published[1] for name, shard in ray.actors.items() if "/shard/" in name]
+        monkeypatch.setattr(ray, "get", losing)
+        assert np.array_equal(model.run.parameters()[0], want) and lost
+
+
+def test_attach_waits_for_a_supervisor_that_starts_again(ray, monkeypatch):
+    with running() as model:
+        get, lost = ray.get, []
+
+        def losing(ref, timeout=None):
+            if isinstance(ref.result, Spec) and not lost:
+                lost.append(ref)
+                raise Lost("supervisor")
+            return get(ref, timeout)
+
+        monkeypatch.setattr(ray, "get", losing)
+        other = distributed.attach(model.name)
+        assert other.name == model.name and lost
+        other.detach()
+
+
+def test_shards_are_saved_after_an_error_of_a_bundle(ray, tmp_path):
+    with running() as model:
+        model.learn(300)
+        theta = model.run.parameters()[0]
+        ray.actors[f"{model.name}/bundle/0"]._error = "NotFiniteError: a loss"
+        until(lambda: model.run.call("status")["errors"])
+        with pytest.raises(PacelineError, match=f"^{model.name}: bundle 0: NotFiniteError: a loss$"):
+            model.learn(100, reset_num_timesteps=False)
+        model.save(tmp_path / "run")
+    with pytest.raises(PacelineError, match=": closed$"):
+        model.save(tmp_path / "closed")
+    with distributed.load(tmp_path / "run") as loaded:
+        assert np.array_equal(loaded.run.parameters()[0], theta)
+        loaded.learn(100, reset_num_timesteps=False)
 
 
 def test_callbacks_save_and_evaluate(ray, tmp_path):
@@ -109,13 +236,78 @@ def test_callbacks_save_and_evaluate(ray, tmp_path):
             assert loaded.num_timesteps > 0
 
 
-@pytest.mark.parametrize("every", [4, (4, "step")])
-def test_virtual_order_has_the_bits_of_one_process(ray, every):
-    keywords = {**SMALL, "train_freq": every, "bundles": 2, "shards": 2}
+@pytest.mark.parametrize("keywords", [{}, {"train_freq": (4, "step")}, {"optimizer": "rmsprop_lasagne"}], ids=lambda k: ", ".join(k))
+def test_virtual_order_has_the_bits_of_one_process(ray, keywords):
+    keywords = {**SMALL, "bundles": 2, "shards": 2, **keywords}
     with Gorila("MlpPolicy", "CartPole-v1", **keywords) as one:
         want = one.learn(600)._native.parameters.flat("q_net")
     with running(**keywords, schedule="virtual") as model:
         assert np.array_equal(model.learn(600).run.parameters()[0], want)
+
+
+@pytest.mark.parametrize(
+    "part, when",
+    [
+        ("shard/0", "in the run"),
+        ("shard/1", "in the run"),
+        ("bundle/1", "in the run"),
+        ("shard/0", "after the last visit"),
+        ("shard/1", "after the last visit"),
+    ],
+)
+def test_a_process_that_starts_again_ends_a_run_of_a_given_order(ray, monkeypatch, part, when):
+    with running(schedule="virtual") as model:
+        waits, restarts = [], []
+
+        def restart():
+            if not restarts:
+                restarts.append(part)
+                ray.end(f"{model.name}/{part}")
+                ray.restart(f"{model.name}/{part}")
+
+        def wait(self, leg, wait=_conducted.RayPlayers.wait):
+            waits.append(leg)
+            if when == "in the run" and len(waits) == 60:
+                restart()
+            return wait(self, leg)
+
+        def end(self, steps, end=_conducted.RayPlayers.end):
+            restart()
+            end(self, steps)
+
+        monkeypatch.setattr(_conducted.RayPlayers, "wait", wait)
+        monkeypatch.setattr(_conducted.RayPlayers, "end", end)
+        with pytest.raises(StoppedError, match=f"^{part.replace('/', ' ')}: has started again, a run of a given order cannot go on$"):
+            model.learn(600)
+        assert restarts
+
+
+def test_a_process_that_has_ended_ends_a_run_of_a_given_order(ray, monkeypatch):
+    with running(schedule="virtual") as model:
+        monkeypatch.setattr(_conducted.RayPlayers, "end", lambda self, steps: ray.get(ray.end(f"{model.name}/shard/1") or Ref(lost)))
+        with pytest.raises(StoppedError, match=f"^{model.name}: a process has ended, a run of a given order cannot go on$"):
+            model.learn(600)
+
+
+def lost():
+    raise Lost
+
+
+def test_a_recorded_order_is_repeated_up_to_a_stop(ray, tmp_path):
+    keywords, order, want = {**SMALL, "bundles": 2, "shards": 2}, tmp_path / "race.order", {}
+    with Gorila("MlpPolicy", "CartPole-v1", schedule="race", **keywords) as one:
+        for total in (400, 800):
+            one.learn(400, reset_num_timesteps=total == 400)
+            want[total] = one._native.parameters.flat("q_net"), one.num_timesteps
+        one.save_order(order)
+    with running(**keywords, order=order) as model:
+        for total in (5000, 300, 401):
+            with pytest.raises(ConfigError, match=f"^total_timesteps: {total}, must be 400 or 800, where the order has a stop$"):
+                model.learn(total)
+        model.learn(800)
+        assert model.num_timesteps == 800 and np.array_equal(model.run.parameters()[0], want[800][0])
+    with running(**keywords, order=order) as model:
+        assert model.learn(400).num_timesteps == 400 and np.array_equal(model.run.parameters()[0], want[400][0])
 
 
 def test_a_race_of_one_bundle_and_one_shard_has_the_bits_of_one_process():

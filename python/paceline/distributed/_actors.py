@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import PacelineError
+from ..errors import PacelineError, StoppedError
 from ..spaces import Array
 from ..store import Store, shard_ranges
 from . import _cores, _ray
 from ._learner import Learner, ShardLost
-from ._ordered import Leg, Part
+from ._ordered import Leg, Part, broken
 from ._shards import Answer, Joined, Shard
 from ._spec import WORKERS, Spec
 
@@ -192,6 +192,7 @@ class Bundle:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._learner: Learner | None = None
         self._model: Any = None
+        self._part: Part | None = None  # of a given order
         self._running, self._error = False, ""
         self._begun = self._halted = 0  # numbers of the latest begin and halt
         threading.Thread(target=self._main, name="paceline-bundle", daemon=True).start()
@@ -271,7 +272,9 @@ class Bundle:
 
     def leg(self, steps: int, *pulled: tuple[int, Array]) -> list[Any]:
         """See Part.leg."""
-        result: list[Any] = self._do(lambda _: self._part.leg(steps, list(pulled)))
+        if (part := self._part) is None:
+            raise StoppedError(broken("bundle", self._index))
+        result: list[Any] = self._do(lambda _: part.leg(steps, list(pulled)))
         return result
 
     def halt(self, number: int) -> None:

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import PacelineError, StoppedError
 from . import _ray
-from ._order_file import read_order
+from ._order_file import Order
 from ._ordered import Conductor, Leg, recorded, virtual
 from ._run import Run
 from ._virtual import Latency
@@ -47,20 +48,29 @@ class RayPlayers:
     def end(self, steps: int) -> None:
         """Waits for all visits. steps: those that all learners have taken."""
         _ray.ray().get(list(self._pushes))
-        _ray.ray().get(self._shards[0].tell_in_order.remote(steps))
+        _ray.ray().get([shard.tell_in_order.remote(steps) for shard in self._shards])
 
 
-def conduct(run: Run, total: int, between: Callable[[], None]) -> None:
-    """Trains for total steps of all learners in the order that the run's spec asks for."""
-    spec, players = run.spec, RayPlayers(run, between)
+def conduct(run: Run, total: int, order: Order | None, between: Callable[[], None]) -> None:
+    """Trains for total steps of all learners, in an order or in the virtual one. A process that ends, ends the run."""
+    try:
+        _conduct(run, total, order, RayPlayers(run, between))
+    except _ray.lost_errors():
+        raise StoppedError(f"{run.spec.run}: a process has ended, a run of a given order cannot go on") from None
+    except PacelineError as err:
+        raise getattr(err, "cause", err) from None  # Ray's own error has the traceback of another process
+
+
+def _conduct(run: Run, total: int, order: Order | None, players: RayPlayers) -> None:
+    spec = run.spec
     players.begin(total)
     conductor = Conductor(players, spec.bundles, spec.shards)
-    if spec.schedule == "virtual":
+    if order is None:
         every = spec.worker["train_freq"]  # a number, or (number, "step")
         first = -(-int(every[0] if isinstance(every, tuple) else every) // spec.actors_per_bundle)
-        total = sum(
-            virtual(conductor, Latency.of(spec.latency), spec.seed, spec.bundles, spec.shards, spec.actors_per_bundle, total, first)
-        )
+        latency, envs = Latency.of(spec.latency), spec.actors_per_bundle
+        taken = sum(virtual(conductor, latency, spec.seed, spec.bundles, spec.shards, envs, total, first))
     else:
-        recorded(conductor, iter(read_order(spec.order).steps), spec.bundles)
-    players.end(total)
+        visits, taken = order.part(total)
+        recorded(conductor, visits, spec.bundles)
+    players.end(taken)

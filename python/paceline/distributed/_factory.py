@@ -15,16 +15,17 @@ from typing import Any
 from .._arguments import steps
 from .._attributes import _READ
 from .._files import File
-from ..config import Config
-from ..errors import CheckpointError, ConfigError
+from ..config import RULES, Config
+from ..errors import CheckpointError, ConfigError, notice
 from ..store import Store, shard_ranges
 from . import _files, _ray, _records, _run
 from ._actors import worker
+from ._keywords import from_json, plain
 from ._model import Distributed
 from ._presets import TUNED, apex
 from ._run import Run
 from ._shards import Shard
-from ._spec import WORKERS, Spec, checked
+from ._spec import WORKERS, Spec, checked, name_of
 from ._virtual import Latency
 
 MOST_SPEC = 90_000  # bytes; arguments above Ray's 100 KB are lost with the process that gave them
@@ -32,6 +33,7 @@ MOST_SPEC = 90_000  # bytes; arguments above Ray's 100 KB are lost with the proc
 _OURS = ("bundles", "shards", "max_staleness", "num_envs", "num_threads", "seed", "policy", "env")
 _FIXED = {"clock": "updates", "concurrent": False, "synchronized": True, "actor": "online"}
 _NOT_WORKERS = ("schedule", "order", "latency_step", "latency_forward", "latency_gradient", "latency_pull", "latency_push")
+_OF_RUN = {"updates", "outside_learners", "outside_learner", "num_envs", "num_threads"}
 _LOCAL_BUFFER = 1024
 
 
@@ -75,7 +77,7 @@ def start(
     policy, and all other keywords: as in paceline.Gorila, or with another method as in A2C or PPO.
     env: the name of a built-in environment.
     method: "dqn", or "a3c" or "appo", whose bundles are learners of A2C or PPO.
-    name: of the run, for attach and stop. None: a new name (model.name).
+    name: of the run, for attach and stop: 1 to 100 letters, digits, ".", "_" and "-". None: a new name (model.name).
     address: of the cluster, as in ray.init. None: the cluster of this machine, or a new one.
     bundles: learners, each a process with actors_per_bundle environments and its share of the replay
         memory. shards: processes with a range of the parameters each.
@@ -112,25 +114,30 @@ def start(
         raise ConfigError(f"method: {method!r}, must be {', '.join(map(repr, WORKERS))}")
     if not isinstance(env, str):
         raise ConfigError(f"env: {type(env).__name__}, must be the name of a built-in environment, which every process makes for itself")
+    run, policy = name_of(name), str(RULES["policy"](policy)["policy"])
+    for key in sorted(_OF_RUN & keywords.keys()):
+        raise ConfigError(f"{key}: {keywords[key]!r}, must be left out, as the run sets it for each bundle")
+    keywords = {key: plain(key, value) for key, value in keywords.items()}
     cluster = checked(
-        bundles, shards, actors_per_bundle, num_cpus, pin, keepers, copy_every, delay, gradients, inline_limit, lease,
+        bundles, shards, actors_per_bundle, num_cpus, pin, keepers, copy_every, delay, gradients, inline_limit, plain("lease", lease),
         actors, envs_per_actor, replay_shards, pull_every, actor_epsilon,
     )  # fmt: skip
+    bundles, actors = cluster["bundles"], cluster["actors"]
     if actors:
         _check_apart(actors, method, schedule, order, keywords)
     schedule = schedule or ("race" if order is None else "recorded")
     latency = tuple(str(text) for text in (latency_step, latency_forward, latency_gradient, latency_pull, latency_push))
     path = _checked_order(schedule, order, method, latency)
-    seed = secrets.randbits(31) if seed is None else seed
+    seed = secrets.randbits(31) if seed is None else plain("seed", seed)
     if path:
         _compare_settings(
             policy, env, order=path, bundles=bundles, shards=shards, num_envs=bundles * actors_per_bundle, max_staleness=max_staleness,
             seed=seed, **keywords,
         )  # fmt: skip
     spec = Spec(
-        run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, method=method, policy=policy, env=env,
-        worker=keywords_of_worker(method, keywords, bundles, replay_shards if actors else 0),
-        optimizer={"max_staleness": max_staleness},
+        run=run, id=uuid.uuid4().hex, method=method, policy=policy, env=env,
+        worker=keywords_of_worker(method, keywords, bundles, cluster["replay_shards"] if actors else 0),
+        optimizer={"max_staleness": plain("max_staleness", max_staleness)},
         seed=seed, size=0, ledger=ledger, schedule=schedule, order=path,
         latency=latency, **cluster,
     )  # fmt: skip
@@ -191,8 +198,8 @@ def of_gorila(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Distri
     envs = given.get(who, 1) * given.get(each, 1)
     if (number := given.pop("num_envs", None)) not in (None, envs):
         raise ConfigError(f"num_envs: {number!r}, must be None or {who} * {each} ({envs})")
-    if (threads := given.pop("num_threads", None)) is not None:
-        given.setdefault("num_cpus", threads)
+    if (threads := given.pop("num_threads", None)) is not None and given.setdefault("num_cpus", threads) != threads:
+        raise ConfigError(f"num_threads: {threads!r}, must be None or num_cpus ({given['num_cpus']!r})")
     return start(**given)
 
 
@@ -245,8 +252,10 @@ def optimizer_of(local: Any, method: str) -> dict[str, Any]:
     """The keywords of paceline.Store for the optimiser that a worker's keywords ask for."""
     setting = local.setting
     if method == "dqn":
-        eps = setting("optimizer_eps")
-        return {"optimizer": setting("optimizer"), "eps": float(eps) if eps else None}
+        name, eps = setting("optimizer"), setting("optimizer_eps")
+        if name == "rmsprop_lasagne":  # as in core/agents/dqn
+            return {"optimizer": "rmsprop", "decay": 0.95, "eps": float(eps or 1e-6), "eps_inside": True}
+        return {"optimizer": name, "eps": float(eps) if eps else None}
     if method == "a3c" and setting("use_rms_prop") == "true":
         return {
             "optimizer": "rmsprop", "eps": float(setting("rms_prop_eps")), "decay": float(setting("rms_prop_alpha")),
@@ -281,6 +290,8 @@ def _started(spec: Spec, states: list[bytes] | None) -> Distributed:
             for k, (first, size) in enumerate(shard_ranges(spec.size, spec.shards)):
                 with Store(theta, first, size, **spec.optimizer) as store:
                     states.append(Shard(spec.id, k, store, lambda _: None, lambda *_: None, 1).state())
+        elif (size := len(local.flat_parameters())) != spec.size:
+            raise ConfigError(f"env: {spec.env!r}, has a network of {size} parameters, must be {spec.size} as in the file")
         if (size := len(pickle.dumps(spec))) > MOST_SPEC:
             raise ConfigError(f"policy_kwargs: {size} bytes with the other keywords, must be less than {MOST_SPEC} bytes")
         return Distributed(Run.start(spec, states), local)
@@ -311,26 +322,23 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
     env: the name of the environment; None: that of the file.
     overrides: bundles, num_cpus, pin, keepers, copy_every, delay, gradients,
         inline_limit and lease may differ from the saved run's; the shards are the saved ones. Bundles
-        that the file has no experience of begin without.
+        that the file has no experience of begin without. All bundles share buffer_size and
+        learning_starts anew; one with experience of the file keeps the file's size.
     """
+    run = name_of(name)
     with _files.opened(path) as reader:
-        spec = _spec_of(reader.head, env, name, overrides)
+        spec = _spec_of(reader.head, env, run, overrides)
         states = [reader.read("shard", k) for k in range(spec.shards)]
-        for k, (state, place) in enumerate(zip(states, shard_ranges(spec.size, spec.shards))):  # before any process starts
-            with Store.from_bytes(_records.unpack(state, f"shard-{k}")[1]) as store:
-                if (store.first, store.size) != place:
-                    raise CheckpointError(f"shard-{k}: of parameters {store.first} to {store.first + store.size - 1}, must be of {place}")
-                Shard(spec.id, k, store, lambda _: None, lambda *_: None, 1).restore(state, again=False)
+        _check_states(states, spec)
+        experience = _experience(reader, spec, os.fsdecode(path))
         _ray.connect(address)
         try:
             model = _started(spec, states)
         except TypeError as err:  # of keywords that no run has
             raise CheckpointError(f"run.json: {err}") from None
         try:
-            for part, number in (("bundle", spec.bundles), ("replay", spec.replay_shards)):
-                for k in range(number):
-                    if reader.has(part, k):
-                        model.run.slow_call(part, k, "load", reader.read(part, k))
+            for part, k in experience:
+                model.run.slow_call(part, k, "load", reader.read(part, k))
         except BaseException:
             model.close()
             raise
@@ -338,7 +346,29 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
     return model
 
 
-def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Mapping[str, Any]) -> Spec:
+def _check_states(states: list[bytes], spec: Spec) -> None:
+    """Refuses states of shards that a shard of the run would refuse."""
+    for k, (state, place) in enumerate(zip(states, shard_ranges(spec.size, spec.shards))):
+        with Store.from_bytes(_records.unpack(state, f"shard-{k}")[1]) as store:
+            if (store.first, store.size) != place:
+                raise CheckpointError(f"shard-{k}: of parameters {store.first} to {store.first + store.size - 1}, must be of {place}")
+            Shard(spec.id, k, store, lambda _: None, lambda *_: None, 1).restore(state, again=False)
+
+
+def _experience(reader: _files.Reader, spec: Spec, path: str) -> list[tuple[str, int]]:
+    """The entries of experience that the run takes; checks them, and says which it leaves out."""
+    taken = []
+    for part, number in (("bundle", spec.bundles), ("replay", spec.replay_shards)):
+        there = reader.indexes(part)
+        taken += [(part, k) for k in there if k < number]
+        if left := sum(k >= number for k in there):
+            notice(f"{path}: the experience of {left} of {len(there)} {part}s is left out, because the run has {number}")
+    for part, k in taken:
+        reader.check(part, k)
+    return taken
+
+
+def _spec_of(head: Mapping[str, Any], env: Any, run: str, overrides: Mapping[str, Any]) -> Spec:
     """The Spec of a checkpoint's head, which is untrusted."""
     stored = head.get("spec")
     if not isinstance(stored, dict) or not isinstance(stored.get("worker"), dict) or not isinstance(stored.get("optimizer"), dict):
@@ -350,7 +380,7 @@ def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Map
     saved = {**stored, "pin": False, "gradients": "bf16" if stored.get("bf16") else "fp32", **overrides}
     try:
         cluster = checked(*(saved[key] for key in _CHECKED))
-        fields = {key: stored[key] for key in ("method", "policy", "worker", "optimizer", "seed", "size")}
+        fields = {key: stored[key] for key in ("method", "policy", "optimizer", "seed", "size")}
     except KeyError as err:
         raise CheckpointError(f"run.json: has no {err.args[0]}") from None
     env = stored.get("env") if env is None else env
@@ -360,7 +390,9 @@ def _spec_of(head: Mapping[str, Any], env: Any, name: str | None, overrides: Map
         raise CheckpointError("run.json: a spec that no run has")
     if type(fields["size"]) is not int or not 1 <= fields["size"] <= 2**31 or cluster["shards"] > fields["size"]:
         raise CheckpointError(f"run.json: size {fields['size']!r}")
-    return Spec(run=name or f"gorila-{uuid.uuid4().hex[:8]}", id=uuid.uuid4().hex, env=env, **fields, **cluster)
+    memories = cluster["replay_shards"] if cluster["actors"] else 0
+    divided = keywords_of_worker(fields["method"], from_json(stored["worker"]), cluster["bundles"], memories)
+    return Spec(run=run, id=uuid.uuid4().hex, env=env, worker=divided, **fields, **cluster)
 
 
 _OVERRIDES = ("bundles", "num_cpus", "pin", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease")

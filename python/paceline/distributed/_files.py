@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -79,12 +80,20 @@ class Reader:
             raise VersionError(f"{path}: format {head.get('format')!r}, this package reads {FORMAT}")
         self.head: dict[str, Any] = head
 
-    def has(self, part: str, index: int) -> bool:
-        return f"{part}-{index}" in self._sizes
+    def indexes(self, part: str) -> list[int]:
+        """Which entries of a part there are."""
+        ends = [name.removeprefix(f"{part}-") for name in self._sizes if name.startswith(f"{part}-")]
+        return sorted(int(end) for end in ends if re.fullmatch("0|[1-9][0-9]{0,8}", end))
+
+    def check(self, part: str, index: int) -> None:
+        """Compares the checksum of an entry."""
+        with self._archive.open(f"{part}-{index}") as entry:
+            while entry.read(1 << 20):
+                pass
 
     def read(self, part: str, index: int) -> bytes:
         """An entry; its checksum is compared."""
-        if not self.has(part, index):
+        if index not in self.indexes(part):
             raise CheckpointError(f"{self._path}: damaged: it has no {part}-{index}")
         return self._archive.read(f"{part}-{index}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import time
 import weakref
@@ -24,6 +23,8 @@ from ..policy import Evaluation, Policy
 from ..progress import ProgressLine
 from . import _actors, _files, _ray
 from ._conducted import conduct
+from ._keywords import to_json
+from ._order_file import read_order
 from ._run import Renewal, Run, stop
 from ._spec import Spec
 from ._supervisor import POLL as POLL_STATUS
@@ -160,8 +161,7 @@ class Distributed:
 
     def _look(self) -> None:
         """Asks the supervisor; reports what was lost."""
-        if self._closed:
-            raise PacelineError(f"{self.name}: closed")
+        self._check_open()
         before, self._status = self._status, self.run.call("status")
         if self._status["pid"] != before["pid"]:  # a later supervisor, which may lack the latest recoveries
             self._told = min(self._told, self._status["reported"])
@@ -177,6 +177,10 @@ class Distributed:
                 notice(f"{self.name}: {', '.join(missing[:5])}: not started after {PATIENCE:g} s; {self._cores()}")
         if self._status["errors"]:
             raise PacelineError(f"{self.name}: {self._status['errors'][0]}")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise PacelineError(f"{self.name}: closed")
 
     def _cores(self) -> str:
         spec, there = self.run.spec, _ray.ray().cluster_resources().get("CPU", 0)
@@ -249,8 +253,7 @@ class Distributed:
 
     def _current(self) -> Any:
         """The worker of this process, with the shards' newest parameters."""
-        if self._closed:
-            raise PacelineError(f"{self.name}: closed")
+        self._check_open()
         theta, updates, taken = self.run.parameters()
         self._local.adopt(theta, updates, taken)
         return self._local
@@ -283,11 +286,13 @@ class Distributed:
         """Writes a checkpoint for paceline.distributed.load, while training goes on.
 
         It has every shard at some moment of the call and, if replay is True, the experience of every
-        bundle or replay shard. One that is not there is waited for.
+        bundle or replay shard. One that is not there is waited for. After an error of a bundle the shards
+        can still be saved.
         """
-        spec = self.run.spec
+        self._check_open()
+        spec, totals = self.run.spec, self.run.call("status")["totals"]
         with _files.written(path) as to:
-            to.head({"spec": stored(spec), "replay": bool(replay), "totals": _plain(self.stats)})
+            to.head({"spec": stored(spec), "replay": bool(replay), "totals": _plain(totals)})
             for k in range(spec.shards):
                 to.add("shard", k, self.run.shard(k, "state"))
             for k in range(spec.bundles if replay and not spec.actors else 0):
@@ -334,6 +339,9 @@ class Session:
     ) -> None:  # fmt: skip
         self.model, self.callback, self.log_interval = model, callback, log_interval
         self.goal = model.num_timesteps + total
+        self.order = read_order(model.run.spec.order) if model.run.spec.order else None
+        if self.order is not None:
+            self.order.part(self.goal)  # refuses a total before the run has begun
         self.first, self.eval_freq, self.n_eval_episodes, self.eval_env = first, eval_freq, n_eval_episodes, eval_env
         self.episodes = int(model._status["totals"]["episodes"])
         self.records = 0
@@ -396,7 +404,7 @@ class Session:
                 if not self._between() or self.model._asked_to_stop:
                     raise StoppedError("learn: stopped, a run of a given order cannot go on")
 
-        conduct(self.model.run, self.goal, between)
+        conduct(self.model.run, self.goal, self.order, between)
         time.sleep(2 * POLL_STATUS)  # until the supervisor has heard of the last visits
         self._between()
 
@@ -460,12 +468,9 @@ def stored(spec: Spec) -> dict[str, Any]:
     fields = dict(vars(spec))
     for name in ("id", "ledger", "schedule", "order", "latency"):
         del fields[name]
-    fields["worker"] = json.loads(json.dumps(spec.worker, default=_name))
+    shared = {name: spec.shared(name) for name in ("buffer_size", "learning_starts")}  # load divides them again
+    fields["worker"] = to_json(spec.worker | {name: number for name, number in shared.items() if number is not None})
     return fields
-
-
-def _name(value: Any) -> Any:
-    return value.__name__ if isinstance(value, type) else str(value)
 
 
 def _plain(totals: Mapping[str, float]) -> dict[str, float | None]:

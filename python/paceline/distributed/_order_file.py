@@ -14,6 +14,14 @@ _MOST = 1 << 30  # bytes of a file
 _MOST_FIELDS = 1000  # of a fingerprint
 
 
+class Stop(NamedTuple):
+    """The end of a slice of the run. visits: before it. steps: T. until: what T had to reach; above steps after an interruption."""
+
+    visits: int
+    steps: int
+    until: int
+
+
 class Order(NamedTuple):
     """A recorded order. envs: environments of a learner. settings: the fingerprint of the run."""
 
@@ -22,6 +30,18 @@ class Order(NamedTuple):
     envs: int
     settings: dict[str, str]
     steps: list[Step]
+    stops: list[Stop]
+
+    def part(self, total: int) -> tuple[list[Step], int]:
+        """The visits of a run of total steps, and the steps that all learners have taken when it ends.
+
+        The file has the rounds before a stop, but not which of them came before a visit. So a run ends at a stop.
+        """
+        ends = [stop for stop in self.stops if stop.until <= total <= stop.steps or total == stop.steps]
+        if not ends:
+            known = " or ".join(str(steps) for steps in sorted({stop.steps for stop in self.stops}))
+            raise ConfigError(f"total_timesteps: {total}, must be {known}, where the order has a stop")
+        return self.steps[: ends[-1].visits], ends[-1].steps
 
 
 def read_order(path: str) -> Order:
@@ -86,16 +106,26 @@ def _parsed(numbers: _Numbers) -> Order:
         raise ValueError(f"{learners} learners, {shards} shards and {envs} environments")
     if flags:
         raise ValueError("pulls wait for all learners, which a cluster does not have")
-    return Order(learners, shards, envs, settings, list(_steps(numbers, learners, shards)))
+    steps: list[Step] = []
+    stops: list[Stop] = []
+    for entry in _entries(numbers, learners, shards):
+        if isinstance(entry, Step):
+            steps.append(entry)
+        elif entry.steps:  # learn begins with a stop at 0
+            stops.append(entry._replace(visits=len(steps)))
+    if not stops:
+        raise ValueError("has no stop")
+    return Order(learners, shards, envs, settings, steps, stops)
 
 
-def _steps(numbers: _Numbers, learners: int, shards: int) -> Iterator[Step]:
+def _entries(numbers: _Numbers, learners: int, shards: int) -> Iterator[Step | Stop]:
     done, alone, total = [0] * learners, [False] * learners, 0  # visits of the sequence in progress, whether it is pulls alone
     while numbers:
         code = numbers.next()
         if code == 0:
             total = numbers.next()
-            for _ in range(1 + learners):
+            yield Stop(0, total, total + 1 - numbers.next())
+            for _ in range(learners):
                 numbers.next()
             continue
         if code == learners + 1:

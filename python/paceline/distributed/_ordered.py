@@ -9,11 +9,12 @@ concurrently.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..errors import ConfigError
 from ..spaces import Array
 from ._virtual import Clock, Latency, Visit
 
@@ -28,6 +29,11 @@ class Leg(NamedTuple):
     rate: float
     dropped: bool = False
     ended: bool = False
+
+
+def broken(part: str, index: int) -> str:
+    """What a process says that has started again."""
+    return f"{part} {index}: has started again, a run of a given order cannot go on"
 
 
 class Step(NamedTuple):
@@ -98,7 +104,7 @@ def virtual(
         for k in sorted(legs):  # all legs are planned before the next event happens
             leg = legs.pop(k)()
             # The rounds of a learner whose run has ended still come before the end, which another one decides.
-            rounds = 1 + (until - sum(taken)) // envs if leg.ended else (leg.steps - known[k]) // envs
+            rounds = 1 + -(-(until - sum(taken)) // envs) if leg.ended else (leg.steps - known[k]) // envs
             planned: list[Visit] = []
             if not known[k] and rounds > first:
                 planned, rounds = clocks[k].leg(first)[:first], rounds - first  # the time of dropped visits passes
@@ -122,12 +128,12 @@ def virtual(
             legs[k] = conductor.start(k)
 
 
-def recorded(conductor: Conductor, steps: Iterator[Step], learners: int) -> None:
+def recorded(conductor: Conductor, steps: Iterable[Step], learners: int) -> None:
     """Makes the visits of an order file."""
     legs = [conductor.start(k) for k in range(learners)]
     for step in steps:
-        if step.push and step.shard == 0:
-            legs[step.learner]()  # bounds the calls under way
+        if step.push and step.shard == 0 and legs[step.learner]().ended:  # the wait bounds the calls under way
+            raise ConfigError(f"order: learner {step.learner} has ended, the order has further visits: the settings or calls differ")
         if conductor.visit(step):
             legs[step.learner] = conductor.start(step.learner)
 

@@ -50,9 +50,9 @@ def find(run: str, part: str, index: int = 0) -> Any:
 
 
 def named(run: str) -> list[str]:
-    """The names of all actors of a run, or of a part of it ("NAME/bundle")."""
+    """The names of all actors of a run."""
     names = ray().util.list_named_actors(all_namespaces=True)
-    return sorted(n["name"] for n in names if n["namespace"] == NAMESPACE and n["name"].startswith(run + "/"))
+    return sorted(n["name"] for n in names if n["namespace"] == NAMESPACE and n["name"].rsplit("/", 2)[0] == run)
 
 
 def kill(handle: Any) -> None:

@@ -70,7 +70,7 @@ class Run:
         supervisor = _ray.find(name, "supervisor")
         if supervisor is None:
             raise _ray.missing(name)
-        spec: Spec = _ray.ray().get(supervisor.call.remote(), timeout=CALL)
+        spec: Spec = patiently(name, supervisor.call.remote, lambda: _ray.missing(name))
         return cls(spec, supervisor)
 
     def _await_counts(self) -> None:
@@ -110,37 +110,54 @@ class Run:
     def _ended(self) -> StoppedError:
         return StoppedError(f"{self.spec.run}: has ended, by a call of stop or after a lease of {self.spec.lease:g} s without a driver")
 
-    def _patiently(self, send: Callable[[], Any], seconds: float = CALL) -> Any:
-        """Repeats a call while its process starts again. Ctrl-C interrupts it."""
-        ray, until = _ray.ray(), time.monotonic() + seconds
-        while True:
-            try:
-                ref = send()
-                while True:
-                    if ray.wait([ref], timeout=0.2)[0]:
-                        return ray.get(ref)
-                    if time.monotonic() > until:
-                        raise PacelineError(f"{self.spec.run}: a process has not answered for {seconds:g} s")
-            except _ray.lost_errors() as err:
-                if not _ray.named(self.spec.run):
-                    raise self._ended() from None
-                if time.monotonic() > until:
-                    raise PacelineError(f"{self.spec.run}: {err}") from None
-                time.sleep(0.2)
+    def _patiently(self, send: Callable[[], Any], seconds: float = CALL, read: Callable[[Any], Any] | None = None) -> Any:
+        return patiently(self.spec.run, send, self._ended, seconds, read)
 
     # --------------------------------------------------------- parameters
 
     def parameters(self) -> tuple[Array, int, int]:
         """The newest parameters, the server's updates, and the steps of all learners."""
         theta, updates, steps = np.empty(self.spec.size, np.float32), 0, 0
-        ray = _ray.ray()
         for k, (first, size) in enumerate(self.ranges):
-            answer: Answer = self.shard(k, "pull", self.spec.id)
-            values = answer.parameters
-            theta[first : first + size] = values if isinstance(values, np.ndarray) else ray.get(values, timeout=CALL)
+            answer, values = self._pull(k)
+            theta[first : first + size] = values
             updates = answer.version
             steps = answer.steps if k == 0 else steps
         return theta, updates, steps
+
+    def _pull(self, shard: int) -> tuple[Answer, Array]:
+        """A shard's answer and its parameters, which are lost with the shard's process if they came by reference."""
+
+        def read(answer: Answer) -> tuple[Answer, Array]:
+            values = answer.parameters
+            return answer, values if isinstance(values, np.ndarray) else _ray.ray().get(values, timeout=CALL)
+
+        pulled: tuple[Answer, Array] = self._patiently(lambda: self._actor("shard", shard).pull.remote(self.spec.id), read=read)
+        return pulled
+
+
+def patiently(
+    name: str, send: Callable[[], Any], ended: Callable[[], PacelineError], seconds: float = CALL, read: Callable[[Any], Any] | None = None
+) -> Any:  # fmt: skip
+    """Repeats a call while its process starts again. Ctrl-C interrupts it.
+
+    ended: the error if the run `name` has no processes. read: of a result; it is repeated with the call.
+    """
+    ray, until = _ray.ray(), time.monotonic() + seconds
+    while True:
+        try:
+            ref = send()
+            while not ray.wait([ref], timeout=0.2)[0]:
+                if time.monotonic() > until:
+                    raise PacelineError(f"{name}: a process has not answered for {seconds:g} s")
+            result = ray.get(ref)
+            return result if read is None else read(result)
+        except _ray.lost_errors() as err:
+            if not _ray.named(name):
+                raise ended() from None
+            if time.monotonic() > until:
+                raise PacelineError(f"{name}: {err}") from None
+            time.sleep(0.2)
 
 
 def stop(name: str) -> bool:

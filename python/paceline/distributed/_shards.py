@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..errors import CheckpointError
+from ..errors import CheckpointError, StoppedError
 from ..spaces import Array
 from ..store import Store
 from . import _records, _wire
-from ._ordered import Leg
+from ._ordered import Leg, broken
 
 APPLIED, STALE, DUPLICATE, MOVED, FOREIGN = "applied", "stale", "duplicate", "moved", "foreign"
 
@@ -136,21 +136,29 @@ class Shard:
 
     def push_in_order(self, learner: int, number: int, leg: Leg, gradient: Array) -> None:
         """A push in its turn, of parameters that came with the learner's latest pull_in_order."""
+        self._check_whole()
         if not leg.dropped:
             self._apply(learner, 1, number, self._pulled.get(learner, 0), leg.rate, leg.steps, gradient)
 
     def pull_in_order(self, learner: int) -> tuple[int, Array]:
         """The version and the parameters."""
+        self._check_whole()
         self._pulled[learner] = self.version
         self.pulls += 1
         return self.version, self._store.pull()[0]
 
     def tell_in_order(self, steps: int) -> None:
         """Counts the steps of all learners at the end of a run, of which pushes have told less."""
+        self._check_whole()
         if missing := steps - self._total:
             learner, (life, earlier, now) = next(iter(self._steps.items()), (0, [1, 0, 0]))
             self._steps[learner] = [life, earlier, now + missing]
             self._total = steps
+
+    def _check_whole(self) -> None:
+        """Refuses to go on from a copy, which lacks visits."""
+        if self.incarnation:
+            raise StoppedError(broken("shard", self.index))
 
     # -------------------------------------------------------------- counts
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import uuid
 from typing import Any
 
 from .._arguments import whole
@@ -61,6 +63,15 @@ class Spec:
             return None
         shares = self.replay_shards if self.actors and name == "buffer_size" else self.bundles
         return int(self.worker[name]) * shares
+
+
+def name_of(given: Any) -> str:
+    """The name of a run; a new one for None."""
+    if given is None:
+        return f"gorila-{uuid.uuid4().hex[:8]}"
+    if not isinstance(given, str) or not re.fullmatch("[A-Za-z0-9._-]{1,100}", given):
+        raise ConfigError(f"name: {given!r}, must be 1 to 100 letters, digits, '.', '_' and '-', or None")
+    return given
 
 
 def checked(
