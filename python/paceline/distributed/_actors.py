@@ -315,7 +315,7 @@ class Bundle:
         learner = self._learner
         if learner is not None:
             native = self._model.stats
-            status |= vars(learner.tally) | {"seen": dict(learner.tally.seen), "life": learner.life, "steps": learner.steps}
+            status |= vars(learner.tally) | {"seen": dict(learner.tally.seen), "life": learner.life, "told": learner.told}
             status |= {name: native[name] for name in ("episodes", "mean_return", "mean_length") if name in native}
             status |= {"replay_size": native.get("replay_size", 0), "epsilon": native.get("epsilon", float("nan"))}
             status["learning_rate"] = native.get("learning_rate", float("nan"))

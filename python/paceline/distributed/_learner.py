@@ -111,7 +111,7 @@ class Learner:
         self._seen = [(0, 0)] * len(ranges)
         self._updates, self._others = 0, 0
         self._begun, self._base = False, model.num_timesteps  # steps that a loaded model had taken in earlier lives
-        self._told = 0  # steps of this life in the counts of shard 0
+        self.told = 0  # steps of this life in the counts of shard 0
         self.step = self.life = self.steps = 0
         self.stopping = False
         self.tally = Tally()
@@ -177,7 +177,7 @@ class Learner:
 
     def _tell(self) -> None:
         """Tells shard 0 of rounds that no gradient came after."""
-        self.steps = self._told = self.model.num_timesteps - self._base
+        self.steps = self.told = self.model.num_timesteps - self._base
         self._patiently(0, lambda: self._channel.tell(0, self.run, self.index, self.life, self.steps))
 
     def land(self) -> None:
@@ -221,7 +221,7 @@ class Learner:
             stale |= how == STALE
             lag = max(lag, answer.lag - flight.own)
             self._log.write(shard, flight.step, how)
-            self._told = flight.steps
+            self.told = flight.steps
             self._take(first, size, values)
             self._took(shard, answer)
         self.tally.stale += stale
@@ -274,7 +274,7 @@ class Learner:
         self.tally.seen[name] = max(answer.version, self.tally.seen.get(name, 0))
         self.tally.bytes_read += 4 * self._ranges[shard][1]
         if shard == 0:
-            self._others = answer.steps - self._told
+            self._others = answer.steps - self.told
         if shard == len(self._ranges) - 1:
             # A shard that was restored has fewer updates than before; the clocks of the model never go back.
             self._updates = max(self._updates, answer.version)

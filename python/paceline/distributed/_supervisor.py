@@ -96,6 +96,8 @@ class Supervisor:
                 new = self._watch.answered(part, index, status)
             if new and part == "keeper":
                 self._copy()
+            if new and (part, index) == ("shard", 0):
+                self._tell()
             waits = part in WORKERS and status["life"] and status["begun"] < self._number and not status["error"]
             if waits and self._number > self._halted:
                 self._handles[part, index].begin.remote(self._number, self._goal)
@@ -111,6 +113,11 @@ class Supervisor:
         for (part, index), handle in self._handles.items():
             if part == "shard" and "version" in self._watch.status("shard", index):
                 handle.copy.remote()
+
+    def _tell(self) -> None:
+        """Tells a new process of shard 0 the steps that its copy does not have, also of lives that are over."""
+        for told in self._watch.told(self.spec.bundles):
+            self._handles["shard", 0].tell.remote(self.spec.id, *told)
 
     def _save(self, wait: float = 0.0) -> None:
         """Gives the keepers what a later supervisor of this run needs. wait: seconds to wait for one of them."""
