@@ -178,6 +178,19 @@ def test_counts_of_answers_do_not_go_back_with_a_shard():
     assert list(trial.shards[0].status()["counts"]) == [0, 1, 2]
 
 
+def test_a_gradient_of_its_own_that_was_refused_is_no_lag():
+    trial = Trial(learners=2, max_staleness=3)
+    trial.learners[0] = trial.learner(0, delay=1)
+    trial.update(4, learner=1)
+    trial.update(2)  # both are of version 0; the second one is sent before the first one has landed
+    trial.learners[0].land()
+    tally = trial.learners[0].tally
+    assert (tally.stale, tally.lag_sum, tally.lag_most) == (2, 8, 4)
+    trial.update(2)  # both are of version 4, and the first one is applied
+    trial.learners[0].land()
+    assert (tally.applied, tally.lag_sum) == (2, 8)
+
+
 def test_every_end_of_a_shard_has_a_number():
     trial = Trial()
     trial.update(1)

@@ -13,7 +13,7 @@ from ..errors import CheckpointError
 from ..spaces import Array
 from ..store import Store
 from . import _records, _wire
-from ._ordered import Leg
+from ._ordered import Leg, Pulled
 
 APPLIED, STALE, DUPLICATE, MOVED, FOREIGN = "applied", "stale", "duplicate", "moved", "foreign"
 _ANSWERS = (APPLIED, STALE, DUPLICATE, MOVED, FOREIGN)
@@ -25,7 +25,8 @@ class Answer(NamedTuple):
     what: "applied"; "stale", refused because of max_staleness; "duplicate", answered before: first
         says how; "moved", not applied, because the shard has started again since the learner joined
         it; or "foreign", of another run.
-    version: the updates that the shard has applied. lag: updates of others between pull and push.
+    version: the updates that the shard has applied. lag: updates between pull and push,
+        the learner's own included.
     steps: the steps of all learners. parameters: an array, or a reference to it; None if what is
         "moved" or "foreign".
     """
@@ -78,6 +79,7 @@ class Shard:
         self._counts = {0: dict.fromkeys(_ANSWERS, 0)}  # answers of each incarnation
         self._entries = 0  # of the log
         self._pulled: dict[int, int] = {}  # version of the latest pull_in_order of each learner
+        self._pushed: dict[int, tuple[int, bool]] = {}  # lag and staleness of its latest push_in_order
         self._published: tuple[int, Any] = (-1, None)
         self.publications = self.pulls = 0
         self._log = _records.Log(ledger, f"shard-{index}.log")
@@ -138,13 +140,14 @@ class Shard:
     def push_in_order(self, learner: int, number: int, leg: Leg, gradient: Array) -> None:
         """A push in its turn, of parameters that came with the learner's latest pull_in_order."""
         if not leg.dropped:
-            self._apply(learner, 1, number, self._pulled.get(learner, 0), leg.rate, leg.steps, gradient)
+            _, first, lag = self._apply(learner, 1, number, self._pulled.get(learner, 0), leg.rate, leg.steps, gradient)
+            self._pushed[learner] = lag, first == STALE
 
-    def pull_in_order(self, learner: int) -> tuple[int, Array]:
-        """The version and the parameters."""
+    def pull_in_order(self, learner: int) -> Pulled:
+        """The parameters, and what became of the push before them."""
         self._pulled[learner] = self.version
         self.pulls += 1
-        return self.version, self._store.pull()[0]
+        return Pulled(self.version, self._store.pull()[0], *self._pushed.pop(learner, (None, False)))
 
     def tell_in_order(self, steps: int) -> None:
         """Counts the steps of all learners at the end of a run, of which pushes have told less."""
