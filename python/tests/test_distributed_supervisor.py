@@ -8,6 +8,7 @@ import pytest
 from fake_ray import Ray
 from in_process import Direct, shard
 from paceline.distributed import _actors, _apart, _ray, _supervisor
+from paceline.distributed._keepers import Keeper
 from paceline.distributed._spec import Spec
 from paceline.distributed._supervisor import Supervisor
 
@@ -117,6 +118,20 @@ def test_a_shard_that_starts_again_hears_the_steps_of_all_lives(ray):
     shard.pid = 2
     until(lambda: len(shard.told) == 3)
     assert sorted(shard.told) == [("id", 0, 1, 20), ("id", 1, 1, 30), ("id", 1, 2, 20)]
+
+
+def test_a_supervisor_that_found_no_keeper_is_later_than_those_before(ray, monkeypatch):
+    first = ray.supervisor()
+    for goal in range(1, 6):
+        first.begin(goal)
+    first.end()
+    ray.reconstructed = True
+    with monkeypatch.context() as away:
+        away.setattr(Keeper, "remembered", lambda self, run: None)
+        second = ray.supervisor()
+    assert second.begin(1000, number=6) == 6  # its first save
+    second.end()
+    assert ray.supervisor().status()["number"] == 6
 
 
 def test_a_bundle_that_starts_after_a_halt_does_not_train(ray):
