@@ -21,6 +21,7 @@ _IN_CHECKOUT = (
     "dopamine",
     "emulator",
     "gorila_faults",
+    "gorila_learn",
     "gorila_overhead",
     "gorila_scale",
     "gorila_values",
