@@ -101,6 +101,14 @@ def test_files_are_checked_before_the_simulation(capsys, costs, tmp_path, monkey
         assert f"{option} {tmp_path}: a folder, must be a file" in capsys.readouterr().err
 
 
+def test_the_format_of_the_figure_is_checked_before_the_simulation(capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(bench, "run", lambda *_: pytest.fail("simulated"))
+    assert main(["bench", "gorila", "--plot", "figure.xyz"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("paceline: --plot figure.xyz: .xyz, must be one of .") and err.count("\n") == 1
+
+
 def test_a_file_that_cannot_be_written_is_one_sentence(capsys, costs, tmp_path):
     options = ("--bundles", "2", "--shards", "1", "--keep", "0", "--scale", "", "--costs", str(costs))
     full = tmp_path / "full.csv"

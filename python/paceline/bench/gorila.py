@@ -44,10 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Runs `paceline bench gorila`."""
+    from .. import plots
     from . import run
 
     given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
     _check(given)
+    if args.plot:
+        plots.check_format(args.plot, "--plot")
     if args.costs:
         given["costs"] = _costs(args.costs)
     report = run("gorila", given)
@@ -59,8 +62,6 @@ def main(args: argparse.Namespace) -> None:
             write_csv(path, report)
     print(json.dumps(report) if args.json else text(report))
     if args.plot:
-        from .. import plots
-
         with output(args.plot) as path:
             plots.save_cluster(path, report)
 
