@@ -42,12 +42,12 @@ struct Reply {
   uint32_t stale, duplicate;
 };
 
-/* Reads or writes all bytes; false: the other side has closed the socket. */
+/* Reads or writes all bytes; false: the process at the other side has ended. */
 static bool all(bool out, int fd, void *bytes, std::size_t size) {
   for (std::size_t done = 0; done < size;) {
     char *at = static_cast<char *>(bytes) + done;
     const ssize_t n = out ? send(fd, at, size - done, MSG_NOSIGNAL) : recv(fd, at, size - done, 0);
-    if (n == 0) return false;
+    if (n == 0 || (n < 0 && (errno == EPIPE || errno == ECONNRESET))) return false;
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw std::runtime_error(std::string("socket: ") + std::strerror(errno));
     done += static_cast<std::size_t>(n);
@@ -64,7 +64,23 @@ static paceline::Config config(int learners, int learner) {
   return cfg;
 }
 
-/* Answers the learners until all have closed their sockets. */
+/* Answers one request; false: the learner has ended, and what it sent of a message is not used. */
+static bool answer(int socket, paceline::Store &store, std::vector<float> &grad, std::vector<float> &theta) {
+  Request r;
+  if (!all(false, socket, &r, sizeof r)) return false;
+  Reply reply{};
+  if (r.n > 0) {
+    if (r.n != store.size()) throw std::runtime_error("a gradient of another network");
+    grad.resize(r.n);
+    if (!all(false, socket, grad.data(), r.n * sizeof(float))) return false;
+    const paceline::Answer a = store.push(grad, r.learning_rate, r.seen, {r.learner, r.life, r.step});
+    reply.lag = a.lag, reply.stale = a.stale, reply.duplicate = a.duplicate;
+  }
+  reply.version = store.pull(theta), reply.n = theta.size();
+  return all(true, socket, &reply, sizeof reply) && all(true, socket, theta.data(), theta.size() * sizeof(float));
+}
+
+/* Answers the learners until all have ended. */
 static void serve(const std::vector<int> &sockets, const std::string &file) {
   paceline::Trainer trainer(config(1, 0)); /* for the first parameters, which all learners have, too */
   paceline::StoreOptions options;
@@ -76,23 +92,9 @@ static void serve(const std::vector<int> &sockets, const std::string &file) {
   while (!open.empty()) {
     if (poll(open.data(), open.size(), -1) < 0) continue; /* a signal */
     for (std::size_t i = 0; i < open.size(); i++) {
-      if (open[i].revents == 0) continue;
-      Request r;
-      if (!all(false, open[i].fd, &r, sizeof r)) {
-        open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
-        break;
-      }
-      Reply reply{};
-      if (r.n > 0) {
-        if (r.n != store.size()) throw std::runtime_error("a gradient of another network");
-        grad.resize(r.n);
-        all(false, open[i].fd, grad.data(), r.n * sizeof(float));
-        const paceline::Answer a = store.push(grad, r.learning_rate, r.seen, {r.learner, r.life, r.step});
-        reply.lag = a.lag, reply.stale = a.stale, reply.duplicate = a.duplicate;
-      }
-      reply.version = store.pull(theta), reply.n = theta.size();
-      all(true, open[i].fd, &reply, sizeof reply);
-      all(true, open[i].fd, theta.data(), theta.size() * sizeof(float));
+      if (open[i].revents == 0 || answer(open[i].fd, store, grad, theta)) continue;
+      open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
     }
   }
   const std::string says = store.describe(); /* counts, then the ledgers of the learners */
@@ -104,11 +106,13 @@ static void serve(const std::vector<int> &sockets, const std::string &file) {
 static Reply ask(int socket, Request r, std::vector<float> &grad, std::vector<float> &theta) {
   Reply reply;
   r.n = grad.size();
-  all(true, socket, &r, sizeof r);
-  all(true, socket, grad.data(), grad.size() * sizeof(float));
-  if (!all(false, socket, &reply, sizeof reply)) throw std::runtime_error("the server has ended");
-  theta.resize(reply.n);
-  all(false, socket, theta.data(), theta.size() * sizeof(float));
+  bool answered = all(true, socket, &r, sizeof r) && all(true, socket, grad.data(), grad.size() * sizeof(float)) &&
+                  all(false, socket, &reply, sizeof reply);
+  if (answered) {
+    theta.resize(reply.n);
+    answered = all(false, socket, theta.data(), theta.size() * sizeof(float));
+  }
+  if (!answered) throw std::runtime_error("the server has ended");
   return reply;
 }
 
@@ -157,10 +161,19 @@ static pid_t start(const std::vector<std::string> &arguments, const std::vector<
   _exit(127);
 }
 
-static int launch(int learners, const std::string &steps) {
+/* A new empty file, which the server writes and the launcher reads. */
+static std::string new_file() {
   const char *folder = std::getenv("TMPDIR");
-  const std::string file = std::string(folder == nullptr ? "/tmp" : folder) + "/parameters.store",
-                    n = std::to_string(learners);
+  std::string file = std::string(folder == nullptr ? "/tmp" : folder) + "/parameters.XXXXXX";
+  const int fd = mkstemp(&file[0]);
+  if (fd < 0) throw std::runtime_error(file + ": " + std::strerror(errno));
+  close(fd);
+  return file;
+}
+
+/* Starts the server and the learners and waits for them; returns how many failed. */
+static int run(int learners, const std::string &steps, const std::string &file) {
+  const std::string n = std::to_string(learners);
   std::vector<std::string> server = {"parameter_server", "server", file};
   std::vector<int> of_server;
   std::vector<pid_t> processes;
@@ -181,8 +194,11 @@ static int launch(int learners, const std::string &steps) {
     waitpid(process, &status, 0);
     failed += status != 0;
   }
-  if (failed > 0) return 1;
-  /* What was learnt. */
+  return failed;
+}
+
+/* Evaluates what was learnt. */
+static void evaluate(const std::string &file) {
   const paceline::Store store = paceline::Store::load(file);
   std::vector<float> theta;
   store.pull(theta);
@@ -192,7 +208,15 @@ static int launch(int learners, const std::string &steps) {
   options.episodes = 20;
   std::printf("greedy policy: mean return %.1f of 20 episodes\n",
               trainer.policy().evaluate("CartPole-v1", options).mean_return);
-  return std::remove(file.c_str());
+}
+
+static int launch(int learners, const std::string &steps) {
+  if (learners < 1) throw std::runtime_error("learners: " + std::to_string(learners) + ", must be at least 1");
+  const std::string file = new_file();
+  const int failed = run(learners, steps, file);
+  if (failed == 0) evaluate(file);
+  std::remove(file.c_str());
+  return failed == 0 ? 0 : 1;
 }
 
 int main(int argc, char **argv) {

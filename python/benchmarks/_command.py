@@ -17,22 +17,25 @@ MODES = [
 ]
 
 Arguments = Callable[[argparse.ArgumentParser], None]
+Run = Callable[[argparse.Namespace], "list[str] | None"]  # prints a report; returns a sentence for each missed gate
 
 
-def command(doc: str | None, add_arguments: Arguments, run: Callable[[argparse.Namespace], None], given: list[str] | None) -> int:
-    """Runs a benchmark; returns the exit status, 1 for a PacelineError. given: arguments; None: the process's."""
+def command(doc: str | None, add_arguments: Arguments, run: Run, given: list[str] | None) -> int:
+    """Runs a benchmark; returns the exit status, 1 for a PacelineError or a missed gate. given: arguments; None: the process's."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     add_arguments(parser)
     args = parser.parse_args(given)
     try:
-        run(args)
+        missed = run(args) or []
     except PacelineError as err:
         print(f"paceline: {err}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    return 0
+    for sentence in missed:
+        print(f"missed: {sentence}", file=sys.stderr)
+    return 1 if missed else 0
 
 
 def table(title: str, columns: list[int], cells: dict[tuple[str, int], str], labels: list[str], notes: str = "") -> str:

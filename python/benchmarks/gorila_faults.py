@@ -1,9 +1,10 @@
 """Kills processes and nodes of a Gorila run on a local Ray cluster: python python/benchmarks/gorila_faults.py
 
 It prints how long each part takes to come back, what was lost, whether the ledgers of shards and
-learners agree, how the memory of the run's processes grows, and what the policy returns: every --evaluate
-seconds, and at the end.
-A kill comes at least --rest seconds after the last recovery. Needs paceline[ray].
+learners agree, how the memory of the run's processes and of Ray's grows, and what the policy returns:
+every --evaluate seconds, and at the end.
+A kill comes at least --rest seconds after the last recovery. With --actors actors and replay memories
+are processes of their own, and are killed, too. Needs paceline[ray].
 """
 
 from __future__ import annotations
@@ -22,12 +23,21 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import _gates
 from _command import command
+from _gates import at_least, at_most
 from _ledgers import compare
+from _memory import Memory
 from paceline import Gorila
 from paceline.distributed import _ray
 
 PARTS = ("bundle", "shard", "keeper", "supervisor")
+APART = (*PARTS, "actor", "replay")
+
+# Gates of --check, for an idle machine.
+BACK = 10.0  # seconds; of a node after Ray has declared it dead
+SLOPE = 10.0  # megabytes an hour, the median of a part's processes; our choice
+RETURN = 475.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=2_000_000, help="of the run, which must outlast the kills (default 2,000,000)")
     parser.add_argument("--bundles", type=int, default=4)
     parser.add_argument("--shards", type=int, default=3)
+    parser.add_argument("--actors", type=int, default=0, help="actors that are apart, with two replay shards (default 0: in the bundles)")
     parser.add_argument("--copy-every", type=int, default=100)
     parser.add_argument("--evaluate", type=float, default=60.0, help="seconds between two evaluations of 20 episodes (default 60)")
     parser.add_argument("--seed", type=int, default=1)
+    _gates.add_argument(parser)
 
 
 class Trial:
@@ -49,16 +61,22 @@ class Trial:
     def __init__(self, args: argparse.Namespace, cluster: Any, ledger: Path) -> None:
         self.args, self.cluster, self.ledger = args, cluster, ledger
         self.random = random.Random(args.seed)
-        self.workers = [cluster.add_node(num_cpus=4, object_store_memory=2**27) for _ in range(2)]
+        self.parts = APART if args.actors else PARTS
+        self.workers = [self._node() for _ in range(2)]
+        apart: dict[str, Any] = {"actors": args.actors, "replay_shards": min(2, args.actors)} if args.actors else {}
         # The preset is for 100,000 steps. A run of millions needs a target that moves more slowly.
         self.model = Gorila.from_preset(
             "tuned", "CartPole-v1", cluster="ray", bundles=args.bundles, shards=args.shards, copy_every=args.copy_every,
-            train_freq=4, target_update_interval=1000, seed=args.seed, ledger=str(ledger),
+            train_freq=4, target_update_interval=1000, seed=args.seed, ledger=str(ledger), **apart,
         )  # fmt: skip
-        self.memory: dict[int, list[tuple[float, float]]] = {}  # megabytes by pid and time
+        self.memory = Memory()
         self.kills: list[dict[str, Any]] = []
         self.evaluations: list[tuple[int, float]] = []  # updates and mean returns
         self.evaluated = time.monotonic()
+
+    def _node(self) -> Any:
+        """A new node, which has cores to spare for the processes of one that is lost."""
+        return self.cluster.add_node(num_cpus=4 + self.args.actors, object_store_memory=2**27)
 
     def go(self) -> dict[str, Any]:
         run, args = self.model.run, self.args
@@ -72,9 +90,9 @@ class Trial:
             if n in nodes:
                 self._lose_node()
             else:
-                self._kill(PARTS[n % len(PARTS)] if n % 8 else "bundle")
+                self._kill(self.parts[n % len(self.parts)])
             self._wait(time.monotonic() + args.rest)
-        self._until(lambda: not run.call("status")["running"], 7200)
+        self._until(self._over, 7200)
         time.sleep(2)
         return self._report()
 
@@ -112,7 +130,7 @@ class Trial:
         lost = sum(recovery.lost for recovery in self._recoveries(gone) if recovery.part == "shard")
         self.kills.append({"part": "node", "name": "node", "seconds": seconds, "lost": lost, "detection": declared - began})
         self._print(self.kills[-1])
-        self.workers.append(self.cluster.add_node(num_cpus=4, object_store_memory=2**27))
+        self.workers.append(self._node())
 
     def _recoveries(self, first: int) -> list[Any]:
         """Those that came after the first ones."""
@@ -137,13 +155,16 @@ class Trial:
                 raise SystemExit(f"no recovery within {seconds:g} s: {self.model.run.call('status')}")
             time.sleep(0.1)
 
+    def _over(self) -> bool:
+        """Whether the run has ended; looks meanwhile."""
+        self._look()
+        return not self.model.run.call("status")["running"]
+
     def _look(self) -> None:
         if time.monotonic() >= self.evaluated + self.args.evaluate:
             self._evaluate()
-        for pid in self.model.run.call("status")["pids"].values():
-            if pid and os.path.exists(f"/proc/{pid}/statm"):
-                pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-                self.memory.setdefault(pid, []).append((time.monotonic(), pages * 4096 / 1e6))
+        status = self.model.run.call("status")
+        self.memory.look(status["pids"] | {"supervisor": status["pid"]})
 
     def _evaluate(self) -> float:
         updates = int(self.model.stats["updates"])
@@ -157,10 +178,14 @@ class Trial:
         if not self.args.json:
             print(f"{len(self.kills):>3}  {kill['name']:<12} back after {kill['seconds']:5.1f} s, lost {kill['lost']}", flush=True)
 
+    def _lost_most(self) -> int:
+        """Of the updates that shards have lost, those whose answers may have been under way: no learner has heard of them."""
+        ends = sum(recovery.part == "shard" for recovery in self.model.recoveries)
+        return int(ends * self.args.bundles * (self.model.run.spec.delay + 1))
+
     def _report(self) -> dict[str, Any]:
         stats, ledgers = self.model.stats, compare(self.ledger)
         mean_return = self._evaluate()
-        slopes = [slope(samples) for samples in self.memory.values() if samples[-1][0] - samples[0][0] > 600]
         parts = {}
         for part in sorted({kill["part"] for kill in self.kills}):
             times = [kill["seconds"] for kill in self.kills if kill["part"] == part]
@@ -171,52 +196,77 @@ class Trial:
             "detection": statistics.median(detections) if detections else None,
             "stats": stats,
             "ledgers": ledgers._asdict(),
-            "slopes": slopes,
+            "lost_most": self._lost_most(),
+            "calls": self.model.run.spec.delay + 1,
+            "slopes": self.memory.slopes(),
+            "ray": self.memory.ray(),
             "evaluations": self.evaluations,
             "mean_return": mean_return,
         }
 
 
-def slope(samples: list[tuple[float, float]]) -> float:
-    """Megabytes per hour: the regression line of the second half of the samples."""
-    late = samples[len(samples) // 2 :]
-    t, m = statistics.fmean(s[0] for s in late), statistics.fmean(s[1] for s in late)
-    squares = sum((s[0] - t) ** 2 for s in late)
-    return 3600 * sum((s[0] - t) * (s[1] - m) for s in late) / squares if squares else 0.0
+def missed(report: dict[str, Any]) -> list[str]:
+    """A sentence for each gate that a report misses."""
+    found: list[str] = []
+    for part, row in report["parts"].items():
+        found += at_most(f"{part}: back after (worst)", row["worst"], BACK, "s")
+    ledgers, unsaid = report["ledgers"], report["ledgers"]["lost"] - report["stats"]["lost_updates"]
+    found += at_most("ledgers: answers that no shard knows", ledgers["unknown"], 0)
+    found += at_most("ledgers: answers of a life in flight", ledgers["in_flight"], report["calls"])
+    found += at_least("lost updates that were not said", unsaid, 0)
+    found += at_most("lost updates that were not said", unsaid, report["lost_most"])
+    for part, slopes in report["slopes"].items():
+        found += at_most(f"{part}: memory (median)", statistics.median(slopes), SLOPE, "MB an hour")
+    return found + at_least("mean return (most)", max(value for _, value in report["evaluations"]), RETURN)
 
 
-def print_report(args: argparse.Namespace) -> None:
+def print_report(args: argparse.Namespace) -> list[str]:
+    report = measured(args)
+    print(json.dumps(report, indent=2) if args.json else text(report))
+    return missed(report) if args.check else []
+
+
+def measured(args: argparse.Namespace) -> dict[str, Any]:
     ray: Any = _ray.ray()
     make: Any = import_module("ray.cluster_utils").Cluster
-    cluster = make(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False, "object_store_memory": 2**27})
+    head = {"num_cpus": 4 + args.actors, "include_dashboard": False, "object_store_memory": 2**27}
+    cluster = make(initialize_head=True, head_node_args=head)
     ray.init(address=cluster.address, namespace="paceline", log_to_driver=False)
     try:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trial = Trial(args, cluster, Path(folder))
             with trial.model:
-                report = trial.go()
+                return trial.go()
     finally:
         ray.shutdown()
         cluster.shutdown()
-    if args.json:
-        print(json.dumps(report, indent=2))
-        return
-    for part, row in report["parts"].items():
-        print(f"{part:<12} {row['kills']:>3} kills, back after {row['median']:.1f} s (median), {row['worst']:.1f} s (worst)")
+
+
+def text(report: dict[str, Any]) -> str:
+    lines = [
+        f"{part:<12} {row['kills']:>3} kills, back after {row['median']:.1f} s (median), {row['worst']:.1f} s (worst)"
+        for part, row in report["parts"].items()
+    ]
     if report["detection"] is not None:
-        print(f"Ray declares a node dead after {report['detection']:.1f} s (median)")
+        lines.append(f"Ray declares a node dead after {report['detection']:.1f} s (median)")
     stats, ledgers = report["stats"], report["ledgers"]
-    print(f"{stats['updates']:,} updates, {stats['lost_updates']} lost, {stats['refused']} refused, {stats['duplicates']} duplicates")
-    print(
+    lines += [
+        f"{stats['updates']:,} updates, {stats['lost_updates']} lost, {stats['refused']} refused, {stats['duplicates']} duplicates",
         f"ledgers: {ledgers['pushes']:,} pushes of {ledgers['lives']} lives, {ledgers['equal']} lives equal, "
-        f"at most {ledgers['in_flight']} in flight, {ledgers['unknown']} unknown, {ledgers['lost']} updates lost"
+        f"at most {ledgers['in_flight']} in flight, {ledgers['unknown']} unknown, {ledgers['lost']} updates lost",
+    ]
+    for part, slopes in report["slopes"].items():
+        middle, most = statistics.median(slopes), max(slopes)
+        lines.append(f"memory of {part}, {len(slopes)} older than 10 minutes: {middle:+.2f} MB an hour (median), {most:+.2f} (most)")
+    ray, returns = report["ray"], [value for _, value in report["evaluations"]]
+    lines.append(f"memory of Ray's own processes: {ray['megabytes']:,.0f} MB, {ray['slope']:+.2f} MB an hour")
+    most, high = max(returns), sum(value >= RETURN for value in returns)
+    lines.append(
+        f"mean return {report['mean_return']:.1f} at the end, at most {most:.1f}; "
+        f"at least {RETURN:g} in {high} of {len(returns)} evaluations"
     )
-    if report["slopes"]:
-        print(f"memory of processes older than 10 minutes: {statistics.median(report['slopes']):+.2f} MB an hour (median)")
-    returns = [value for _, value in report["evaluations"]]
-    most, high = max(returns), sum(value >= 475 for value in returns)
-    print(f"mean return {report['mean_return']:.1f} at the end, at most {most:.1f}; at least 475 in {high} of {len(returns)} evaluations")
+    return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -18,9 +18,12 @@ import warnings
 from importlib import import_module
 from typing import Any
 
+import _gates
 from _command import command
 from paceline import Gorila
 from paceline.distributed import _ray, start
+
+RATIO = 0.85  # the least steps/s of Ray over those of one process, the gate of --check
 
 # name: keywords of paceline.distributed.start
 WAYS: dict[str, dict[str, Any]] = {
@@ -42,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="seconds measured in each trial (default 10)")
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--ways", action="store_true", help="also other ways to send")
+    _gates.add_argument(parser)
 
 
 def keywords(args: argparse.Namespace) -> dict[str, Any]:
@@ -94,7 +98,13 @@ def median(rows: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
 
 
-def print_report(args: argparse.Namespace) -> None:
+def print_report(args: argparse.Namespace) -> list[str]:
+    report = measured(args)
+    print(json.dumps(report, indent=2) if args.json else text(args, report))
+    return _gates.at_least("steps/s over those of one process", report["ratio"], RATIO) if args.check else []
+
+
+def measured(args: argparse.Namespace) -> dict[str, Any]:
     ray: Any = _ray.ray()
     make: Any = import_module("ray.cluster_utils").Cluster
     cluster = make(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False, "object_store_memory": 2**29})
@@ -113,18 +123,22 @@ def print_report(args: argparse.Namespace) -> None:
         cluster.shutdown()
     report: dict[str, Any] = {"process": median(one), "ray": median(many), "ways": ways}
     report["ratio"] = statistics.median(b["steps"] / a["steps"] for a, b in zip(one, many))
-    if args.json:
-        print(json.dumps(report, indent=2))
-        return
+    return report
+
+
+def text(args: argparse.Namespace, report: dict[str, Any]) -> str:
     a, b = report["process"], report["ray"]
-    print(f"{args.env}, train_freq={args.train_freq}, delay={args.delay}, pin={args.pin}")
-    print(f"medians of {args.trials} trials of {args.seconds:g} s")
-    print(f"one process      {a['steps']:8,.0f} steps/s  {a['updates']:7,.1f} updates/s")
-    print(f"Ray, 1 x 1 x 1   {b['steps']:8,.0f} steps/s  {b['updates']:7,.1f} updates/s   {report['ratio']:.1%} of the one process")
-    print(f"bytes of an update: {b['bytes_sent']:,.0f} of the gradient, {b['bytes_read']:,.0f} of parameters, {b['publications']:.2f} puts")
-    for name, row in ways.items():
+    lines = [
+        f"{args.env}, train_freq={args.train_freq}, delay={args.delay}, pin={args.pin}",
+        f"medians of {args.trials} trials of {args.seconds:g} s",
+        f"one process      {a['steps']:8,.0f} steps/s  {a['updates']:7,.1f} updates/s",
+        f"Ray, 1 x 1 x 1   {b['steps']:8,.0f} steps/s  {b['updates']:7,.1f} updates/s   {report['ratio']:.1%} of the one process",
+        f"bytes of an update: {b['bytes_sent']:,.0f} of the gradient, {b['bytes_read']:,.0f} of parameters, {b['publications']:.2f} puts",
+    ]
+    for name, row in report["ways"].items():
         sent, read = row["bytes_sent"], row["bytes_read"]
-        print(f"{name:<30} {row['steps']:8,.0f} steps/s  {sent:12,.0f} + {read:,.0f} bytes, {row['publications']:.2f} puts")
+        lines.append(f"{name:<30} {row['steps']:8,.0f} steps/s  {sent:12,.0f} + {read:,.0f} bytes, {row['publications']:.2f} puts")
+    return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:

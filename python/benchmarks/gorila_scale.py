@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import _gates
 import paceline
 import ray_costs
 from _command import command
@@ -28,6 +29,7 @@ from paceline import bench
 from paceline.bench import gorila
 
 POINTS = ((2, 1), (4, 3), (8, 4))
+AWAY = 15.0  # per cent of the measured updates/s, the gate of --check
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--updates", type=int, default=400, help="server updates measured at each point (default 400)")
     parser.add_argument("--visits", type=int, default=60, help="calls measured for each size of an array (default 60)")
     parser.add_argument("--costs", type=Path, help="a file for the fitted costs, for paceline bench gorila --costs")
+    _gates.add_argument(parser)
 
 
 def points(text: str) -> tuple[tuple[int, int], ...]:
@@ -48,12 +51,22 @@ def points(text: str) -> tuple[tuple[int, int], ...]:
     return found
 
 
-def print_report(args: argparse.Namespace) -> None:
+def print_report(args: argparse.Namespace) -> list[str]:
     with ray_costs.Local() as ray:
         report = measure(args, ray_costs.measured(ray, args.visits)) | {"ray": ray.__version__}
     if args.costs:
         args.costs.write_text(json.dumps(report["plan"]["costs"], indent=1) + "\n")
     print(json.dumps(report) if args.json else text(report))
+    return missed(report) if args.check else []
+
+
+def missed(report: dict[str, Any]) -> list[str]:
+    """A sentence for each point whose predicted updates/s are too far from the measured ones."""
+    found: list[str] = []
+    for p in report["points"]:
+        away = 100 * abs(p["ratio"] - 1)
+        found += _gates.at_most(f"{p['bundles']} bundles, {p['shards']} shards: predicted less measured updates/s", away, AWAY, "%")
+    return found
 
 
 def measure(args: argparse.Namespace, known: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from paceline import Gorila, PacelineError
 
 VALUES = {"learning_rates": "learning_rate", "eps": "optimizer_eps", "staleness": "max_staleness", "outliers": "outliers"}
 _STEPS = 4  # of an update
-_BASE: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "bundles": 4, "shards": 3, "cnn": "small", "optimizer": "adagrad", "batch_size": 32, "train_freq": _STEPS, "gamma": 0.99,
     "buffer_size": 200_000, "learning_starts": 5_000, "target_update_interval": 2_000, "exploration_initial_eps": 1.0,
     "exploration_final_eps": 0.1, "exploration_steps": 20_000, "max_grad_norm": 0.0, "loss": "huber",
@@ -39,8 +39,8 @@ _BASE: dict[str, Any] = {
 def run(game: str, seed: int, updates: int, values: dict[str, float], parts: int = 10) -> dict[str, Any]:
     """The mean returns after each of some parts of a run, and what was refused and dropped."""
     began, curve = time.process_time(), []
-    with Gorila("CnnPolicy", game, seed=seed, **{**_BASE, **values}) as model:
-        steps = _STEPS * updates + _BASE["learning_starts"]
+    with Gorila("CnnPolicy", game, seed=seed, **{**SETTINGS, **values}) as model:
+        steps = _STEPS * updates + SETTINGS["learning_starts"]
         for k in range(parts):
             model.learn(steps * (k + 1) // parts - model.num_timesteps, log_interval=None, reset_num_timesteps=k == 0)
             mean = model.stats["mean_return"]

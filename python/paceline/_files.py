@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from . import _lib
-from .errors import ConfigError, MissingFileError
+from .errors import CheckpointError, ConfigError, MissingFileError
 
 File = Any  # a path, or an object with write (read) of bytes
 _LONGEST = 4095  # bytes of a path, the library's limit
 
 
 def _suffixed(path: Any, suffix: str) -> str:
-    """The path, with the suffix added if it has none."""
+    """The path, with the suffix added if it has none. An empty suffix adds nothing."""
     name = os.fsdecode(_lib.encode(path))
-    return name if os.path.splitext(name)[1] else f"{name}.{suffix}"
+    return name if not suffix or os.path.splitext(name)[1] else f"{name}.{suffix}"
 
 
 @contextlib.contextmanager
@@ -36,9 +36,21 @@ def writing(file: File, suffix: str = "zip") -> Iterator[str]:
     yield name
 
 
-def check_writing(path: str, what: str) -> None:
-    """Raises ConfigError if writing(path) cannot succeed. what: the argument's name in the message."""
-    name = _suffixed(path, "zip")
+@contextlib.contextmanager
+def output(path: Path) -> Iterator[Path]:
+    """Yields the path of a command's file and makes missing folders. Raises CheckpointError if it cannot be written."""
+    try:
+        with writing(path, "") as name:
+            yield Path(name)
+    except CheckpointError:
+        raise
+    except OSError as err:
+        raise CheckpointError(f"{path}: not written: {err.strerror}") from None
+
+
+def check_writing(path: File, what: str, suffix: str = "zip") -> None:
+    """Raises ConfigError if writing(path, suffix) cannot succeed. what: the argument's name in the message."""
+    name = _suffixed(path, suffix)
     if os.path.isdir(name) or not os.path.basename(path):
         raise ConfigError(f"{what} {path}: a folder, must be a file")
     folder = os.path.dirname(os.path.abspath(name))

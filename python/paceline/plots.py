@@ -123,6 +123,14 @@ def _read_trace(path: str | os.PathLike[str]) -> list[dict[str, str]]:
         raise MissingFileError(f"trace: {os.fspath(path)}: no such file") from None
 
 
+def check_format(path: str | os.PathLike[str], what: str) -> None:
+    """Raises ConfigError if no image can be written in the format of the path's suffix. what: the argument's name in the message."""
+    formats = sorted(_figure(1, 1).canvas.get_supported_filetypes())
+    suffix = os.path.splitext(path)[1].removeprefix(".").lower()
+    if suffix and suffix not in formats:  # without one it is .png
+        raise ConfigError(f"{what} {os.fspath(path)}: .{suffix}, must be one of .{', .'.join(formats)}")
+
+
 def _figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure

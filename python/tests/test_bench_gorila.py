@@ -73,7 +73,16 @@ def test_names_of_lags():
     [
         (("--bundles", "0"), "options: bundles: 0, must be 1 to 10000"),
         (("--shards", "2000"), "options: shards: 2000, must be 1 to 1024"),
-        (("--gbits", "nan"), "gbits"),
+        (("--gbits", "nan"), "paceline: gbits: nan, must be finite"),
+        (("--cores", "inf"), "paceline: cores: inf, must be finite"),
+        (("--gbits", "0"), "options: gbits 0, must be above 0"),
+        (("--seed", "-1"), "paceline: seed: -1, must be 0 to 18446744073709551615"),
+        (("--seed", str(2**64)), f"paceline: seed: {2**64}, must be 0 to 18446744073709551615"),
+        (("--scale", f"10,{2**63}"), f"paceline: scale: {2**63}, must be -9223372036854775808 to 9223372036854775807"),
+        (("--costs", "/"), "costs: /: not read: Is a directory"),
+        (("--csv", "/"), "--csv /: a folder, must be a file"),
+        (("--report", "/dev/null/a.json"), "--report /dev/null/a.json: /dev/null must be a folder, and is a file"),
+        (("--plot", "."), "--plot .: a folder, must be a file"),
         (("--cores", "2", "--scale", "10"), "options: scale [10], must be empty with cores 2"),
         (("--cores", "-1"), "options: cores: -1, must be 0.01 to 1048576, or 0"),
         (("--costs", "nothing.json"), "costs: nothing.json: no such file"),
@@ -85,9 +94,39 @@ def test_wrong_arguments_are_one_sentence(capsys, arguments, said):
     assert said in err and err.count("\n") == 1
 
 
+def test_files_are_checked_before_the_simulation(capsys, costs, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "run", lambda *_: pytest.fail("simulated"))
+    for option in ("--csv", "--plot", "--report"):
+        assert main(["bench", "gorila", "--costs", str(costs), option, str(tmp_path)]) == 1
+        assert f"{option} {tmp_path}: a folder, must be a file" in capsys.readouterr().err
+
+
+def test_the_format_of_the_figure_is_checked_before_the_simulation(capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(bench, "run", lambda *_: pytest.fail("simulated"))
+    assert main(["bench", "gorila", "--plot", "figure.xyz"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("paceline: --plot figure.xyz: .xyz, must be one of .") and err.count("\n") == 1
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence(capsys, costs, tmp_path):
+    options = ("--bundles", "2", "--shards", "1", "--keep", "0", "--scale", "", "--costs", str(costs))
+    full = tmp_path / "full.csv"
+    full.symlink_to("/dev/full")
+    assert main(["bench", "gorila", *options, "--csv", str(full)]) == 1
+    assert capsys.readouterr().err == f"paceline: {full}: not written: No space left on device\n"
+    assert main(["bench", "gorila", *options, "--report", str(tmp_path / "new" / "report.json")]) == 0
+    assert json.loads((tmp_path / "new" / "report.json").read_text())["result"]
+
+
 def test_wrong_costs_are_one_sentence(capsys, tmp_path):
     path = tmp_path / "costs.json"
-    for content, said in (("[1]", "list, must be a JSON object"), ("{", "must be a JSON object"), ('{"speed": 1}', "speed")):
+    for content, said in (
+        ("[1]", "list, must be a JSON object"),
+        ("{", "must be a JSON object"),
+        ('{"step": NaN}', "NaN, must be a JSON object"),
+        ('{"speed": 1}', "speed"),
+    ):
         path.write_text(content)
         assert main(["bench", "gorila", "--costs", str(path)]) == 1
         assert said in capsys.readouterr().err

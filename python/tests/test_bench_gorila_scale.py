@@ -46,6 +46,12 @@ def test_calibration_finds_the_gradient_and_the_core_seconds(monkeypatch, capsys
     assert json.loads(json.dumps(report)) == report
 
 
+def test_a_point_that_is_predicted_badly_misses_its_gate():
+    points = [{"bundles": 2, "shards": 1, "ratio": 1.14}, {"bundles": 8, "shards": 4, "ratio": 0.8}]
+    says = "8 bundles, 4 shards: predicted less measured updates/s: 20 %, must be at most 15 %"
+    assert gorila_scale.missed({"points": points}) == [says]
+
+
 def test_points_are_bundles_and_shards():
     assert gorila_scale.points("2x1,8x4") == ((2, 1), (8, 4))
     with pytest.raises(gorila_scale.argparse.ArgumentTypeError, match="must be such as 2x1,4x3"):

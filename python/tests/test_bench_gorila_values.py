@@ -56,8 +56,8 @@ def test_a_run_is_made_once(tmp_path, capsys, monkeypatch):
 
 
 def test_values_reach_the_model(monkeypatch):
-    monkeypatch.setitem(gorila_values._BASE, "learning_starts", 100)
-    monkeypatch.setitem(gorila_values._BASE, "env_kwargs", None)
+    monkeypatch.setitem(gorila_values.SETTINGS, "learning_starts", 100)
+    monkeypatch.setitem(gorila_values.SETTINGS, "env_kwargs", None)
     report = gorila_values.run("Catch-v0", 1, 100, {**VALUES, "max_staleness": 1})
     assert report["refused"] > 0 and report["return"] is not None and report["curve"][-1] == report["return"]
 

@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from paceline.distributed._sampled import Sampled
 from paceline.distributed._shards import Shard
 from paceline.distributed._spec import Spec, checked
 from paceline.distributed._watch import Watch
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, StoppedError
 from paceline.store import Store, shard_ranges
 
 SETTINGS = {
@@ -221,6 +222,21 @@ def test_actors_belong_to_shards():
     assert [actors_of(shard, spec) for shard in range(2)] == [3, 2]
     with _apart.memory_model(spec, 1) as model:
         assert model.n_envs == 6
+
+
+def test_a_late_stop_ends_one_gradient():
+    """A stop of the run before, whose thread is slower than begin, does not end the next run."""
+    drawn = types.SimpleNamespace(batch=None)
+    replays = types.SimpleNamespace(draw=lambda shard, beta: 1, drawn=lambda sent: drawn)
+    model = types.SimpleNamespace(
+        setting=lambda name: "none", gradient_of=lambda batch, out: ("gradient", None), _native=types.SimpleNamespace(begin=lambda *_: None)
+    )
+    one = Sampled(model, replays, 1, 0, lambda: 0)
+    one.begin(100)
+    one.stop()
+    with pytest.raises(StoppedError):
+        one.gradient(None)
+    assert one.gradient(None) == "gradient"
 
 
 def test_cores_of_a_process_are_its_threads():

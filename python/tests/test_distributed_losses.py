@@ -3,6 +3,7 @@
 import math
 import pickle
 
+import numpy as np
 import pytest
 
 from _ledgers import compare
@@ -157,6 +158,39 @@ def test_refused_pushes_are_not_lost_updates():
     assert trial.lost() == [1]
 
 
+def test_counts_of_answers_do_not_go_back_with_a_shard():
+    trial = Trial(learners=2, max_staleness=1)
+    trial.update(2)
+    trial.channels[0].copy()
+    trial.update(1)
+    trial.update(1, learner=1)  # stale in both shards
+    trial.shards[0].push("other", 0, 1, 1, 0, 0, 0.1, 1, np.ones(4, np.float32))
+    trial.look()
+    assert trial.watch.totals()["refused"] == 2 and trial.watch.totals()["foreign"] == 1
+    trial.channels[0].die(0)
+    trial.look()
+    assert trial.watch.totals()["refused"] == 2 and trial.watch.totals()["foreign"] == 1
+    trial.shards[0].push("other", 0, 1, 1, 0, 0, 0.1, 1, np.ones(4, np.float32))
+    trial.look()
+    assert trial.watch.totals()["foreign"] == 2
+    trial.channels[0].copies[0] = trial.shards[0].state()  # a copy has the counts of all processes before
+    trial.channels[0].die(0)
+    assert list(trial.shards[0].status()["counts"]) == [0, 1, 2]
+
+
+def test_a_gradient_of_its_own_that_was_refused_is_no_lag():
+    trial = Trial(learners=2, max_staleness=3)
+    trial.learners[0] = trial.learner(0, delay=1)
+    trial.update(4, learner=1)
+    trial.update(2)  # both are of version 0; the second one is sent before the first one has landed
+    trial.learners[0].land()
+    tally = trial.learners[0].tally
+    assert (tally.stale, tally.lag_sum, tally.lag_most) == (2, 8, 4)
+    trial.update(2)  # both are of version 4, and the first one is applied
+    trial.learners[0].land()
+    assert (tally.applied, tally.lag_sum) == (2, 8)
+
+
 def test_every_end_of_a_shard_has_a_number():
     trial = Trial()
     trial.update(1)
@@ -220,7 +254,7 @@ def test_recoveries_say_what_was_lost():
     w = Watch(clock=lambda: now[0])
     bundle = {"pid": 1, "life": 3, "applied": 10, "stale": 0, "lag_sum": 5, "replay_size": 400, "episodes": 2, "mean_return": 7.0}
     w.answered("bundle", 0, bundle)
-    w.answered("shard", 0, {"pid": 2, "version": 10, "incarnation": 0, "restored": [], "steps": 40, "counts": {"stale": 1}})
+    w.answered("shard", 0, {"pid": 2, "version": 10, "incarnation": 0, "restored": [], "steps": 40, "counts": {0: {"stale": 1}}})
     w.settle()
     assert not w.recoveries and w.totals()["lag"] == 0.5 and w.totals()["num_timesteps"] == 40
     now[0] = 1.0  # the last answers came at 0
@@ -228,7 +262,7 @@ def test_recoveries_say_what_was_lost():
     w.failed("bundle", 0)
     assert w.down() == ["bundle 0", "shard 0"]
     now[0] = 3.5
-    w.answered("shard", 0, {"pid": 4, "version": 8, "incarnation": 1, "restored": [(1, 8)], "steps": 32, "counts": {"stale": 1}})
+    w.answered("shard", 0, {"pid": 4, "version": 8, "incarnation": 1, "restored": [(1, 8)], "steps": 32, "counts": {0: {"stale": 1}}})
     w.answered("bundle", 0, {"pid": 5, "life": 0})
     w.settle()
     assert [r.text for r in w.recoveries] == ["shard 0 lost 2 updates, back after 3.5 s"]  # the bundle does not work yet

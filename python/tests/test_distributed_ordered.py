@@ -8,7 +8,8 @@ import pytest
 from paceline import DQN, Gorila, Store, shard_ranges
 from paceline.distributed import _factory, _order_file
 from paceline.distributed._factory import keywords_of_worker
-from paceline.distributed._ordered import Conductor, Part, recorded, virtual
+from paceline.distributed._ordered import Conductor, Part, Pulled, recorded, virtual
+from paceline.distributed._tally import Tally
 from paceline.distributed._virtual import Duration, Latency, Stream
 from paceline.errors import ConfigError, MissingFileError
 
@@ -42,7 +43,7 @@ class Local:
         ranges = shard_ranges(len(theta), shards)
         self.stores = [Store(theta, *r, optimizer="adagrad", max_staleness=max_staleness) for r in ranges]
         self.seen = np.zeros((shards, bundles), int)
-        self.parts = [Part(model, ranges) for model in self.models]
+        self.parts = [Part(model, ranges, Tally()) for model in self.models]
         for model in self.models:
             model.begin(total)
 
@@ -58,7 +59,7 @@ class Local:
 
     def pull(self, shard, learner):
         values, self.seen[shard, learner] = self.stores[shard].pull()
-        return int(self.seen[shard, learner]), values
+        return Pulled(int(self.seen[shard, learner]), values)
 
     def parameters(self):
         theta = np.concatenate([store.pull()[0] for store in self.stores])

@@ -1,5 +1,6 @@
 """Whole runs of a cluster in one process: the actors of a run with a stand-in for Ray."""
 
+import csv
 import time
 import warnings
 
@@ -17,6 +18,7 @@ from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
 from paceline.distributed._spec import Spec
 from paceline.errors import CheckpointError, ConfigError, PacelineError, StoppedError
+from paceline.logger import configure
 
 SMALL = {
     "seed": 7, "policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "train_freq": 4,
@@ -236,13 +238,33 @@ def test_callbacks_save_and_evaluate(ray, tmp_path):
             assert loaded.num_timesteps > 0
 
 
-@pytest.mark.parametrize("keywords", [{}, {"train_freq": (4, "step")}, {"optimizer": "rmsprop_lasagne"}], ids=lambda k: ", ".join(k))
-def test_virtual_order_has_the_bits_of_one_process(ray, keywords):
-    keywords = {**SMALL, "bundles": 2, "shards": 2, **keywords}
+@pytest.mark.parametrize(
+    "given", [{}, {"train_freq": (4, "step")}, {"outliers": 0.5}, {"max_staleness": 1}, {"optimizer": "rmsprop_lasagne"}]
+)
+def test_virtual_order_has_the_bits_and_counts_of_one_process(ray, given):
+    keywords = {**SMALL, "bundles": 2, "shards": 2, **given}
+    names = ("updates", "lag", "lag_most", "refused", "outliers")
     with Gorila("MlpPolicy", "CartPole-v1", **keywords) as one:
-        want = one.learn(600)._native.parameters.flat("q_net")
+        want = one.learn(2000)._native.parameters.flat("q_net")
+        counts = [one.stats[name] for name in names]
     with running(**keywords, schedule="virtual") as model:
-        assert np.array_equal(model.learn(600).run.parameters()[0], want)
+        assert np.array_equal(model.learn(2000).run.parameters()[0], want)
+        assert [model.stats[name] for name in names] == counts and model.stats["gradients"] >= counts[0]
+    assert counts[1] > 0 and (counts[3] > 0) == ("max_staleness" in given) and (counts[4] > 0) >= ("outliers" in given)
+
+
+def test_log_records_have_the_names_of_one_process(ray, tmp_path):
+    logged = []
+    for cluster in (None, "ray"):
+        with Gorila("MlpPolicy", "CartPole-v1", cluster=cluster, bundles=2, shards=2, outliers=1, **SMALL) as model:
+            model.set_logger(configure(tmp_path / str(cluster), ["csv"]))
+            model.learn(1500, log_interval=4)
+            with open(tmp_path / str(cluster) / "progress.csv", newline="") as file:
+                logged.append({name: value for name, value in list(csv.DictReader(file))[-1].items() if value})
+    one, ray_log = logged
+    for name in ("time/fps", "train/outliers", "async/lag", "async/lag_most", "async/refused", "rollout/ep_rew_mean"):
+        assert name in one and name in ray_log
+    assert float(ray_log["time/fps"]) > 0
 
 
 @pytest.mark.parametrize(

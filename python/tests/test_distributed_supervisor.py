@@ -8,6 +8,7 @@ import pytest
 from fake_ray import Ray
 from in_process import Direct, shard
 from paceline.distributed import _actors, _apart, _ray, _supervisor
+from paceline.distributed._keepers import Keeper
 from paceline.distributed._spec import Spec
 from paceline.distributed._supervisor import Supervisor
 
@@ -20,7 +21,7 @@ class Bundle:
     """Says what it was told, and trains from begin to halt."""
 
     def __init__(self, spec, index):
-        self.pid, self.life, self.begun, self.running, self.told = 1, 1, 0, False, []
+        self.pid, self.life, self.begun, self.running, self.told, self.steps = 1, 1, 0, False, [], 0
 
     def begin(self, number, goal):
         self.told.append(("begin", number, goal))
@@ -31,15 +32,19 @@ class Bundle:
         self.running = False
 
     def status(self):
-        return {"pid": self.pid, "error": "", "begun": self.begun, "running": self.running, "life": self.life, "replay_size": 7}
+        return {"pid": self.pid, "error": "", "begun": self.begun, "running": self.running, "life": self.life, "replay_size": 7,
+                "told": self.steps}  # fmt: skip
 
 
 class Shard:
     def __init__(self, spec, index):
-        self.version = 5
+        self.version, self.pid, self.told = 5, 1, []
+
+    def tell(self, *told):
+        self.told.append(told)
 
     def status(self):
-        return {"pid": 1, "incarnation": 0, "version": self.version, "restored": [], "steps": 20, "counts": {}}
+        return {"pid": self.pid, "incarnation": 0, "version": self.version, "restored": [], "steps": 20, "counts": {}}
 
     def copy(self):
         pass
@@ -99,6 +104,34 @@ def test_a_later_supervisor_goes_on_with_the_counts(ray):
     status = later.status()
     assert status["totals"]["lost_transitions"] == 7 and status["reported"] == 1
     assert [recovery.text.split(",")[0] for recovery in status["recoveries"]] == ["bundle 1 lost 7 transitions"]
+
+
+def test_a_shard_that_starts_again_hears_the_steps_of_all_lives(ray):
+    one, shard, ended = ray.supervisor(), ray.actors["r/shard/0"], bundle(ray, 1)
+    ended.steps = 30
+    until(lambda: (1, 1, 30) in one._watch.told(2))
+    ended.pid, ended.life, ended.steps = 2, 2, 0  # another process
+    until(lambda: one.status()["totals"]["recoveries"] == 1)
+    bundle(ray, 0).steps = ended.steps = 20
+    until(lambda: len(one._watch.told(2)) == 3)
+    assert not shard.told
+    shard.pid = 2
+    until(lambda: len(shard.told) == 3)
+    assert sorted(shard.told) == [("id", 0, 1, 20), ("id", 1, 1, 30), ("id", 1, 2, 20)]
+
+
+def test_a_supervisor_that_found_no_keeper_is_later_than_those_before(ray, monkeypatch):
+    first = ray.supervisor()
+    for goal in range(1, 6):
+        first.begin(goal)
+    first.end()
+    ray.reconstructed = True
+    with monkeypatch.context() as away:
+        away.setattr(Keeper, "remembered", lambda self, run: None)
+        second = ray.supervisor()
+    assert second.begin(1000, number=6) == 6  # its first save
+    second.end()
+    assert ray.supervisor().status()["number"] == 6
 
 
 def test_a_bundle_that_starts_after_a_halt_does_not_train(ray):

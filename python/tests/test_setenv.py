@@ -8,9 +8,10 @@ import pytest
 import paceline
 
 ROOT = Path(__file__).resolve().parents[2]
-GO_AND_C = r"\bos\.(Setenv|Unsetenv|Clearenv)\(|syscall\.Setenv\(|\b(set|put|unset)env\("
-PYTHON = r"os\.environ(\[[^\]]*\] *=[^=]|\.(update|setdefault|pop)\()"
+GO_AND_C = r"\b(os|syscall|unix)\.(Setenv|Unsetenv|Clearenv)\(|\b(set|put|unset|clear)env\("
+PYTHON = r"\benviron(\[[^\]]*\] *(\|=|=[^=])| *\|=|\.(update|setdefault|pop|popitem|clear)\()|\bdel +(os\.)?environ\["
 WRITES = re.compile(f"{GO_AND_C}|{PYTHON}")
+SOURCES = {"core": ("go", "c", "h"), "capi": ("go", "c", "h"), "include": ("h", "hpp"), "python/paceline": ("py",)}
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -40,12 +41,30 @@ int unsetenv(const char *n) {
 """
 
 
+@pytest.mark.parametrize(
+    "line",
+    ['os.Setenv("A", "1")', "syscall.Unsetenv(name)", 'setenv("A", "1", 1);', "clearenv();", 'os.environ["A"] = "1"', "os.environ |= more",
+     "environ.update(more)", 'os.environ.pop("A")', 'del os.environ["A"]', 'os.putenv("A", "1")'],
+)  # fmt: skip
+def test_writes_are_found(line):
+    assert WRITES.search(line)
+
+
+@pytest.mark.parametrize(
+    "line", ['os.environ["A"] == "1"', 'os.environ.get("A")', "env = {**os.environ}", 'getenv("A")', "os.environ | more"]
+)
+def test_reads_are_no_writes(line):
+    assert not WRITES.search(line)
+
+
 def test_no_source_writes_the_environment():
     if not (ROOT / "core").is_dir():
         pytest.skip("no checkout around the tests")
     found = []
-    for folder, pattern in (("core", "*.go"), ("core", "*.c"), ("capi", "*.go"), ("capi", "*.c"), ("python/paceline", "*.py")):
-        for path in (ROOT / folder).rglob(pattern):
+    for folder, suffixes in SOURCES.items():
+        paths = [path for suffix in suffixes for path in (ROOT / folder).rglob(f"*.{suffix}")]
+        assert paths
+        for path in paths:
             if path.name.endswith("_test.go") or any(part.endswith("test") or part == "software" for part in path.parts):
                 continue  # for tests
             found += [f"{path.relative_to(ROOT)}: {line.strip()}" for line in path.read_text().splitlines() if WRITES.search(line)]

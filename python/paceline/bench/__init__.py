@@ -6,11 +6,13 @@ A checkout has others in python/benchmarks.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _lib
+from .._files import check_writing
 from ..errors import PacelineError
 from . import envs, ffi, gorila, laboratory, update
 
@@ -19,6 +21,7 @@ _IN_CHECKOUT = (
     "dopamine",
     "emulator",
     "gorila_faults",
+    "gorila_learn",
     "gorila_overhead",
     "gorila_scale",
     "gorila_values",
@@ -31,6 +34,7 @@ _IN_CHECKOUT = (
     "train",
     "value",
 )
+_FILES = ("csv", "out", "plot", "report")  # arguments that name files to write
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +45,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help)
-        sub.set_defaults(bench=run)
+        sub.set_defaults(bench=functools.partial(_checked, run))
         sub.add_argument("--json", action="store_true", help="print the numbers as JSON")
         return sub
 
@@ -61,6 +65,14 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     )
     laboratory.async_arguments(command("async", laboratory.asynchronous, "steps/s of A3C by schedule: race, unrecorded race, virtual"))
     laboratory.latency_arguments(command("latency", laboratory.latency, "durations of this machine as a file for latency_file"))
+
+
+def _checked(run: Callable[[argparse.Namespace], None], args: argparse.Namespace) -> None:
+    """Runs a benchmark whose files can be written."""
+    for name in _FILES:
+        if path := getattr(args, name, None):
+            check_writing(path, f"--{name}", "")
+    run(args)
 
 
 def refuse_moved(arguments: Sequence[str]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError, MissingFileError
+from .._files import output
+from ..errors import CheckpointError, ConfigError, MissingFileError
 
 _OPTIONS = ("bundles", "shards", "steps", "delay", "keep", "cores", "gbits", "latency_ms", "updates", "seed", "scale", "env")
 
@@ -42,28 +44,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Runs `paceline bench gorila`."""
+    from .. import plots
     from . import run
 
     given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
+    _check(given)
+    if args.plot:
+        plots.check_format(args.plot, "--plot")
     if args.costs:
         given["costs"] = _costs(args.costs)
     report = run("gorila", given)
     if args.report:
-        args.report.write_text(json.dumps(report))
+        with output(args.report) as path:
+            path.write_text(json.dumps(report))
     if args.csv:
-        write_csv(args.csv, report)
+        with output(args.csv) as path:
+            write_csv(path, report)
     print(json.dumps(report) if args.json else text(report))
     if args.plot:
-        from .. import plots
+        with output(args.plot) as path:
+            plots.save_cluster(path, report)
 
-        plots.save_cluster(args.plot, report)
+
+def _check(given: dict[str, Any]) -> None:
+    """Raises ConfigError for a number that the library's JSON cannot have. The library checks the others."""
+    for name, value in given.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{name}: {value}, must be finite")
+        low, high = (0, 2**64) if name == "seed" else (-(2**63), 2**63)
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, int) and not low <= number < high:
+                raise ConfigError(f"{name}: {number}, must be {low} to {high - 1}")
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(constant)
 
 
 def _costs(path: Path) -> dict[str, Any]:
     try:
-        costs = json.loads(path.read_text())
+        costs = json.loads(path.read_text("utf-8"), parse_constant=_refused)
     except FileNotFoundError:
         raise MissingFileError(f"costs: {path}: no such file") from None
+    except OSError as err:
+        raise CheckpointError(f"costs: {path}: not read: {err.strerror}") from None
     except ValueError as err:
         raise ConfigError(f"costs: {path}: {err}, must be a JSON object") from None
     if not isinstance(costs, dict):

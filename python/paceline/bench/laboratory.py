@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from .._files import output
 from ..errors import PacelineError
 
 LAGS = ("0", "1", "2-3", "4-7", "8-15", "16-31", "32-63", "64 and more")
@@ -35,7 +36,8 @@ def _run(name: str, args: argparse.Namespace, *options: str) -> dict[str, Any]:
         given["settings"] = dict(given["settings"])
     report = run(name, given)
     if getattr(args, "report", None):
-        args.report.write_text(json.dumps(report))
+        with output(args.report) as path:
+            path.write_text(json.dumps(report))
     return report
 
 
@@ -184,7 +186,8 @@ def latency(args: argparse.Namespace) -> None:
         raise PacelineError(f"--out: {args.out}, must not be given with --machine, whose model is settings")
     report = _run("latency", args, "method", "env", "num_envs", "steps", "machine", "settings")
     if args.out:
-        args.out.write_text(json.dumps(report["durations"]))
+        with output(args.out) as path:
+            path.write_text(json.dumps(report["durations"]))
     if args.json:
         print(json.dumps(report))
     elif args.machine:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from .._files import output
 from ..errors import PacelineError
 from ._update_gpu import PRECISIONS, contender, gpu_ratios, gpu_text
 
@@ -57,7 +58,8 @@ def main(args: argparse.Namespace) -> None:
     report: dict[str, Any] = {}
     for report in measured(args.rounds, torch, args.device, args.batch, args.row, why, args.precisions):
         if args.out:
-            args.out.write_text(json.dumps(report))
+            with output(args.out) as path:
+                path.write_text(json.dumps(report))
     print(json.dumps(report) if args.json else text(report))
 
 

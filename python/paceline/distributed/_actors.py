@@ -18,7 +18,7 @@ from ..spaces import Array
 from ..store import Store, shard_ranges
 from . import _cores, _ray
 from ._learner import Learner, ShardLost
-from ._ordered import Leg, Part, broken
+from ._ordered import Leg, Part, Pulled, broken
 from ._shards import Answer, Joined, Shard
 from ._spec import WORKERS, Spec
 
@@ -71,7 +71,7 @@ class ParameterServerShard:
     def push_in_order(self, learner: int, number: int, leg: Leg, gradient: Array) -> None:
         self._filled().push_in_order(learner, number, leg, gradient)
 
-    def pull_in_order(self, learner: int) -> tuple[int, Array]:
+    def pull_in_order(self, learner: int) -> Pulled:
         return self._filled().pull_in_order(learner)
 
     def tell_in_order(self, steps: int) -> None:
@@ -266,11 +266,11 @@ class Bundle:
 
         def job(learner: Learner) -> None:
             self._model.begin(total)
-            self._part = Part(self._model, ranges)
+            self._part = Part(self._model, ranges, learner.tally)
 
         self._do(job)
 
-    def leg(self, steps: int, *pulled: tuple[int, Array]) -> list[Any]:
+    def leg(self, steps: int, *pulled: Pulled) -> list[Any]:
         """See Part.leg."""
         if (part := self._part) is None:
             raise StoppedError(broken("bundle", self._index))
@@ -318,7 +318,7 @@ class Bundle:
         learner = self._learner
         if learner is not None:
             native = self._model.stats
-            status |= vars(learner.tally) | {"seen": dict(learner.tally.seen), "life": learner.life, "steps": learner.steps}
+            status |= vars(learner.tally) | {"seen": dict(learner.tally.seen), "life": learner.life, "told": learner.told}
             status |= {name: native[name] for name in ("episodes", "mean_return", "mean_length") if name in native}
             status |= {"replay_size": native.get("replay_size", 0), "epsilon": native.get("epsilon", float("nan"))}
             status["learning_rate"] = native.get("learning_rate", float("nan"))

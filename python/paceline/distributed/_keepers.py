@@ -17,7 +17,7 @@ class Keeper:
     def __init__(self, run: str) -> None:
         self._run = run
         self._copies: dict[int, tuple[tuple[int, int], bytes]] = {}  # (age, state) of each shard
-        self._counts: tuple[int, bytes] | None = None  # (age, state) of the supervisor
+        self._counts: tuple[tuple[int, int], bytes] | None = None  # (age, state) of the supervisor
 
     def keep(self, run: str, shard: int, age: tuple[int, int], state: bytes) -> tuple[int, int]:
         """Keeps a state, unless a newer one is kept, and returns the age of the kept one.
@@ -32,12 +32,12 @@ class Keeper:
         """The newest (age, state) of a shard; None if none is kept."""
         return self._copies.get(shard) if run == self._run else None
 
-    def remember(self, run: str, age: int, state: bytes) -> None:
-        """Keeps a state of the supervisor, unless a newer one is kept."""
-        if run == self._run and (self._counts is None or self._counts[0] < age):
-            self._counts = age, bytes(state)
+    def remember(self, run: str, age: tuple[int, int], state: bytes) -> None:
+        """Keeps a state of the supervisor, unless a newer one is kept. age: the supervisor's start, its number of saves."""
+        if run == self._run and (self._counts is None or self._counts[0] < tuple(age)):
+            self._counts = (int(age[0]), int(age[1])), bytes(state)
 
-    def remembered(self, run: str) -> tuple[int, bytes] | None:
+    def remembered(self, run: str) -> tuple[tuple[int, int], bytes] | None:
         """The newest (age, state) of the supervisor; None if none is kept."""
         return self._counts if run == self._run else None
 

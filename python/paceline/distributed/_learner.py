@@ -17,7 +17,8 @@ import numpy as np
 from ..errors import StoppedError
 from ..spaces import Array
 from . import _records, _wire
-from ._shards import DUPLICATE, FOREIGN, MOVED, STALE, Answer, Joined
+from ._shards import APPLIED, DUPLICATE, FOREIGN, MOVED, STALE, Answer, Joined
+from ._tally import Tally
 
 
 class Channel(Protocol):
@@ -67,24 +68,8 @@ class _Flight:
     rate: float
     seen: list[tuple[int, int]]  # incarnation and version of each shard, of the parameters of the gradient
     sent: Array  # as encoded; retries need it
-    own: int  # earlier gradients of the learner that its parameters do not have
+    own: list[int]  # gradients of the learner that each shard had applied to its parameters
     calls: list[Any] = field(default_factory=list)
-
-
-@dataclass
-class Tally:
-    """What a life of a learner has counted."""
-
-    gradients: int = 0
-    applied: int = 0
-    stale: int = 0
-    outliers: int = 0
-    lag_sum: int = 0
-    lag_most: int = 0
-    bytes_sent: int = 0
-    bytes_read: int = 0
-    loss: float = float("nan")
-    seen: dict[str, int] = field(default_factory=dict)  # "shard:incarnation": the largest version of an answer
 
 
 class Learner:
@@ -109,9 +94,10 @@ class Learner:
         self._theta: Array = np.empty(size, np.float32)
         self._flying: deque[_Flight] = deque()
         self._seen = [(0, 0)] * len(ranges)
+        self._own = [0] * len(ranges)  # gradients of this learner that each shard has applied, of those that have landed
         self._updates, self._others = 0, 0
         self._begun, self._base = False, model.num_timesteps  # steps that a loaded model had taken in earlier lives
-        self._told = 0  # steps of this life in the counts of shard 0
+        self.told = 0  # steps of this life in the counts of shard 0
         self.step = self.life = self.steps = 0
         self.stopping = False
         self.tally = Tally()
@@ -159,7 +145,7 @@ class Learner:
         self.step += 1
         self.tally.gradients += 1
         sent, rate = self._encoder.encode(buffer), float(gradient.learning_rate)
-        flight = _Flight(self.step, self.steps, rate, list(self._seen), sent, len(self._flying))
+        flight = _Flight(self.step, self.steps, rate, list(self._seen), sent, list(self._own))
         flight.calls = [self._send(flight, shard) for shard in range(len(self._ranges))]
         self._flying.append(flight)
         while len(self._flying) > self._delay:
@@ -177,7 +163,7 @@ class Learner:
 
     def _tell(self) -> None:
         """Tells shard 0 of rounds that no gradient came after."""
-        self.steps = self._told = self.model.num_timesteps - self._base
+        self.steps = self.told = self.model.num_timesteps - self._base
         self._patiently(0, lambda: self._channel.tell(0, self.run, self.index, self.life, self.steps))
 
     def land(self) -> None:
@@ -219,15 +205,13 @@ class Learner:
             answer, values = self._answer(flight, shard)
             how = answer.first if answer.what == DUPLICATE else answer.what
             stale |= how == STALE
-            lag = max(lag, answer.lag - flight.own)
+            lag = max(lag, answer.lag - (self._own[shard] - flight.own[shard]))
+            self._own[shard] += how == APPLIED
             self._log.write(shard, flight.step, how)
-            self._told = flight.steps
+            self.told = flight.steps
             self._take(first, size, values)
             self._took(shard, answer)
-        self.tally.stale += stale
-        self.tally.applied += not stale
-        self.tally.lag_sum += lag
-        self.tally.lag_most = max(self.tally.lag_most, lag)
+        self.tally.landed(lag, stale)
         self._adopt()
 
     def _answer(self, flight: _Flight, shard: int) -> tuple[Answer, Array]:
@@ -274,7 +258,7 @@ class Learner:
         self.tally.seen[name] = max(answer.version, self.tally.seen.get(name, 0))
         self.tally.bytes_read += 4 * self._ranges[shard][1]
         if shard == 0:
-            self._others = answer.steps - self._told
+            self._others = answer.steps - self.told
         if shard == len(self._ranges) - 1:
             # A shard that was restored has fewer updates than before; the clocks of the model never go back.
             self._updates = max(self._updates, answer.version)

@@ -31,7 +31,7 @@ from ._supervisor import POLL as POLL_STATUS
 from ._watch import Recovery
 
 Self = TypeVar("Self", bound="Distributed")
-_COUNTS = ("lag", "lag_most", "refused", "outliers", "duplicates", "lost_updates", "lost_transitions", "lost_steps", "recoveries")
+_COUNTS = ("lag", "lag_most", "refused", "duplicates", "lost_updates", "lost_transitions", "lost_steps", "recoveries")
 POLL = 0.1  # seconds between two looks at a run
 PATIENCE = 30.0  # seconds after which processes that have not started are named
 # What the worker of the driver's process answers for all workers.
@@ -85,7 +85,7 @@ class Distributed:
         self.recoveries: list[Recovery] = []
         self.verbose: int = local.verbose
         self.tensorboard_log: str | None = local.tensorboard_log
-        self.start_time = 0
+        self.start_time = self._first_step = 0  # of the latest learn
         self._forget_run()
 
     def _forget_run(self) -> None:
@@ -213,7 +213,7 @@ class Distributed:
         if self._own_logger:
             self._logger.close()
             self._logger = make_logger(self.verbose, self.tensorboard_log, tb_log_name or "Gorila", first)
-        self.start_time = time.time_ns()
+        self.start_time, self._first_step = time.time_ns(), self.num_timesteps
         self._learning, self._asked_to_stop = True, False
         try:
             Session(self, total_timesteps, callback, log_interval, progress_bar, eval_freq, n_eval_episodes, eval_env, first).go()
@@ -238,6 +238,7 @@ class Distributed:
         if not math.isnan(totals["epsilon"]):
             log.record("rollout/exploration_rate", totals["epsilon"])
         log.record("time/episodes", totals["episodes"])
+        log.record("time/fps", int((totals["num_timesteps"] - self._first_step) / seconds))
         log.record("time/time_elapsed", int(seconds))
         log.record("time/total_timesteps", totals["num_timesteps"])
         for name in ("loss", "learning_rate"):
@@ -247,6 +248,7 @@ class Distributed:
             if not math.isnan(totals[name]):
                 log.record(f"async/{name}", totals[name])
         log.record("train/n_updates", totals["updates"])
+        log.record("train/outliers", totals["outliers"])
         log.dump(int(totals["num_timesteps"]))
 
     # --------------------------------------------------------------- acting

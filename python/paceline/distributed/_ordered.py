@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..spaces import Array
+from ._tally import Tally
 from ._virtual import Clock, Latency, Visit
 
 
@@ -29,6 +30,19 @@ class Leg(NamedTuple):
     rate: float
     dropped: bool = False
     ended: bool = False
+
+
+class Pulled(NamedTuple):
+    """A shard's parameters, and what became of the learner's push before them.
+
+    lag: updates between the pull before and the push; None if nothing was pushed.
+    stale: the push was refused because of max_staleness.
+    """
+
+    version: int
+    parameters: Array
+    lag: int | None = None
+    stale: bool = False
 
 
 def broken(part: str, index: int) -> str:
@@ -141,18 +155,27 @@ def recorded(conductor: Conductor, steps: Iterable[Step], learners: int) -> None
 class Part:
     """A learner in a given order: what the actor of a bundle does in each leg."""
 
-    def __init__(self, model: Any, ranges: list[tuple[int, int]]) -> None:
-        self._model, self._ranges = model, ranges
+    def __init__(self, model: Any, ranges: list[tuple[int, int]], tally: Tally) -> None:
+        self._model, self._ranges, self._tally = model, ranges, tally
         self._theta = np.empty(sum(size for _, size in ranges), np.float32)
 
-    def leg(self, steps: int, pulled: list[tuple[int, Array]]) -> list[Any]:
-        """See Players. pulled: (version, parameters) of each shard."""
+    def leg(self, steps: int, pulled: list[Pulled]) -> list[Any]:
+        """See Players. pulled: of each shard."""
         model = self._model
         if pulled:
-            for (first, size), (_, values) in zip(self._ranges, pulled):
-                self._theta[first : first + size] = values
-            model.adopt(self._theta, pulled[-1][0], steps)
+            for (first, size), one in zip(self._ranges, pulled):
+                self._theta[first : first + size] = one.parameters
+            self._count(pulled)
+            model.adopt(self._theta, pulled[-1].version, steps)
         if (gradient := model.gradient()) is None:
             return [Leg(0, 0.0, ended=True), *(None for _ in self._ranges)]
+        self._tally.loss = float(gradient.loss)
+        self._tally.outliers += bool(gradient.dropped)
         leg = Leg(int(gradient.num_timesteps), float(gradient.learning_rate), bool(gradient.dropped))
         return [leg, *(gradient.grad[first : first + size] for first, size in self._ranges)]
+
+    def _count(self, pulled: list[Pulled]) -> None:
+        """Counts the gradient whose pushes came before."""
+        if lags := [one.lag for one in pulled if one.lag is not None]:
+            self._tally.gradients += 1
+            self._tally.landed(max(lags), any(one.stale for one in pulled))

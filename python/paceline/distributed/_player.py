@@ -225,7 +225,7 @@ class Player:
         return {
             "life": self.life,
             "steps": self.steps,
-            "acknowledged": self.acknowledged,
+            "told": self.acknowledged,
             "unsent": 2 * self._spec.pull_every * self._envs.num_envs,
             "episodes": self.episodes,
             "mean_return": sum(r for r, _ in played) / len(played) if played else math.nan,

@@ -58,6 +58,7 @@ class Sampled:
         self.model.adopt(parameters, updates, steps)
 
     def stop(self) -> None:
+        """Makes the gradient in progress, or the next one, raise StoppedError."""
         self._stopped = True
 
     def gradient(self, out: Array) -> Gradient | None:
@@ -78,6 +79,7 @@ class Sampled:
         refused = 0
         while True:
             if self._stopped:
+                self._stopped = False  # a stop that comes late, after the next begin, ends one gradient alone
                 raise StoppedError("gradient: stop was called")
             shard = self._turn
             if self._sent is None:

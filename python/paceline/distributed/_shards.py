@@ -13,9 +13,10 @@ from ..errors import CheckpointError, StoppedError
 from ..spaces import Array
 from ..store import Store
 from . import _records, _wire
-from ._ordered import Leg, broken
+from ._ordered import Leg, Pulled, broken
 
 APPLIED, STALE, DUPLICATE, MOVED, FOREIGN = "applied", "stale", "duplicate", "moved", "foreign"
+_ANSWERS = (APPLIED, STALE, DUPLICATE, MOVED, FOREIGN)
 
 
 class Answer(NamedTuple):
@@ -24,7 +25,8 @@ class Answer(NamedTuple):
     what: "applied"; "stale", refused because of max_staleness; "duplicate", answered before: first
         says how; "moved", not applied, because the shard has started again since the learner joined
         it; or "foreign", of another run.
-    version: the updates that the shard has applied. lag: updates of others between pull and push.
+    version: the updates that the shard has applied. lag: updates between pull and push,
+        the learner's own included.
     steps: the steps of all learners. parameters: an array, or a reference to it; None if what is
         "moved" or "foreign".
     """
@@ -72,11 +74,12 @@ class Shard:
         self._store, self._publish, self._copied, self._copy_every = store, publish, copied, copy_every
         self.version = store.version  # updates that the store has applied
         self._restored: list[tuple[int, int]] = []  # incarnation and first version, of each start after the first
-        self._steps: dict[int, list[int]] = {}  # of each learner: its life, steps of earlier lives, of this life
+        self._steps: dict[tuple[int, int], int] = {}  # of each learner and life
         self._total = 0  # steps of all learners
-        self._counts = dict.fromkeys((APPLIED, STALE, DUPLICATE, MOVED, FOREIGN), 0)
+        self._counts = {0: dict.fromkeys(_ANSWERS, 0)}  # answers of each incarnation
         self._entries = 0  # of the log
         self._pulled: dict[int, int] = {}  # version of the latest pull_in_order of each learner
+        self._pushed: dict[int, tuple[int, bool]] = {}  # lag and staleness of its latest push_in_order
         self._published: tuple[int, Any] = (-1, None)
         self.publications = self.pulls = 0
         self._log = _records.Log(ledger, f"shard-{index}.log")
@@ -91,7 +94,7 @@ class Shard:
     def join(self, run: str, learner: int) -> Joined:
         """Tells a learner what the shard knows of it."""
         self._check(run)
-        life = self._steps[learner][0] if learner in self._steps else 0
+        life = max((life for k, life in self._steps if k == learner), default=0)
         return Joined(self.incarnation, self.version, life, self._total)
 
     def push(
@@ -106,10 +109,10 @@ class Shard:
         gradient: float32, or bfloat16 as uint16, of the range.
         """
         if run != self.run:
-            self._counts[FOREIGN] += 1
+            self._counts[self.incarnation][FOREIGN] += 1
             return Answer(FOREIGN, self.incarnation, self.version)
         if incarnation != self.incarnation:
-            self._counts[MOVED] += 1
+            self._counts[self.incarnation][MOVED] += 1
             return Answer(MOVED, self.incarnation, self.version)
         what, first, lag = self._apply(learner, life, step, seen, rate, steps, gradient)
         return Answer(what, self.incarnation, self.version, lag, self._total, self._parameters(), first)
@@ -121,7 +124,7 @@ class Shard:
         given = self._store.push(_wire.decode(gradient), rate, min(seen, self.version), (learner, life, step))
         first = STALE if given.stale else APPLIED
         what = DUPLICATE if given.duplicate else first
-        self._counts[what] += 1
+        self._counts[self.incarnation][what] += 1
         if not given.duplicate:
             self._count(learner, life, steps)
             self._log.write(learner, life, step, first)
@@ -138,21 +141,22 @@ class Shard:
         """A push in its turn, of parameters that came with the learner's latest pull_in_order."""
         self._check_whole()
         if not leg.dropped:
-            self._apply(learner, 1, number, self._pulled.get(learner, 0), leg.rate, leg.steps, gradient)
+            _, first, lag = self._apply(learner, 1, number, self._pulled.get(learner, 0), leg.rate, leg.steps, gradient)
+            self._pushed[learner] = lag, first == STALE
 
-    def pull_in_order(self, learner: int) -> tuple[int, Array]:
-        """The version and the parameters."""
+    def pull_in_order(self, learner: int) -> Pulled:
+        """The parameters, and what became of the push before them."""
         self._check_whole()
         self._pulled[learner] = self.version
         self.pulls += 1
-        return self.version, self._store.pull()[0]
+        return Pulled(self.version, self._store.pull()[0], *self._pushed.pop(learner, (None, False)))
 
     def tell_in_order(self, steps: int) -> None:
         """Counts the steps of all learners at the end of a run, of which pushes have told less."""
         self._check_whole()
         if missing := steps - self._total:
-            learner, (life, earlier, now) = next(iter(self._steps.items()), (0, [1, 0, 0]))
-            self._steps[learner] = [life, earlier, now + missing]
+            life = next(iter(self._steps), (0, 1))
+            self._steps[life] = self._steps.get(life, 0) + missing
             self._total = steps
 
     def _check_whole(self) -> None:
@@ -163,7 +167,7 @@ class Shard:
     # -------------------------------------------------------------- counts
 
     def tell(self, run: str, learner: int, life: int, steps: int) -> None:
-        """Counts steps of a learner that no push has told."""
+        """Counts steps of a learner's life that no push has told, or that the shard has lost."""
         self._check(run)
         self._count(learner, life, steps)
 
@@ -177,12 +181,10 @@ class Shard:
             raise CheckpointError(f"shard {self.index}: of run {self.run}, must be of {run}")
 
     def _count(self, learner: int, life: int, steps: int) -> None:
-        """Counts the steps of a learner's life."""
-        mine = self._steps.setdefault(learner, [life, 0, 0])
-        if mine[0] != life:
-            mine[0], mine[1], mine[2] = life, mine[1] + mine[2], 0
-        self._total += max(0, steps - mine[2])
-        mine[2] = max(mine[2], steps)
+        """Counts the steps of a learner's life. A life that is over may be told after the next one."""
+        before = self._steps.get((learner, life), 0)
+        self._steps[learner, life] = max(before, steps)
+        self._total += max(0, steps - before)
 
     def _parameters(self) -> Any:
         self.pulls += 1
@@ -199,8 +201,8 @@ class Shard:
             "index": self.index,
             "incarnation": self.incarnation,
             "entries": self._entries,
-            "learners": [[k, *self._steps[k]] for k in sorted(self._steps)],
-            "counts": list(self._counts.values()),
+            "steps": [[*life, steps] for life, steps in sorted(self._steps.items())],
+            "counts": [[incarnation, *counts.values()] for incarnation, counts in self._counts.items()],
             "restored": self._restored,
         }
         return _records.pack(head, self._store.to_bytes())
@@ -212,8 +214,8 @@ class Shard:
         if head.get("index") != self.index:
             raise CheckpointError(f"{what}: a state of shard {head.get('index')!r}")
         incarnation, entries = _records.counts_of({"of": [head.get("incarnation"), head.get("entries")]}, "of", what)
-        counts = _records.counts_of(head, "counts", what, len(self._counts))
-        rows = _records.rows_of(head, "learners", what, 4)
+        counts = _records.rows_of(head, "counts", what, 1 + len(_ANSWERS))
+        steps = _records.rows_of(head, "steps", what, 3)
         restored = [(row[0], row[1]) for row in _records.rows_of(head, "restored", what, 2)]
         store = Store.from_bytes(body)
         if (store.first, store.size) != (self._store.first, self._store.size):
@@ -221,11 +223,12 @@ class Shard:
             raise CheckpointError(f"{what}: a state of other parameters")
         self._store.close()
         self._store, self.version = store, store.version
-        self._steps = {row[0]: row[1:] for row in rows}
-        self._total = sum(row[2] + row[3] for row in rows)
-        self._counts = dict(zip(self._counts, counts))
+        self._steps = {(row[0], row[1]): row[2] for row in steps}
+        self._total = sum(self._steps.values())
         self._entries = entries
         self.incarnation, self._published = incarnation + again, (-1, None)
+        self._counts = {row[0]: dict(zip(_ANSWERS, row[1:])) for row in counts}
+        self._counts.setdefault(self.incarnation, dict.fromkeys(_ANSWERS, 0))
         self._restored = [*restored, (self.incarnation, self.version)] if again else []
         self._log.write("restored", self.incarnation, self._entries)
 
@@ -235,7 +238,7 @@ class Shard:
             "version": self.version,
             "restored": list(self._restored),
             "steps": self._total,
-            "counts": dict(self._counts),
+            "counts": {incarnation: dict(counts) for incarnation, counts in self._counts.items()},
             "publications": self.publications,
             "pulls": self.pulls,
         }

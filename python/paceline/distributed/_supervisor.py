@@ -34,7 +34,8 @@ class Supervisor:
         self._asked: dict[Any, tuple[str, int]] = {}
         self._number = self._goal = 0  # of the latest begin
         self._halted = 0  # the latest begin that was halted
-        self._saves, self._saved = 0, 0.0
+        # Keepers take the saves of a later supervisor, also of one that found no keeper when it started.
+        self._started, self._saves, self._saved = time.time_ns(), 0, 0.0
         self._driven = False  # a driver has asked for a status
         self._ended, self._trouble = False, ""
         self._make()
@@ -96,6 +97,8 @@ class Supervisor:
                 new = self._watch.answered(part, index, status)
             if new and part == "keeper":
                 self._copy()
+            if new and (part, index) == ("shard", 0):
+                self._tell()
             waits = part in WORKERS and status["life"] and status["begun"] < self._number and not status["error"]
             if waits and self._number > self._halted:
                 self._handles[part, index].begin.remote(self._number, self._goal)
@@ -112,12 +115,18 @@ class Supervisor:
             if part == "shard" and "version" in self._watch.status("shard", index):
                 handle.copy.remote()
 
+    def _tell(self) -> None:
+        """Tells a new process of shard 0 the steps that its copy does not have, also of lives that are over."""
+        for told in self._watch.told(self.spec.bundles):
+            self._handles["shard", 0].tell.remote(self.spec.id, *told)
+
     def _save(self, wait: float = 0.0) -> None:
         """Gives the keepers what a later supervisor of this run needs. wait: seconds to wait for one of them."""
         with self._lock:
             self._saves, self._saved = self._saves + 1, time.monotonic()
+            age = self._started, self._saves
             state = pickle.dumps((self._number, self._goal, self._halted, self._watch))
-        sent = [h.remember.remote(self.spec.id, self._saves, state) for (part, _), h in self._handles.items() if part == "keeper"]
+        sent = [h.remember.remote(self.spec.id, age, state) for (part, _), h in self._handles.items() if part == "keeper"]
         if wait:
             _ray.ray().wait(sent, num_returns=1, timeout=wait)
 
@@ -125,7 +134,8 @@ class Supervisor:
         """Goes on where the supervisor before this one was."""
         asked = [handle.remembered.remote(self.spec.id) for (part, _), handle in self._handles.items() if part == "keeper"]
         if kept := _ray.gathered(asked, RESUME):
-            self._saves, state = max(kept)
+            (started, _), state = max(kept)
+            self._started = max(self._started, started + 1)  # clocks of nodes differ
             self._number, self._goal, self._halted, self._watch = pickle.loads(state)
 
     # -------------------------------------------------------------- driver

@@ -41,6 +41,7 @@ class Watch:
         self._seen: dict[tuple[str, int], _Seen] = {}
         self._lives: dict[tuple[str, int], dict[int, dict[str, Any]]] = {}  # bundle or actor, life: the latest status
         self._versions: dict[str, int] = {}  # "shard:incarnation": the largest version that a process has seen
+        self._answers: dict[tuple[int, int], dict[str, int]] = {}  # shard, incarnation: its largest counts of answers
         self._lost = {"updates": 0, "transitions": 0, "steps": 0}
         self.recoveries: deque[Recovery] = deque(maxlen=200)
         self.reported = 0  # recoveries so far
@@ -69,6 +70,9 @@ class Watch:
         if part == "shard" and "version" in status:
             self._saw({f"{index}:{status['incarnation']}": status["version"]})
             seen.known = status["incarnation"] if seen.known is None else seen.known
+            for incarnation, counts in status.get("counts", {}).items():
+                most = self._answers.setdefault((index, incarnation), {})
+                most.update({name: max(count, most.get(name, 0)) for name, count in counts.items()})
         self._saw(status.get("seen", {}))
         if _works(part, status) and not math.isnan(seen.failed):
             seen.failed, seen.back = math.nan, self._clock()
@@ -139,6 +143,19 @@ class Watch:
         of = [lives for (kind, _), lives in self._lives.items() if kind == part]
         return [status for lives in of for status in lives.values()], [lives[max(lives)] for lives in of if lives]
 
+    def told(self, bundles: int) -> list[tuple[int, int, int]]:
+        """(learner, life, steps) of what bundles and actors have told shard 0. bundles: how many there are."""
+        return [
+            (index if part == "bundle" else bundles + index, life, status["told"])
+            for (part, index), lives in self._lives.items()
+            for life, status in lives.items()
+            if status.get("told")
+        ]
+
+    def _count(self, name: str) -> int:
+        """An answer's count of all shards and incarnations."""
+        return sum(counts.get(name, 0) for counts in self._answers.values())
+
     def totals(self) -> dict[str, float]:
         """The counts of the whole run, under the names of a model's stats."""
         shards = [self._seen[key].status for key in sorted(self._seen) if key[0] == "shard"]
@@ -149,7 +166,6 @@ class Watch:
         pushes = _sum(lives, "applied") + _sum(lives, "stale")
         played = [s["mean_return"] for s in now_acting if s.get("episodes") and not math.isnan(s.get("mean_return", math.nan))]
         lengths = [s["mean_length"] for s in now_acting if s.get("episodes") and not math.isnan(s.get("mean_length", math.nan))]
-        count = _count_of(shards)
         return {
             "num_timesteps": int(shards[0].get("steps", 0)) if shards else 0,
             "updates": int(shards[-1].get("version", 0)) if shards else 0,
@@ -162,10 +178,10 @@ class Watch:
             "learning_rate": _mean([s["learning_rate"] for s in latest if not math.isnan(s.get("learning_rate", math.nan))]),
             "lag": _sum(lives, "lag_sum") / pushes if pushes else math.nan,
             "lag_most": max((s.get("lag_most", 0) for s in lives), default=0),
-            "refused": count("stale"),
+            "refused": self._count("stale"),
             "outliers": _sum(lives, "outliers"),
-            "duplicates": count("duplicate"),
-            "foreign": count("foreign"),
+            "duplicates": self._count("duplicate"),
+            "foreign": self._count("foreign"),
             "lost_updates": self._lost["updates"],
             "lost_transitions": self._lost["transitions"],
             "lost_steps": self._lost["steps"],
@@ -198,10 +214,3 @@ def _sum(rows: list[dict[str, Any]], name: str) -> int:
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else math.nan
-
-
-def _count_of(shards: list[dict[str, Any]]) -> Callable[[str], int]:
-    def count(name: str) -> int:
-        return sum(shard.get("counts", {}).get(name, 0) for shard in shards)
-
-    return count
