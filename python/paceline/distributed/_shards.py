@@ -161,7 +161,7 @@ class Shard:
 
     def _check_whole(self) -> None:
         """Refuses to go on from a copy, which lacks visits."""
-        if self.incarnation:
+        if self._restored:
             raise StoppedError(broken("shard", self.index))
 
     # -------------------------------------------------------------- counts
