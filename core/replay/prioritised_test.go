@@ -387,16 +387,12 @@ func TestPrioritisedDoesNotAllocate(t *testing.T) {
 	})
 }
 
-// A transition has at most 24 bytes more, and where priorities stand still an error and a bit.
+// A transition has at most 24 bytes more.
 func TestPrioritiesAreSmall(t *testing.T) {
 	everyFormula(t, func(t *testing.T, p Priorities) {
 		for _, envs := range []int{1, 64} {
 			c := Config{Envs: envs, Capacity: 1_000_000}
-			most := int64(24 * 1_000_000)
-			if p.Standing {
-				most = 28_500_000
-			}
-			if n := PrioritiesBytes(c, p); n > most {
+			if n := PrioritiesBytes(c, p); n > 24*1_000_000 {
 				t.Errorf("%.1f bytes a transition", float64(n)/1e6)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 type ranks struct {
 	alpha      float64
 	priorities []float32 // by leaf
-	sums       []float64 // sums[r] is the sum of the masses of the first r ranks
+	sums       []float64 // sums[i] is the sum of the masses of the first i*sumEvery ranks
 	n          int       // leaves in the order
 
 	leaves []uint32 // blockSize for each block
@@ -31,6 +31,7 @@ const (
 	blockSize = 256
 	mergeSize = blockSize * 3 / 4
 	groupSize = 64
+	sumEvery  = 4 // a sum for each rank would be 8 bytes a transition
 )
 
 // maxBlocks is the largest number of blocks, and one while a block is split.
@@ -38,11 +39,12 @@ func maxBlocks(leaves int) int { return 2*(leaves/mergeSize) + 3 }
 
 func newRanks(leaves int, alpha float64) *ranks {
 	blocks := maxBlocks(leaves)
-	k := &ranks{alpha: alpha, priorities: make([]float32, leaves), sums: make([]float64, leaves+1),
+	k := &ranks{alpha: alpha, priorities: make([]float32, leaves), sums: make([]float64, leaves/sumEvery+1),
 		leaves: make([]uint32, blocks*blockSize), sizes: make([]int32, blocks), order: make([]int32, 0, blocks),
 		groups: make([]int32, 0, (blocks+groupSize-1)/groupSize)}
-	for r := 1; r <= leaves; r++ {
-		k.sums[r] = k.sums[r-1] + k.massOf(r)
+	for i, sum := 1, 0.0; i < len(k.sums); i++ {
+		sum = k.add(sum, (i-1)*sumEvery, i*sumEvery)
+		k.sums[i] = sum
 	}
 	for b := range blocks {
 		k.unused = append(k.unused, int32(blocks-1-b))
@@ -51,18 +53,36 @@ func newRanks(leaves int, alpha float64) *ranks {
 }
 
 func ranksBytes(leaves int64) int64 {
-	return leaves*(4+8) + int64(maxBlocks(int(leaves)))*(blockSize*4+12)
+	return leaves*4 + (leaves/sumEvery+1)*8 + int64(maxBlocks(int(leaves)))*(blockSize*4+12)
 }
 
 // massOf is the mass of rank r.
 func (k *ranks) massOf(r int) float64 { return portable.Pow(float64(r), -k.alpha) }
 
-func (k *ranks) total() float64 { return k.sums[k.n] }
+// add adds the masses of the ranks first+1 to last to a sum.
+func (k *ranks) add(sum float64, first, last int) float64 {
+	for r := first + 1; r <= last; r++ {
+		sum += k.massOf(r)
+	}
+	return sum
+}
+
+func (k *ranks) total() float64 {
+	i := k.n / sumEvery
+	return k.add(k.sums[i], i*sumEvery, k.n)
+}
 
 func (k *ranks) get(leaf int) float64 { return float64(k.priorities[leaf]) }
 
 func (k *ranks) find(x float64) (leaf int, mass float64) {
-	r := min(sort.Search(k.n, func(i int) bool { return x < k.sums[i+1] }), k.n-1)
+	before := sort.Search(k.n/sumEvery, func(i int) bool { return x < k.sums[i+1] })
+	r := before * sumEvery
+	for sum := k.sums[before]; r < k.n-1; r++ {
+		if sum += k.massOf(r + 1); x < sum {
+			break
+		}
+	}
+	r = min(r, k.n-1)
 	i, g, j := int32(r), 0, 0
 	for ; i >= k.groups[g]; g++ {
 		i -= k.groups[g]
