@@ -58,6 +58,20 @@ COMMANDS = {
     ),
     "ga3c": ("paceline bench ga3c", "--env Catch-v0 --steps 200 --trials 1 --seconds 1"),
     "gorila": ("python python/benchmarks/gorila_scale.py", "--trials 1 --updates 20 --visits 5 --points 1x2"),
+    "gorila-values": (
+        "python python/benchmarks/gorila_values.py --runs docs/benchmarks/gorila-values.jsonl --minutes 0",
+        "--runs build/quick-values.jsonl --games Breakout --learning-rates 0.01 --updates 100 --minutes 1",
+    ),
+    "gorila-learn": ("python python/benchmarks/gorila_learn.py", "--tasks Catch-v0"),
+    "gorila-overhead": ("python python/benchmarks/gorila_overhead.py --pin --ways", "--env CartPole-v1 --trials 1 --seconds 1"),
+    "gorila-faults": (
+        "python python/benchmarks/gorila_faults.py --steps 1400000",
+        "--kills 1 --nodes 1 --minutes 0.1 --steps 20000 --evaluate 5",
+    ),
+    "gorila-faults-apart": (
+        "python python/benchmarks/gorila_faults.py --steps 1400000 --actors 4",
+        "--kills 6 --nodes 1 --minutes 0.1 --steps 20000 --evaluate 5",
+    ),
     "tuner": (
         "paceline bench tuner --machines 'System I,System II,System III,here'",
         "--machines 'System II' --seeds 1 --periods 2 --period-s 1",

@@ -282,6 +282,64 @@ def _gorila(report: dict[str, Any]) -> Made:
     return made
 
 
+def _gorila_values(report: dict[str, Any]) -> Made:
+    games = ("Breakout", "Seaquest", "Pong")
+    rows = []
+    for e in report["entries"]:
+        values = e["values"]
+        sigma = values["latency_gradient"].split(":")[1]
+        rows.append([
+            *(f"{values[name]:g}" for name in ("learning_rate", "optimizer_eps", "max_staleness", "outliers")), sigma, rate(e["updates"]),
+            *(", ".join(f"{r:.1f}" for r in e["returns"].get(game, [])) for game in games),
+            *(f"{100 * e[what]:.2f} %" for what in ("refused", "dropped")),
+        ])  # fmt: skip
+    columns = ["learning rate", "constant", "threshold", "deviations", "sigma of the delay", "updates", *games, "refused", "dropped"]
+    return [("Mean of the last 100 training episodes, of each seed.", columns, rows)]
+
+
+def _gorila_learn(report: list[dict[str, Any]]) -> Made:
+    rows = [
+        [f"{r['env']}, seed {r['seed']}", f"{r['number']:.2f}", f"{r['threshold']:g}", rate(r["updates"]), f"{r['seconds']:,.0f}"]
+        for r in report
+    ]  # fmt: skip
+    title = "Mean return of 100 episodes at the end; of Pong the rise of the mean return of 100 training episodes."
+    return [(title, ["", "reached", "needed", "updates", "seconds"], rows)]
+
+
+def _gorila_overhead(report: dict[str, Any]) -> Made:
+    columns = ["", "steps/s", "bytes of an update: gradient", "parameters", "puts an update"]
+    bytes_of = ("bytes_sent", "bytes_read")
+    rows = [["one process", rate(report["process"]["steps"]), "", "", ""]]
+    rows += [
+        [name, rate(row["steps"]), *(rate(row[what]) for what in bytes_of), f"{row['publications']:.2f}"]
+        for name, row in {"Ray": report["ray"], **report["ways"]}.items()
+    ]
+    return [(f"Ray over one process: {100 * report['ratio']:.1f} %, the median of the turns' ratios.", columns, rows)]
+
+
+def _gorila_faults(report: dict[str, Any]) -> Made:
+    stats, ledgers, returns = report["stats"], report["ledgers"], [value for _, value in report["evaluations"]]
+    rows = [[part, str(row["kills"]), f"{row['median']:.1f} s", f"{row['worst']:.1f} s"] for part, row in report["parts"].items()]
+    title = f"A node's seconds begin when Ray declares it dead, {report['detection']:.1f} s (median) after its end."
+    made: Made = [(title, ["what was killed", "times", "back after, median", "worst"], rows)]
+    counts = {
+        "updates": stats["updates"], "updates lost": stats["lost_updates"], "lost by the learners' ledgers": ledgers["lost"],
+        "gradients refused as too old": stats["refused"], "pushes that arrived twice": stats["duplicates"],
+        "lives": ledgers["lives"], "lives whose ledgers are equal": ledgers["equal"],
+        "most calls in flight of a life that was killed": ledgers["in_flight"], "answers that no shard knows": ledgers["unknown"],
+    }  # fmt: skip
+    made.append(("Counts of the run.", ["", ""], [[what, rate(count)] for what, count in counts.items()]))
+    rows = [
+        [part, str(len(slopes)), f"{statistics.median(slopes):+.2f}", f"{max(slopes):+.2f}"] for part, slopes in report["slopes"].items()
+    ]  # fmt: skip
+    rows.append(["Ray's own processes", "", f"{report['ray']['slope']:+.2f}", ""])
+    made.append(("Growth of private memory in MB an hour.", ["", "processes older than 10 minutes", "median", "most"], rows))
+    reached = sum(value >= 475 for value in returns)
+    rows = [[f"{report['mean_return']:.1f}", f"{max(returns):.1f}", f"{reached} of {len(returns)}"]]
+    made.append(("Mean returns of 20 episodes, about once a minute.", ["at the end", "most", "at least 475"], rows))
+    return made
+
+
 def _tuner(report: dict[str, Any]) -> Made:
     def numbers(n: dict[str, Any]) -> str:
         return f"{n['predictors']}/{n['trainers']}/{n['agents']}"
@@ -347,6 +405,8 @@ def _dopamine(report: dict[str, Any]) -> Made:
 _MAKERS = {
     "train": _turns, "value": _turns, "onpolicy": _turns, "pong": _pong, "modes": _modes, "envs": _envs, "emulator": _emulator,
     "update": _update, "ffi": _ffi, "learn": _learn, "small-games": _small_games, "learn-asynchronous": _learn_asynchronous,
-    "async": _async, "async-pong": _async, "ga3c": _ga3c, "gorila": _gorila, "tuner": _tuner, "continuous": _continuous,
-    "dopamine": _dopamine,
+    "async": _async, "async-pong": _async, "ga3c": _ga3c, "gorila": _gorila, "gorila-values": _gorila_values, "tuner": _tuner,
+    "continuous": _continuous,
+    "dopamine": _dopamine, "gorila-learn": _gorila_learn, "gorila-overhead": _gorila_overhead, "gorila-faults": _gorila_faults,
+    "gorila-faults-apart": _gorila_faults,
 }  # fmt: skip

@@ -53,7 +53,14 @@ def learned(task: Task, seed: int, bundles: int, shards: int) -> dict[str, Any]:
     began, on = time.monotonic(), {"cluster": "ray", "bundles": bundles, "shards": shards, "seed": seed}
     run = risen if task.env == "Pong" else tuned
     number, updates = run(task, on)
-    return {"env": task.env, "seed": seed, "number": number, "updates": updates, "seconds": time.monotonic() - began}
+    return {
+        "env": task.env,
+        "seed": seed,
+        "number": number,
+        "threshold": task.threshold,
+        "updates": updates,
+        "seconds": time.monotonic() - began,
+    }
 
 
 def tuned(task: Task, on: dict[str, Any]) -> tuple[float, int]:
@@ -107,14 +114,14 @@ def print_report(args: argparse.Namespace) -> list[str]:
                 what = "rise of the mean return" if task.env == "Pong" else "mean return"
                 missed += at_least(f"{task.env}, seed {seed}: {what}", row["number"], task.threshold)
                 if not args.json:
-                    print(line(row, task.threshold), flush=True)
+                    print(line(row), flush=True)
     if args.json:
         print(json.dumps(rows))
     return missed
 
 
-def line(row: dict[str, Any], threshold: float) -> str:
-    told = f"{row['number']:8.2f}, needed {threshold:5g}   {row['updates']:9,} updates   {row['seconds']:7.1f} s"
+def line(row: dict[str, Any]) -> str:
+    told = f"{row['number']:8.2f}, needed {row['threshold']:5g}   {row['updates']:9,} updates   {row['seconds']:7.1f} s"
     return f"{row['env']:<12} seed {row['seed']}   {told}"
 
 

@@ -5,9 +5,10 @@ number of deviations for its outliers. A run has four bundles, three shards and 
 one process, in virtual order on one thread, and the paper's frames and games otherwise. Targets have
 three steps: with one step 200,000 steps of the games show no difference between values. Every value
 of --learning-rates, --eps, --staleness and --outliers is tried with the first value of the others.
-Its return is the mean of the last 100 training episodes.
+Its return is the mean of the last 100 training episodes. With --gradient-latency 0.001:2 some gradients
+are hundreds of updates late; with the usual one none is more than about ten.
 
-Runs are appended to --runs, and a run that is there is not repeated.
+Runs are appended to --runs, and a run that is there is not repeated. What is printed is of all runs of the file.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from _command import command
 from paceline import Gorila, PacelineError
 
 VALUES = {"learning_rates": "learning_rate", "eps": "optimizer_eps", "staleness": "max_staleness", "outliers": "outliers"}
+NAMES = (*VALUES.values(), "latency_gradient")  # of what a run is made with
 _STEPS = 4  # of an update
 SETTINGS: dict[str, Any] = {
     "bundles": 4, "shards": 3, "cnn": "small", "optimizer": "adagrad", "learning_rate": 0.0025, "batch_size": 32,
@@ -37,7 +39,7 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def run(game: str, seed: int, updates: int, values: dict[str, float], parts: int = 10) -> dict[str, Any]:
+def run(game: str, seed: int, updates: int, values: dict[str, Any], parts: int = 10) -> dict[str, Any]:
     """The mean returns after each of some parts of a run, and what was refused and dropped."""
     began, curve = time.process_time(), []
     with Gorila("CnnPolicy", game, seed=seed, **{**SETTINGS, **values}) as model:
@@ -49,44 +51,49 @@ def run(game: str, seed: int, updates: int, values: dict[str, float], parts: int
         stats = model.stats
     return {
         "game": game, "seed": seed, "updates": updates, **values, "return": curve[-1], "curve": curve,
-        "episodes": stats["episodes"], "refused": stats["refused"], "dropped": stats["outliers"], "lag": round(stats["lag"], 2),
+        "episodes": stats["episodes"], "refused": stats["refused"], "dropped": stats["outliers"],
+        "lag": round(stats["lag"], 2), "lag_most": stats["lag_most"],
         "cpu_seconds": round(time.process_time() - began, 2),
     }  # fmt: skip
 
 
-def grid(lists: dict[str, list[float]]) -> list[dict[str, float]]:
+def grid(lists: dict[str, list[float]], latency: str) -> list[dict[str, Any]]:
     """The first value of each, then every other value alone."""
-    first = {name: values[0] for name, values in lists.items()}
+    first: dict[str, Any] = {name: values[0] for name, values in lists.items()} | {"latency_gradient": latency}
     return [first, *({**first, name: value} for name, values in lists.items() for value in values[1:])]
 
 
 def _key(r: dict[str, Any]) -> tuple[Any, ...]:
-    return r["game"], r["seed"], r["updates"], *(r[name] for name in VALUES.values())
+    return r["game"], r["seed"], r["updates"], *(r[name] for name in NAMES)
 
 
-def _one(game: str, seed: int, updates: int, values: dict[str, float], core: int) -> str:
+def _one(game: str, seed: int, updates: int, values: dict[str, Any], core: int) -> str:
     words = ["--one", game, str(seed), str(updates), json.dumps(values)]
     return _runs.one(Path(__file__), words, core, f"{values} on {game}, seed {seed}")
 
 
-def summary(runs: list[dict[str, Any]], games: list[str], combinations: list[dict[str, float]], updates: int) -> list[dict[str, Any]]:
-    """One entry for each combination of values: the returns of all seeds by game, and the share of gradients that did not arrive."""
+def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One entry for each combination of values and updates: the returns of all seeds by game, and the share of gradients that were lost."""
+    combinations: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for r in sorted(runs, key=_key):
+        combinations.setdefault(_key(r)[2:], []).append(r)
     out = []
-    for values in combinations:
-        found = [r for r in runs if r["updates"] == updates and all(r[name] == value for name, value in values.items())]
-        returns = {game: [r["return"] for r in sorted(found, key=lambda r: int(r["seed"])) if r["game"] == game] for game in games}
-        if any(returns.values()):
-            lost = {what: fmean(r[what] / updates for r in found) for what in ("refused", "dropped")}
-            out.append({"values": values, "updates": updates, "returns": returns, **lost})
+    for (updates, *values), found in sorted(combinations.items()):
+        returns: dict[str, list[float]] = {}
+        for r in found:
+            returns.setdefault(r["game"], []).append(r["return"])
+        lost = {what: fmean(r[what] / updates for r in found) for what in ("refused", "dropped")}
+        out.append({"updates": updates, "values": dict(zip(NAMES, values, strict=True)), "returns": returns, **lost})
     return out
 
 
 def text(entries: list[dict[str, Any]]) -> str:
     lines = []
     for e in entries:
-        values = ", ".join(f"{name} {value:g}" for name, value in e["values"].items())
-        returns = "   ".join(f"{game} {', '.join(f'{r:.2f}' for r in list)}" for game, list in e["returns"].items() if list)
-        lines.append(f"{values}: {returns}   refused {100 * e['refused']:.2f} %, dropped {100 * e['dropped']:.2f} %")
+        values = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in e["values"].items())
+        returns = "   ".join(f"{game} {', '.join(f'{r:.2f}' for r in list)}" for game, list in e["returns"].items())
+        lost = f"refused {100 * e['refused']:.2f} %, dropped {100 * e['dropped']:.2f} %"
+        lines.append(f"{e['updates']} updates, {values}: {returns}   {lost}")
     return "\n".join(lines)
 
 
@@ -99,6 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--eps", default="1e-10,1e-5,1e-3", help="AdaGrad's constant")
     parser.add_argument("--staleness", default="20,4,100", help="updates of the server after which a gradient is refused")
     parser.add_argument("--outliers", default="6,2,0", help="deviations above the mean loss from which a gradient is dropped; 0: none is")
+    parser.add_argument("--gradient-latency", default="0.001:0.5", help="median:sigma (default 0.001:0.5)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run later than this; 0: none")
     parser.add_argument("--one", nargs=4, metavar=("GAME", "SEED", "UPDATES", "VALUES"), help=argparse.SUPPRESS)
 
@@ -116,7 +124,7 @@ def print_report(args: argparse.Namespace) -> None:
             lists[name] = [float(value) for value in getattr(args, option).split(",")]
         except ValueError:
             raise PacelineError(f"--{option.replace('_', '-')}: {getattr(args, option)!r}, must be numbers with commas") from None
-    combinations, games, seeds = grid(lists), args.games.split(","), [int(seed) for seed in args.seeds.split(",")]
+    combinations, games, seeds = grid(lists, args.gradient_latency), args.games.split(","), [int(seed) for seed in args.seeds.split(",")]
     args.runs.parent.mkdir(parents=True, exist_ok=True)
     done = {_key(r) for r in _runs.read(args.runs)}
     jobs: list[Callable[[int], str]] = [
@@ -127,7 +135,7 @@ def print_report(args: argparse.Namespace) -> None:
         if (game, seed, args.updates, *values.values()) not in done
     ]
     _runs.fill(args.runs, jobs, args.minutes)
-    entries = summary(_runs.read(args.runs), games, combinations, args.updates)
+    entries = summary(_runs.read(args.runs))
     print(json.dumps({"entries": entries}) if args.json else text(entries))
 
 

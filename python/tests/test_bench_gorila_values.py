@@ -8,7 +8,7 @@ import pytest
 
 import gorila_values
 
-VALUES = {"learning_rate": 0.01, "optimizer_eps": 1e-10, "max_staleness": 20.0, "outliers": 6.0}
+VALUES = {"learning_rate": 0.01, "optimizer_eps": 1e-10, "max_staleness": 20.0, "outliers": 6.0, "latency_gradient": "0.001:0.5"}
 
 
 def run(game: str, seed: int, mean: float, **values: float) -> dict[str, object]:
@@ -16,20 +16,21 @@ def run(game: str, seed: int, mean: float, **values: float) -> dict[str, object]
 
 
 def test_each_value_is_tried_with_the_first_of_the_others():
-    combinations = gorila_values.grid({"learning_rate": [0.01, 0.02], "outliers": [6.0, 0.0]})
+    combinations = gorila_values.grid({"learning_rate": [0.01, 0.02], "outliers": [6.0, 0.0]}, "0.001:2")
     assert combinations == [
-        {"learning_rate": 0.01, "outliers": 6.0},
-        {"learning_rate": 0.02, "outliers": 6.0},
-        {"learning_rate": 0.01, "outliers": 0.0},
+        {"learning_rate": 0.01, "outliers": 6.0, "latency_gradient": "0.001:2"},
+        {"learning_rate": 0.02, "outliers": 6.0, "latency_gradient": "0.001:2"},
+        {"learning_rate": 0.01, "outliers": 0.0, "latency_gradient": "0.001:2"},
     ]
 
 
 def test_a_summary_has_the_returns_of_all_seeds():
     runs = [run("Catch-v0", 2, 1.0), run("Catch-v0", 1, 3.0), run("Pong", 1, -20.0), run("Catch-v0", 1, 9.0, outliers=0.0)]
-    (entry,) = gorila_values.summary(runs, ["Catch-v0", "Pong"], [VALUES], 10)
-    assert entry["returns"] == {"Catch-v0": [3.0, 1.0], "Pong": [-20.0]}
+    entry, other = reversed(gorila_values.summary(runs))  # outliers 6 after outliers 0
+    assert entry["returns"] == {"Catch-v0": [3.0, 1.0], "Pong": [-20.0]} and other["returns"] == {"Catch-v0": [9.0]}
     assert (entry["refused"], entry["dropped"]) == pytest.approx((0.1, 0.2))
-    assert "outliers 6: Catch-v0 3.00, 1.00   Pong -20.00   refused 10.00 %, dropped 20.00 %" in gorila_values.text([entry])
+    told = "outliers 6, latency_gradient 0.001:0.5: Catch-v0 3.00, 1.00   Pong -20.00   refused 10.00 %, dropped 20.00 %"
+    assert told in gorila_values.text([entry])
 
 
 def test_a_run_is_made_once(tmp_path, capsys, monkeypatch):
