@@ -32,7 +32,7 @@ VALUES = {"learning_rates": "learning_rate", "eps": "optimizer_eps", "staleness"
 NAMES = (*VALUES.values(), "latency_gradient")  # of what a run is made with
 _STEPS = 4  # of an update
 SETTINGS: dict[str, Any] = {
-    "bundles": 4, "shards": 3, "cnn": "small", "optimizer": "adagrad", "learning_rate": 0.0025, "batch_size": 32,
+    "bundles": 4, "shards": 3, "cnn": "small", "optimizer": "adagrad", "learning_rate": 0.01, "optimizer_eps": 0.01, "batch_size": 32,
     "train_freq": _STEPS, "gamma": 0.99, "n_steps": 3, "buffer_size": 200_000, "learning_starts": 5_000,
     "target_update_interval": 2_000, "exploration_initial_eps": 1.0, "exploration_final_eps": 0.1, "exploration_steps": 20_000,
     "max_grad_norm": 0.0, "loss": "huber", "env_kwargs": {"recipe": "mnih2015"}, "num_threads": 1,
@@ -102,9 +102,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--games", default="Pong,Breakout,Seaquest")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--updates", type=int, default=50_000, help="updates of a run (default 50000)")
-    parser.add_argument("--learning-rates", default="0.0025,0.001,0.005,0.01,0.02")
-    parser.add_argument("--eps", default="1e-10,1e-5,1e-3", help="AdaGrad's constant")
-    parser.add_argument("--staleness", default="20,4,100", help="updates of the server after which a gradient is refused")
+    parser.add_argument("--learning-rates", default="0.01,0.0025,0.005,0.02")
+    parser.add_argument("--eps", default="0.01,1e-10,0.1", help="AdaGrad's constant")
+    parser.add_argument("--staleness", default="20,4,100000", help="updates of the server after which a gradient is refused")
     parser.add_argument("--outliers", default="6,2,0", help="deviations above the mean loss from which a gradient is dropped; 0: none is")
     parser.add_argument("--gradient-latency", default="0.001:0.5", help="median:sigma (default 0.001:0.5)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run later than this; 0: none")
