@@ -13,6 +13,7 @@
 #include <paceline.hpp>
 
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -210,8 +211,18 @@ static void evaluate(const std::string &file) {
               trainer.policy().evaluate("CartPole-v1", options).mean_return);
 }
 
-static int launch(int learners, const std::string &steps) {
-  if (learners < 1) throw std::runtime_error("learners: " + std::to_string(learners) + ", must be at least 1");
+/* A whole number of at least 1. */
+static int counted(const std::string &what, const std::string &text) {
+  char *end = nullptr;
+  errno = 0;
+  const long n = std::strtol(text.c_str(), &end, 10);
+  if (end == text.c_str() || *end != '\0' || errno != 0 || n < 1 || n > INT_MAX)
+    throw std::runtime_error(what + ": " + text + ", must be a whole number of at least 1");
+  return static_cast<int>(n);
+}
+
+static int launch(int learners, int steps_of_each) {
+  const std::string steps = std::to_string(steps_of_each);
   const std::string file = new_file();
   const int failed = run(learners, steps, file);
   if (failed == 0) evaluate(file);
@@ -232,7 +243,7 @@ int main(int argc, char **argv) {
       learn(std::stoi(a[2]), std::stoi(a[3]), std::stoi(a[4]), std::stoll(a[5]));
       return 0;
     }
-    return launch(argc > 1 ? std::stoi(a[1]) : 2, argc > 2 ? a[2] : "150000");
+    return launch(argc > 1 ? counted("learners", a[1]) : 2, argc > 2 ? counted("steps", a[2]) : 150000);
   } catch (const std::exception &e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;

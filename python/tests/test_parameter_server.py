@@ -75,10 +75,11 @@ def test_a_learner_that_ends_ends_nothing_else(program, tmp_path, ends):
     assert file.exists() and re.search(r'"version":1,', says), says
 
 
-def test_wrong_learners_are_one_sentence(program, tmp_path):
-    for given in ("0", "-1"):
-        done = subprocess.run([program, given], capture_output=True, text=True, timeout=60, env={"TMPDIR": str(tmp_path)})
-        assert done.returncode == 1 and done.stderr == f"learners: {given}, must be at least 1\n"
+@pytest.mark.parametrize("given", ["0", "-1", "abc", "2x", "", "3000000000"])
+@pytest.mark.parametrize("name, before", [("learners", []), ("steps", ["2"])])
+def test_wrong_numbers_are_one_sentence(program, tmp_path, name, before, given):
+    done = subprocess.run([program, *before, given], capture_output=True, text=True, timeout=60, env={"TMPDIR": str(tmp_path)})
+    assert done.returncode == 1 and done.stderr == f"{name}: {given}, must be a whole number of at least 1\n"
 
 
 def test_no_file_is_left(program, tmp_path):
