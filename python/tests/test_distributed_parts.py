@@ -14,9 +14,10 @@ import pytest
 from in_process import CHECKED, ONES, RANGES, Direct, Model, shard, store, trained
 from paceline.distributed import _cores, _files, _learner as learners, _records, _wire
 from paceline.distributed._learner import Learner, ShardLost
+from paceline.distributed._ordered import Leg
 from paceline.distributed._shards import Shard
 from paceline.distributed._spec import checked
-from paceline.errors import CheckpointError, ConfigError
+from paceline.errors import CheckpointError, ConfigError, StoppedError
 
 # ------------------------------------------------------------------- wire
 
@@ -128,6 +129,21 @@ def test_a_shard_goes_on_from_a_state():
 
 
 # --------------------------------------------------------------- learners
+
+
+def test_a_given_order_ends_where_a_shard_starts_again_in_it():
+    one, again, loaded = shard(), shard(), shard()
+    assert one.pull_in_order(0).version == 0
+    one.push_in_order(0, 1, Leg(4, 0.1), ONES)
+    again.restore(one.state(), again=True)
+    for visit in (lambda: again.pull_in_order(0), lambda: again.push_in_order(0, 2, Leg(8, 0.1), ONES), lambda: again.tell_in_order(8)):
+        with pytest.raises(StoppedError, match="^shard 0: has started again"):
+            visit()
+    assert again.version == 1
+    loaded.restore(again.state(), again=False)  # as from a checkpoint: another run, which lacks no visit
+    assert loaded.incarnation == 1 and loaded.pull_in_order(0).version == 1
+    loaded.push_in_order(0, 2, Leg(8, 0.1), ONES)
+    assert loaded.version == 2
 
 
 @pytest.mark.parametrize("delay", [0, 1, 3])
