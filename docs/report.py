@@ -65,11 +65,11 @@ COMMANDS = {
     "gorila-learn": ("python python/benchmarks/gorila_learn.py", "--tasks Catch-v0"),
     "gorila-overhead": ("python python/benchmarks/gorila_overhead.py --pin --ways", "--env CartPole-v1 --trials 1 --seconds 1"),
     "gorila-faults": (
-        "python python/benchmarks/gorila_faults.py --steps 1400000",
+        "python python/benchmarks/gorila_faults.py",
         "--kills 1 --nodes 1 --minutes 0.1 --steps 20000 --evaluate 5",
     ),
     "gorila-faults-apart": (
-        "python python/benchmarks/gorila_faults.py --steps 1400000 --actors 4",
+        "python python/benchmarks/gorila_faults.py --actors 4",
         "--kills 6 --nodes 1 --minutes 0.1 --steps 20000 --evaluate 5",
     ),
     "tuner": (

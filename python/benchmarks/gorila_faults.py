@@ -3,6 +3,7 @@
 It prints how long each part takes to come back, what was lost, whether the ledgers of shards and
 learners agree, how the memory of the run's processes and of Ray's grows, and what the policy returns:
 every --evaluate seconds, and at the end.
+The kills end when the run does. Then --steps is too small for this machine, and --check says so.
 A kill comes at least --rest seconds after the last recovery. With --actors actors and replay memories
 are processes of their own, and are killed, too. Needs paceline[ray].
 """
@@ -28,7 +29,7 @@ from _command import command
 from _gates import at_least, at_most
 from _ledgers import compare
 from _memory import Memory
-from paceline import Gorila
+from paceline import Gorila, PacelineError
 from paceline.distributed import _ray
 
 PARTS = ("bundle", "shard", "keeper", "supervisor")
@@ -81,18 +82,20 @@ class Trial:
     def go(self) -> dict[str, Any]:
         run, args = self.model.run, self.args
         run.call("begin", args.steps)
-        self._until(lambda: self.model.stats["updates"] > 100, 120)
+        self._until(lambda: self.model.stats["updates"] > 100, 120, "the first updates")
         began, total = time.monotonic(), args.kills + args.nodes
         pause = 60 * args.minutes / max(1, total)
         nodes = set(self.random.sample(range(total), args.nodes))
         for n in range(total):
             self._wait(began + n * pause)
+            if self._over():
+                break
             if n in nodes:
                 self._lose_node()
             else:
                 self._kill(self.parts[n % len(self.parts)])
             self._wait(time.monotonic() + args.rest)
-        self._until(self._over, 7200)
+        self._until(self._over, 7200, "the end of the run")
         time.sleep(2)
         return self._report()
 
@@ -106,10 +109,10 @@ class Trial:
         gone = len(self.model.recoveries)
         os.kill(pid, signal.SIGKILL)
         if part == "supervisor":
-            self._until(lambda: self._answers(updates), 60)
+            self._until(lambda: self._answers(updates) or self._over(), 60, name)
             seconds, lost = time.monotonic() - began, 0
         else:
-            self._until(lambda: any(f"{r.part}/{r.number}" == name for r in self._recoveries(gone)), 120)
+            self._until(lambda: any(f"{r.part}/{r.number}" == name for r in self._recoveries(gone)), 120, name)
             recovery = next(r for r in self._recoveries(gone) if f"{r.part}/{r.number}" == name)
             seconds, lost = recovery.seconds, recovery.lost
         self.kills.append({"part": part, "name": name, "seconds": seconds, "lost": lost})
@@ -120,11 +123,11 @@ class Trial:
         alive = sum(n["Alive"] for n in _ray.ray().nodes())
         began, gone = time.monotonic(), len(self.model.recoveries)
         self.cluster.remove_node(node, allow_graceful=False)
-        self._until(lambda: sum(n["Alive"] for n in _ray.ray().nodes()) < alive, 120)
+        self._until(lambda: sum(n["Alive"] for n in _ray.ray().nodes()) < alive, 120, "the end of a node")
         declared = time.monotonic()
-        self._until(lambda: not self.model.run.call("status")["down"], 120)
+        self._until(lambda: not self.model.run.call("status")["down"], 120, "what was on a node")
         marks = self.model.stats["gradients"]
-        self._until(lambda: self.model.stats["gradients"] > marks, 60)
+        self._until(lambda: self.model.stats["gradients"] > marks or self._over(), 60, "training after the loss of a node")
         seconds = time.monotonic() - declared
         self._wait(time.monotonic() + 2)  # until every learner has heard of the shards that are back
         lost = sum(recovery.lost for recovery in self._recoveries(gone) if recovery.part == "shard")
@@ -148,11 +151,11 @@ class Trial:
                 return
             time.sleep(0.5)
 
-    def _until(self, condition: Any, seconds: float) -> None:
+    def _until(self, condition: Any, seconds: float, what: str) -> None:
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
-                raise SystemExit(f"no recovery within {seconds:g} s: {self.model.run.call('status')}")
+                raise PacelineError(f"{what}: not there within {seconds:g} s")
             time.sleep(0.1)
 
     def _over(self) -> bool:
@@ -170,13 +173,14 @@ class Trial:
         updates = int(self.model.stats["updates"])
         self.evaluations.append((updates, self.model.evaluate(episodes=20).mean_return))
         self.evaluated = time.monotonic()
-        if not self.args.json:
-            print(f"     {updates:,} updates: mean return {self.evaluations[-1][1]:.1f}", flush=True)
+        self._say(f"     {updates:,} updates: mean return {self.evaluations[-1][1]:.1f}")
         return self.evaluations[-1][1]
 
     def _print(self, kill: dict[str, Any]) -> None:
-        if not self.args.json:
-            print(f"{len(self.kills):>3}  {kill['name']:<12} back after {kill['seconds']:5.1f} s, lost {kill['lost']}", flush=True)
+        self._say(f"{len(self.kills):>3}  {kill['name']:<12} back after {kill['seconds']:5.1f} s, lost {kill['lost']}")
+
+    def _say(self, line: str) -> None:
+        print(line, file=sys.stderr if self.args.json else sys.stdout, flush=True)
 
     def _lost_most(self) -> int:
         """Of the updates that shards have lost, those whose answers may have been under way: no learner has heard of them."""
@@ -192,6 +196,8 @@ class Trial:
             parts[part] = {"kills": len(times), "median": statistics.median(times), "worst": max(times)}
         detections = [kill["detection"] for kill in self.kills if "detection" in kill]
         return {
+            "kills": len(self.kills),
+            "kills_wanted": self.args.kills + self.args.nodes,
             "parts": parts,
             "detection": statistics.median(detections) if detections else None,
             "stats": stats,
@@ -207,7 +213,7 @@ class Trial:
 
 def missed(report: dict[str, Any]) -> list[str]:
     """A sentence for each gate that a report misses."""
-    found: list[str] = []
+    found = at_least("kills before the end of the run", report["kills"], report["kills_wanted"])
     for part, row in report["parts"].items():
         found += at_most(f"{part}: back after (worst)", row["worst"], BACK, "s")
     ledgers, unsaid = report["ledgers"], report["ledgers"]["lost"] - report["stats"]["lost_updates"]

@@ -18,6 +18,8 @@ REPORT = {
     "ledgers": {"pushes": 3000, "lives": 5, "equal": 4, "in_flight": 1, "unknown": 0, "lost": 42},
     "lost_most": 4,
     "calls": 1,
+    "kills": 66,
+    "kills_wanted": 66,
     "slopes": {"bundle": [2.0, 30.0, 3.0], "driver": [0.5]},
     "ray": {"megabytes": 900.0, "slope": 50.0},
     "evaluations": [(100, 80.0), (900, 480.0), (1000, 470.0)],
@@ -57,6 +59,7 @@ def test_megabytes_of_a_process():
     [
         ({}, None),
         ({"parts": {"shard": {"kills": 1, "median": 1.0, "worst": 10.5}}}, "shard: back after (worst): 10.5 s, must be at most 10 s"),
+        ({"kills": 65}, "kills before the end of the run: 65, must be at least 66"),
         ({"ledgers": REPORT["ledgers"] | {"unknown": 1}}, "ledgers: answers that no shard knows: 1, must be at most 0"),
         ({"ledgers": REPORT["ledgers"] | {"in_flight": 2}}, "ledgers: answers of a life in flight: 2, must be at most 1"),
         ({"ledgers": REPORT["ledgers"] | {"lost": 45}}, "lost updates that were not said: 5, must be at most 4"),
