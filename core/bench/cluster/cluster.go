@@ -106,7 +106,7 @@ func (c *Cluster) resources(k *Costs, rate float64) (list []Resource) {
 	add(Shards, shard, 0)
 	add(Keeping, keeper, 0)
 	if c.Cores > 0 {
-		visits := float64(float64(s) * (shard + k.of(k.Ray, k.array(last, s))))
+		visits := float64(float64(s) * (shard + k.besides(k.array(last, s)) + k.of(k.Wait, k.array(last, s))))
 		add(Cores, (learner+sender+reader+visits+float64(Keepers*keeper))/c.Cores, 0)
 		return list
 	}

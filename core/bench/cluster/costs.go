@@ -27,7 +27,7 @@ type Costs struct {
 	Get        Cost    `json:"get"`        // a reader: copies an answer to the bundle's parameters
 	Keep       Cost    `json:"keep"`       // a keeper: takes a copy
 	Wait       Cost    `json:"wait"`       // of a call and its answer together: in which no thread above works
-	Ray        Cost    `json:"ray"`        // core seconds of Ray's own threads and processes for a visit; where parts share cores
+	Ray        Cost    `json:"ray"`        // core seconds of Ray's own threads and processes for a visit, those in wait included; where parts share cores
 	Message    float64 `json:"message"`    // bytes of a message besides its array
 	Inline     float64 `json:"inline"`     // bytes up to which an array travels in a message and is no object
 }
@@ -114,6 +114,9 @@ func (k *Costs) copied(j, s int) (shard, keeper float64) {
 	bytes := k.state(j, s)
 	return k.Visit.Object + float64(k.Visit.Byte*bytes) + float64(Keepers*k.Push.Call), k.of(k.Keep, bytes)
 }
+
+// besides returns the work of Ray's own threads for a visit for which no thread waits.
+func (k *Costs) besides(array float64) float64 { return max(0, k.of(k.Ray, array)-k.of(k.Wait, array)) }
 
 // vary draws the factor of steps and gradient of an update, whose mean is 1.
 func (k *Costs) vary(r *rng.Stream) float64 {

@@ -12,7 +12,7 @@ type shard struct {
 	get    float64 // of a reader
 	work   float64 // of a visit
 	ray    float64
-	wait   float64 // of a call, and of an answer
+	wait   float64 // of a call, and of an answer; where cores are shared it is Ray's work, without which ray is
 	bytes  float64 // of a message
 
 	free    float64 // when all visits that have come are done, on a machine of its own
@@ -35,7 +35,7 @@ func newShard(c *Cluster, k *Costs, j int) shard {
 	array := k.array(j, c.Shards)
 	return shard{
 		index: int32(j), own: make([]int32, c.Bundles), push: k.of(k.Push, array), get: k.of(k.Get, array), work: k.visit(j, c.Shards),
-		ray: k.of(k.Ray, array), wait: k.of(k.Wait, array) / 2, bytes: array + k.Message,
+		ray: k.besides(array), wait: k.of(k.Wait, array) / 2, bytes: array + k.Message,
 	}
 }
 

@@ -262,7 +262,7 @@ func (s *simulation) pushed(e event) {
 	c.busy = false
 	s.push(e.bundle)
 	e.kind = pushComes
-	s.events.add(s.now+s.shards[e.shard].wait, e)
+	s.work(s.shards[e.shard].wait, e)
 }
 
 // answerComes receives an answer.
@@ -333,15 +333,15 @@ func (s *simulation) receive(free *float64, bytes float64) float64 {
 // given sends an answer, which leaves the shard `at` at a time.
 func (s *simulation) given(e event, at *shard, left float64) {
 	a := &s.bundles[e.bundle].answers[s.slot(e.update)]
-	comes := left + at.wait
-	if s.pool == nil {
-		comes = s.transmit(&at.out, left, at.bytes) + at.wait
-	}
 	if a.count++; a.count == len(s.shards) {
 		s.count(a.lag)
 	}
 	e.kind = answerComes
-	s.events.add(comes, e)
+	if s.pool == nil {
+		s.events.add(s.transmit(&at.out, left, at.bytes)+at.wait, e)
+		return
+	}
+	s.work(at.wait, e)
 }
 
 // count counts the lag of a gradient, after the first ones.
