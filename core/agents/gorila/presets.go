@@ -26,14 +26,14 @@ var paper = []settings.Row{
 	{"optimizer", "adagrad"},            // section 4.2
 	{"learning_rate", "0.01"},           // ours, by runs
 	{"learning_rate_final", ""},         // ours: constant
-	{"optimizer_eps", "0.01"},           // ours, by runs. It bounds the first steps, which are long where sums are small
+	{"optimizer_eps", "0.01"},           // ours, by runs. With 1e-10 the first steps change every weight by the learning rate
 	{"max_staleness", "1000"},           // ours: ten updates of every bundle. Section 4.2 has a threshold without a number
 	{"outliers", "6"},                   // ours. Section 4.2: "several standard deviations"
 	{"batch_size", "32"},                // Mnih et al. 2015, whose "experimental setup" section 5.1 follows closely
 	{"gamma", "0.99"},                   // Mnih et al. 2015
 	{"learning_starts", "50000"},        // Mnih et al. 2015; of all bundles together
 	{"loss", "huber"},                   // Mnih et al. 2015 clip the error to 1; Algorithm 1 has the square, as theirs does
-	{"loss_reduction", "mean"},          // ours, by runs: optimizer_eps is for it
+	{"loss_reduction", "mean"},          // ours; optimizer_eps was chosen with it
 	{"max_grad_norm", "0"},              // ours: no clipping, as in Mnih et al. 2015
 	{"double_q", "false"},
 }

@@ -115,7 +115,7 @@ func (k *Costs) copied(j, s int) (shard, keeper float64) {
 	return k.Visit.Object + float64(k.Visit.Byte*bytes) + float64(Keepers*k.Push.Call), k.of(k.Keep, bytes)
 }
 
-// besides returns the work of Ray's own threads for a visit for which no thread waits.
+// besides returns the core seconds of Ray's own threads for a visit, without those in Wait.
 func (k *Costs) besides(array float64) float64 { return max(0, k.of(k.Ray, array)-k.of(k.Wait, array)) }
 
 // vary draws the factor of steps and gradient of an update, whose mean is 1.

@@ -28,8 +28,8 @@
 // not limited.
 //
 // With Cores above 0 all parts share one machine of that many cores: n runnable threads have
-// min(1, Cores/n) of a core each. There are no links. Ray's own threads compete for the cores, also
-// those for which a call waits.
+// min(1, Cores/n) of a core each. There are no links. Ray's own threads compete for the cores, and Wait
+// is work of these threads.
 //
 // # Terms
 //

@@ -11,8 +11,8 @@ type shard struct {
 	push   float64 // of a sender, seconds
 	get    float64 // of a reader
 	work   float64 // of a visit
-	ray    float64
-	wait   float64 // of a call, and of an answer; where cores are shared it is Ray's work, without which ray is
+	ray    float64 // work of Ray's threads while no thread waits for them
+	wait   float64 // of a call, and of an answer; on shared cores it is work of Ray's threads
 	bytes  float64 // of a message
 
 	free    float64 // when all visits that have come are done, on a machine of its own
