@@ -42,6 +42,18 @@ func TestMachinesHaveTheRatesOfTable2(t *testing.T) {
 	}
 }
 
+// No update ends in the first steps of a machine whose update takes as long as all of them; its rate
+// is found nevertheless.
+func TestSlowUpdates(t *testing.T) {
+	m := machine{Name: "slow", measured: map[string]string{
+		"latency_step": "0.001", "latency_predict": "0.0001", "latency_predict_row": "1e-06", "latency_update": "0.1", "latency_update_row": "1e-06",
+	}}
+	f, err := m.simulate(1, numbers{1, 1, 1}, 20)
+	if err != nil || f.TPS < 5 || f.TPS > 10 {
+		t.Errorf("%v updates a second, want 5 to 10; error %v", f.TPS, err)
+	}
+}
+
 // With the medians of its durations a model of A3C has the rate of Table 2.
 func TestMachinesHaveTheRatesOfA3C(t *testing.T) {
 	for _, m := range machines {

@@ -115,16 +115,24 @@ type Flow struct {
 // lagNames are the ends of the names of the lags' metrics.
 var lagNames = []string{"0_to_0", "1_to_1", "2_to_3", "4_to_7", "8_to_15", "16_to_31", "32_to_63", "64_to_above"}
 
+// take takes numbers of steps, one after the other. The trainer's means are then of the last ones.
+func take(t *train.Trainer, parts ...int64) error {
+	for _, steps := range parts {
+		if err := t.Begin(steps, 0); err != nil {
+			return err
+		}
+		if err := t.Run(0, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // flow takes warm and then steps steps.
 func flow(t *train.Trainer, n numbers, warm, steps int64) (Flow, error) {
 	f := Flow{numbers: n, Lags: make([]float64, len(lagNames))}
-	for _, part := range []int64{warm, steps} {
-		if err := t.Begin(part, 0); err != nil {
-			return f, err
-		}
-		if err := t.Run(0, 0); err != nil {
-			return f, err
-		}
+	if err := take(t, warm, steps); err != nil {
+		return f, err
 	}
 	list := map[string]*float64{
 		"ga3c/time": &f.Seconds, "ga3c/pps": &f.PPS, "ga3c/tps": &f.TPS, "ga3c/prediction_batch": &f.PredictionBatch, "ga3c/training_batch": &f.TrainingBatch,
@@ -152,10 +160,13 @@ func (m *machine) simulate(seed int, n numbers, seconds float64) (f Flow, err er
 		return f, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	// The rate is not known before: at most all agents step all the time.
-	probe, err := flow(s.Trainer, n, int64(8*n.Agents), int64(32*n.Agents))
+	// The rate is not known before: at most all agents step all the time. No update need end in so few steps.
+	if err := take(s.Trainer, int64(8*n.Agents), int64(32*n.Agents)); err != nil {
+		return f, err
+	}
+	pps, err := value(s.Trainer, "ga3c/pps")
 	if err != nil {
 		return f, err
 	}
-	return flow(s.Trainer, n, int64(max(1, seconds/4*probe.PPS)), int64(max(1, seconds*probe.PPS)))
+	return flow(s.Trainer, n, int64(max(1, seconds/4*pps)), int64(max(1, seconds*pps)))
 }
