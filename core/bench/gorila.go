@@ -56,7 +56,7 @@ type GorilaReport struct {
 
 // recorded are costs of Ray 2.60 that the library cannot measure itself, with the machine that they
 // were measured on. python/benchmarks/ray_costs.py measures them.
-// The spread is an assumption.
+// The spread is an assumption, and so is that no learner pauses.
 var recorded = cluster.Costs{
 	Sigma: 0.1, Message: 1024, Inline: 100 << 10,
 	Push:  cluster.Cost{Call: 370e-6, Object: 1280e-6, Byte: 0.29e-9},
@@ -164,7 +164,7 @@ func (o *GorilaOptions) costs() (k cluster.Costs, sources map[string]string, err
 			to.Field(i).Set(from.Field(i))
 		case slices.Contains(measurable, name):
 			sources[name] = "here"
-		case name == "sigma":
+		case name == "sigma" || name == "pause":
 			sources[name] = "assumed"
 		default:
 			sources[name] = "recorded"

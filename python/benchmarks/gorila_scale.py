@@ -1,9 +1,10 @@
 """Gorila on a local Ray cluster, measured, beside what its simulator predicts: python python/benchmarks/gorila_scale.py
 
 The simulator of `paceline bench gorila` is calibrated with one bundle, one actor and one shard: the
-costs of Ray come from ray_costs.py, those of the library from the library, and two are fitted to a
-run: the gradient to the time of an update, and Ray's own threads to the core seconds of all
-processes, less what they use without training. Points with more bundles and shards are held out: nothing is fitted to them. Each trial
+costs of Ray come from ray_costs.py, those of the library from the library, and three are fitted to a
+run: the gradient to the core seconds of the learner's thread, Ray's own threads to the core seconds
+of all processes, less what they use without training, and the learner's pause to the time of an
+update. Points with more bundles and shards are held out: nothing is fitted to them. Each trial
 calibrates and measures all points, because the machine's speed changes.
 
 Rates can be compared on an idle machine only. Core seconds of an update hardly depend on other
@@ -100,16 +101,19 @@ def _ratio(over: list[float], under: list[float]) -> float:
 def run(env: str, bundles: int, shards: int, updates: int) -> dict[str, float]:
     """A run: server updates a second, core seconds of an update, and cores in use.
 
-    idle: by the run's processes without training. others: by other programs.
+    learner: core seconds of an update of the thread that works most. idle: cores used by the run's
+    processes without training. others: by other programs.
     """
     warm = max(20 * bundles, updates // 8)
     # Updates, time, core seconds of all processes, and of all programs.
     marks: list[tuple[float, float, float, float]] = []
+    threads: list[dict[str, float]] = []
 
     def meter(local: dict[str, Any], _: dict[str, Any]) -> bool:
         done = local["self"].stats["updates"]
         if len(marks) < 2 and done >= (marks[0][0] + updates if marks else warm):
             marks.append((done, time.perf_counter(), ray_costs.core_seconds(), ray_costs.busy_seconds()))
+            threads.append(ray_costs.thread_seconds())
         return len(marks) < 2
 
     settings: dict[str, Any] = {"learning_starts": 50 * bundles, "buffer_size": 2000 * bundles, "train_freq": 4, "seed": 1}
@@ -120,7 +124,8 @@ def run(env: str, bundles: int, shards: int, updates: int) -> dict[str, float]:
     (before, *start), (after, *end) = marks
     seconds, cores, busy = ((e - s) / (after - before) for s, e in zip(start, end))
     others = max(0.0, busy - cores) / seconds
-    return {"rate": 1 / seconds, "cores": max(0.0, cores - idle * seconds), "idle": idle, "others": others}
+    learner = max(worked - threads[0].get(task, 0.0) for task, worked in threads[1].items()) / (after - before)
+    return {"rate": 1 / seconds, "cores": max(0.0, cores - idle * seconds), "learner": learner, "idle": idle, "others": others}
 
 
 def background(model: Any, seconds: float = 3.0) -> float:
@@ -149,23 +154,26 @@ def simulate(known: dict[str, Any], bundles: int, shards: int, idle: float) -> d
 def calibrate(env: str, known: dict[str, Any], one: dict[str, float]) -> dict[str, Any]:
     """Costs with which the simulator has the time and the core seconds of an update of one bundle with one shard.
 
-    The time is that of an idle machine: other programs would make the gradient too long.
+    The time is that of an idle machine: other programs would make the pause too long.
     """
-    fitted: dict[str, Any] = bench.run("gorila", {"bundles": 1, "shards": 1, "cores": CORES, "env": env, "costs": known})["costs"]
+    options = {"bundles": 1, "shards": 1, "cores": CORES, "env": env, "costs": known}
+    report = bench.run("gorila", options)
+    fitted: dict[str, Any] = report["costs"]
+    fitted["gradient"] = max(1e-6, one["learner"] - report["options"]["steps"] * fitted["step"])
     wanted = 1 / one["rate"]
     for _ in range(10):
         result = simulate(fitted | {"sigma": 0.0}, 1, 1, one["idle"])
-        fitted["gradient"] = max(1e-6, fitted["gradient"] + wanted - 1 / result["updates_per_second"])
+        fitted["pause"] = max(0.0, fitted["pause"] + wanted - 1 / result["updates_per_second"])
         # All arrays of one shard are objects.
         fitted["ray"]["object"] = max(0.0, fitted["ray"]["object"] + one["cores"] - result["core_seconds"])
     return fitted
 
 
 def text(report: dict[str, Any]) -> str:
-    rate, cores = (statistics.median(one[name] for one in report["one"]) for name in ("rate", "cores"))
+    rate, cores, learner = (statistics.median(one[name] for one in report["one"]) for name in ("rate", "cores", "learner"))
     lines = [
         f"{report['env']} on a local cluster of Ray {report['ray']}, {report['cores']} cores; medians of {len(report['one'])} trials",
-        f"one bundle, one shard: {rate:.1f} updates/s, {1e3 * cores:.1f} core ms an update; the simulator is fitted to it",
+        f"one bundle, one shard: {rate:.1f} updates/s, {1e3 * cores:.1f} core ms an update, {1e3 * learner:.1f} of them the learner's",
         f"{'':>16}{'updates/s':>12}{'':>20}{'core ms/update':>17}",
         f"{'bundles':>8}{'shards':>8}" + 2 * f"{'measured':>12}{'predicted':>13}{'ratio':>7}" + "  others, cores",
     ]

@@ -89,17 +89,28 @@ def processes(root: int) -> Iterator[int]:
         left += children.get(at, [])
 
 
+def _worked(path: str) -> float:
+    """Seconds that cores have worked for a process or thread; 0 for one that has ended."""
+    try:
+        with open(f"/proc/{path}/stat", encoding="utf-8") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def core_seconds() -> float:
     """Seconds that all cores have worked for this process and its descendants."""
-    ticks = 0
+    return sum(_worked(str(pid)) for pid in processes(os.getpid()))
+
+
+def thread_seconds() -> dict[str, float]:
+    """Seconds that all cores have worked for each thread of this process and its descendants."""
+    seconds: dict[str, float] = {}
     for pid in processes(os.getpid()):
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        with contextlib.suppress(OSError):  # it has ended
+            seconds |= {task: _worked(f"{pid}/task/{task}") for task in os.listdir(f"/proc/{pid}/task")}
+    return seconds
 
 
 def busy_seconds() -> float:

@@ -15,7 +15,8 @@ def cost(call=0.0, object=0.0, byte=0.0):
 
 
 COSTS = {
-    "parameters": 2000, "step": 0.002, "gradient": 0.028, "sigma": 0.0, "apply": 1e-6, "push": cost(0.001), "visit": cost(0.002, 0.001),
+    "parameters": 2000, "step": 0.002, "gradient": 0.028, "pause": 0.0, "sigma": 0.0, "apply": 1e-6,
+    "push": cost(0.001), "visit": cost(0.002, 0.001),
     "get": cost(0.001), "keep": cost(0.001), "wait": cost(), "ray": cost(), "message": 0.0, "inline": 0.0,
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ def cost(call=0.0, object=0.0, byte=0.0):
 
 
 TRUE = {
-    "parameters": 100_000, "step": 0.001, "gradient": 0.02, "sigma": 0.05, "apply": 1e-9, "push": cost(4e-4, 1e-3, 1e-9),
+    "parameters": 100_000, "step": 0.001, "gradient": 0.02, "pause": 0.003, "sigma": 0.05, "apply": 1e-9, "push": cost(4e-4, 1e-3, 1e-9),
     "visit": cost(5e-4, 1e-3, 1e-9), "get": cost(1e-4, 4e-4, 1e-9), "keep": cost(6e-4), "wait": cost(4e-4), "ray": cost(7e-4, 5e-3),
     "message": 1024.0, "inline": 102_400.0,
 }  # fmt: skip
@@ -24,14 +24,16 @@ IDLE = 0.3
 def true_run(env, bundles, shards, updates):
     """What the simulator says of the true costs."""
     result = gorila_scale.simulate(TRUE, bundles, shards, IDLE)
-    return {"rate": result["updates_per_second"], "cores": result["core_seconds"], "idle": IDLE, "others": 0.0}
+    learner = 4 * TRUE["step"] + TRUE["gradient"]
+    return {"rate": result["updates_per_second"], "cores": result["core_seconds"], "learner": learner, "idle": IDLE, "others": 0.0}
 
 
-def test_calibration_finds_the_gradient_and_the_core_seconds(monkeypatch, capsys):
-    wrong = TRUE | {"gradient": 0.05, "ray": cost(7e-4, 0.001)}
+def test_calibration_finds_the_gradient_the_pause_and_the_core_seconds(monkeypatch, capsys):
+    wrong = TRUE | {"gradient": 0.05, "pause": 0.0, "ray": cost(7e-4, 0.001)}
     one = true_run("Pong", 1, 1, 0)
     fitted = gorila_scale.calibrate("Pong", wrong, one)
-    assert fitted["gradient"] == pytest.approx(TRUE["gradient"], rel=0.02)
+    assert fitted["gradient"] == pytest.approx(TRUE["gradient"])
+    assert fitted["pause"] == pytest.approx(TRUE["pause"], rel=0.15)
     assert fitted["ray"]["object"] == pytest.approx(TRUE["ray"]["object"], rel=0.05)
 
     monkeypatch.setattr(gorila_scale, "run", true_run)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 
 import pytest
 
@@ -24,7 +25,10 @@ def test_costs_are_not_negative():
 
 def test_processes_of_this_one():
     assert os.getpid() in set(ray_costs.processes(os.getpid()))
-    assert ray_costs.core_seconds() > 0
+    before = ray_costs.thread_seconds()[str(threading.get_native_id())]
+    while ray_costs.thread_seconds()[str(threading.get_native_id())] < before + 0.02:
+        pass
+    assert ray_costs.core_seconds() >= sum(ray_costs.thread_seconds().values()) - 0.1 > 0
 
 
 def test_measured(capsys):

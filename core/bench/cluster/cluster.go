@@ -100,7 +100,11 @@ func (c *Cluster) resources(k *Costs, rate float64) (list []Resource) {
 		}
 		list = append(list, r)
 	}
-	add(Bundles, learner/n, 0)
+	pause := 0.0
+	if c.Cores > 0 {
+		pause = k.Pause
+	}
+	add(Bundles, (learner+pause)/n, 0)
 	add(Senders, sender/n, 0)
 	add(Readers, reader/n, 0)
 	add(Shards, shard, 0)

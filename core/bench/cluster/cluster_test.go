@@ -45,6 +45,11 @@ func TestOneBundleOneShard(t *testing.T) {
 	near(t, "with a delay", Simulate(c, k, 10, 1).Updates, 1/learner, 1e-9)
 	c.Delay, c.Cores = 0, 3
 	near(t, "on three cores", Simulate(c, k, 10, 1).Updates, 1/(bundle+visit+2*0.00005), 1e-9)
+	k.Pause = 0.003
+	near(t, "with a pause", Simulate(c, k, 10, 1).Updates, 1/(0.003+bundle+visit+2*0.00005), 1e-9)
+	c.Cores = 0
+	near(t, "a pause on a machine of its own", Simulate(c, k, 10, 1).Updates, Simulate(c, plain(), 10, 1).Updates, 1e-9)
+	k.Pause, c.Cores = 0, 3
 	k.Inline = bytes
 	near(t, "without objects", Simulate(c, k, 10, 1).Updates, 1/(bundle-0.00015+visit-0.0004+2*0.00003), 1e-9)
 }
@@ -84,6 +89,9 @@ func TestSaturation(t *testing.T) {
 		{"links out of shards", "links out of shards", func(c *Cluster, k *Costs) { c.Speed, k.Message = 1e6, 0 }, 1e6 / 4000},
 		{"links of bundles", "links out of bundles", func(c *Cluster, k *Costs) { c.Bundles, c.Speed, c.Delay = 2, 4e5, 2 }, 2 * 4e5 / (16000 + 4*1000)},
 		{"bundles", Bundles, func(c *Cluster, k *Costs) { c.Bundles, c.Delay, k.Gradient = 3, 1, 1 }, 3 / 1.008},
+		{"bundles that pause", Bundles, func(c *Cluster, k *Costs) { c.Bundles, c.Cores, c.Delay, k.Gradient, k.Pause = 1, 9, 1, 1, 0.5 }, 1 / 1.508},
+		{"cores of bundles that pause", Cores, func(c *Cluster, k *Costs) { c.Cores, c.Bundles, k.Pause = 2, 8, 0.01 },
+			2 / (0.028 + 4*0.0005 + 3e-9*16000 + 4*(0.0009+0.0007+4e-9*4000+1e-5))},
 		{"less than one core", Cores, func(c *Cluster, k *Costs) { c.Cores, c.Bundles = 0.5, 2 },
 			0.5 / (0.028 + 4*0.0005 + 3e-9*16000 + 4*(0.0009+0.0007+4e-9*4000+1e-5))},
 		{"cores", Cores, func(c *Cluster, k *Costs) { c.Cores, c.Bundles = 2, 8 },
@@ -139,6 +147,7 @@ func random(r *rng.Stream) (Cluster, Costs) {
 	}
 	k.Step, k.Apply, k.Inline = r.Uniform(0, 1e-3), r.Uniform(0, 1e-7), r.Uniform(0, 1e4)
 	k.Sigma, k.Message, k.Gradient = r.Uniform(0, 0.5), r.Uniform(0, 2000), r.Uniform(1e-4, 1e-2)
+	k.Pause = k.Step
 	return c, k
 }
 

@@ -21,6 +21,7 @@ type Costs struct {
 	Step       float64 `json:"step"`       // a learner: a step of the environment, with the forward pass for its action
 	Gradient   float64 `json:"gradient"`   // a learner: a minibatch and its gradient
 	Sigma      float64 `json:"sigma"`      // of the logarithm of the factor by which steps and gradient vary
+	Pause      float64 `json:"pause"`      // a learner, for an update: waits for a core that another thread has while a core is idle; where parts share cores
 	Apply      float64 `json:"apply"`      // a shard: a step of the optimiser, per parameter
 	Push       Cost    `json:"push"`       // a sender: calls a shard, with its part of the gradient
 	Visit      Cost    `json:"visit"`      // a shard: answers a call with its parameters
@@ -52,8 +53,8 @@ func (k *Costs) Check() error {
 		value, most float64
 	}
 	list := []limit{
-		{"step", k.Step, mostSeconds}, {"gradient", k.Gradient, mostSeconds}, {"sigma", k.Sigma, mostSigma},
-		{"apply", k.Apply, mostSeconds}, {"message", k.Message, mostBytes}, {"inline", k.Inline, mostBytes},
+		{"step", k.Step, mostSeconds}, {"gradient", k.Gradient, mostSeconds}, {"pause", k.Pause, mostSeconds},
+		{"sigma", k.Sigma, mostSigma}, {"apply", k.Apply, mostSeconds}, {"message", k.Message, mostBytes}, {"inline", k.Inline, mostBytes},
 	}
 	for _, c := range []struct {
 		name string

@@ -29,7 +29,8 @@
 //
 // With Cores above 0 all parts share one machine of that many cores: n runnable threads have
 // min(1, Cores/n) of a core each. There are no links. Ray's own threads compete for the cores, and Wait
-// is work of these threads.
+// is work of these threads. The equal shares are an ideal: a real learner also waits for a core that
+// another thread has while a core is idle, which is Pause. It hardly matters where all cores are used.
 //
 // # Terms
 //

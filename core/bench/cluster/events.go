@@ -10,14 +10,15 @@ type event struct {
 type kind uint8
 
 const (
-	learnerGoes kind = iota // a learner starts an update
-	learnerDone             // a learner has computed a gradient
-	pushDone                // a sender has pushed, where cores are shared
-	pushComes               // the first byte of a push is at the shard's link
-	shardDone               // a visit has ended, where cores are shared
-	answerComes             // the first byte of an answer is at the bundle's link
-	getDone                 // a reader has got an answer, where cores are shared
-	copyComes               // the first byte of a copy is at the keeper's link
+	learnerGoes  kind = iota // a learner starts an update
+	learnerWorks             // its pause has ended, where cores are shared
+	learnerDone              // a learner has computed a gradient
+	pushDone                 // a sender has pushed, where cores are shared
+	pushComes                // the first byte of a push is at the shard's link
+	shardDone                // a visit has ended, where cores are shared
+	answerComes              // the first byte of an answer is at the bundle's link
+	getDone                  // a reader has got an answer, where cores are shared
+	copyComes                // the first byte of a copy is at the keeper's link
 	keeperDone
 	poolDone // a job of the shared cores is done
 	rayDone

@@ -136,6 +136,8 @@ func (s *simulation) happen(e event) {
 	switch e.kind {
 	case learnerGoes:
 		s.start(e.bundle)
+	case learnerWorks:
+		s.compute(e)
 	case learnerDone:
 		s.computed(e)
 	case pushDone:
@@ -209,8 +211,19 @@ func (s *simulation) start(i int32) {
 	for j := range a.whole {
 		a.whole[j] = math.NaN()
 	}
+	e := event{kind: learnerWorks, bundle: i, update: b.made}
+	if s.pool == nil {
+		s.compute(e)
+		return
+	}
+	s.events.add(s.now+s.k.Pause, e)
+}
+
+// compute lets a learner take its steps and compute its gradient.
+func (s *simulation) compute(e event) {
 	computing := s.k.compute(s.Steps)
-	s.work(float64(computing*s.k.vary(b.draws)), event{kind: learnerDone, bundle: i, update: b.made})
+	e.kind = learnerDone
+	s.work(float64(computing*s.k.vary(s.bundles[e.bundle].draws)), e)
 }
 
 // computed gives a gradient to the sender, and lets the learner go on if it has the answers that it needs.
