@@ -26,7 +26,7 @@ import _gates
 import paceline
 import ray_costs
 from _command import command
-from paceline import bench
+from paceline import bench, plots
 from paceline.bench import gorila
 
 POINTS = ((2, 1), (4, 3), (8, 4))
@@ -41,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--updates", type=int, default=400, help="server updates measured at each point (default 400)")
     parser.add_argument("--visits", type=int, default=60, help="calls measured for each size of an array (default 60)")
     parser.add_argument("--costs", type=Path, help="a file for the fitted costs, for paceline bench gorila --costs")
+    parser.add_argument("--plot", type=Path, help="a file for the figure: .png, .svg, .pdf ... (needs matplotlib)")
+    parser.add_argument("--record", type=Path, help="docs/benchmarks/gorila.json: its report is drawn, and nothing is measured")
     _gates.add_argument(parser)
 
 
@@ -53,8 +55,15 @@ def points(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def print_report(args: argparse.Namespace) -> list[str]:
-    with ray_costs.Local() as ray:
-        report = measure(args, ray_costs.measured(ray, args.visits)) | {"ray": ray.__version__}
+    if args.plot:
+        plots.check_format(args.plot, "--plot")
+    if args.record:
+        report = json.loads(args.record.read_text())["report"]
+    else:
+        with ray_costs.Local() as ray:
+            report = measure(args, ray_costs.measured(ray, args.visits)) | {"ray": ray.__version__}
+    if args.plot:
+        draw(args.plot, report)
     if args.costs:
         args.costs.write_text(json.dumps(report["plan"]["costs"], indent=1) + "\n")
     print(json.dumps(report) if args.json else text(report))
@@ -167,6 +176,37 @@ def calibrate(env: str, known: dict[str, Any], one: dict[str, float]) -> dict[st
         # All arrays of one shard are objects.
         fitted["ray"]["object"] = max(0.0, fitted["ray"]["object"] + one["cores"] - result["core_seconds"])
     return fitted
+
+
+def draw(path: Path, report: dict[str, Any]) -> None:
+    """Measured and predicted rates of clusters that share this machine's cores, beside the prediction for many machines."""
+    figure = plots._figure(10, 4)
+    shared, many = figure.subplots(1, 2)
+    points = [{"bundles": 1, "shards": 1, "measured": [one["rate"] for one in report["one"]], "predicted": []}, *report["points"]]
+    for x, point in enumerate(points):
+        for name, color, mark, aside in (("measured", plots.BLUE, "o", -0.1), ("predicted", plots.ORANGE, "s", 0.1)):
+            rates = point[name]
+            shared.plot([x + aside] * len(rates), rates, mark, color=color, fillstyle="none", label=name if x == 1 else None)
+    shared.set_xticks(range(len(points)), [f"{p['bundles']} x {p['shards']}" for p in points])
+    shared.set(xlabel="bundles x shards", ylabel="updates/s", ylim=(0, None))
+    shared.set_title(f"Local clusters, {report['cores']} cores for all", fontsize=10)
+    options, found = report["plan"]["options"], report["plan"]["points"]
+    bundles = [p["bundles"] for p in found]
+    many.plot(bundles, [p["here"]["updates_per_second"] for p in found], "s-", color=plots.ORANGE, label=f"{options['shards']} shards")
+    many.plot(bundles, [p["enough"]["updates_per_second"] for p in found], "s--", color=plots.GREEN, label="shards as written")
+    many.plot(bundles, [n * report["plan"]["one"] for n in bundles], color=plots.DARK, label=f"{options['shards']} shards, no bundle waits")
+    for p in found:
+        many.annotate(str(p["shards"]), (p["bundles"], p["enough"]["updates_per_second"]), textcoords="offset points", xytext=(0, 6))
+    rate = report["plan"]["result"]["updates_per_second"]
+    many.annotate(f"{options['bundles']} bundles: {rate:,.0f}", (options["bundles"], rate), textcoords="offset points", xytext=(4, -14))
+    many.set(xlabel="bundles", ylabel="updates/s", xscale="log", yscale="log")
+    many.set_title("Predicted: a machine for each part", fontsize=10)
+    for ax in (shared, many):
+        ax.legend(frameon=False)
+        ax.grid(color=plots.GREY)
+        ax.set_axisbelow(True)
+        ax.spines[["right", "top"]].set_visible(False)
+    figure.savefig(path, dpi=110)
 
 
 def text(report: dict[str, Any]) -> str:

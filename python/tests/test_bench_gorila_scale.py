@@ -28,7 +28,7 @@ def true_run(env, bundles, shards, updates):
     return {"rate": result["updates_per_second"], "cores": result["core_seconds"], "learner": learner, "idle": IDLE, "others": 0.0}
 
 
-def test_calibration_finds_the_gradient_the_pause_and_the_core_seconds(monkeypatch, capsys):
+def test_calibration_finds_the_gradient_the_pause_and_the_core_seconds(monkeypatch, capsys, tmp_path):
     wrong = TRUE | {"gradient": 0.05, "pause": 0.0, "ray": cost(7e-4, 0.001)}
     one = true_run("Pong", 1, 1, 0)
     fitted = gorila_scale.calibrate("Pong", wrong, one)
@@ -46,6 +46,11 @@ def test_calibration_finds_the_gradient_the_pause_and_the_core_seconds(monkeypat
     )
     assert "prediction: 100 bundles, 31 shards" in gorila_scale.text(report)
     assert json.loads(json.dumps(report)) == report
+
+    record, figure = tmp_path / "gorila.json", tmp_path / "gorila.svg"
+    record.write_text(json.dumps({"report": report}))
+    assert gorila_scale.main(["--record", str(record), "--plot", str(figure)]) == 0
+    assert "4 x 3" in figure.read_text() and "prediction: 100 bundles, 31 shards" in capsys.readouterr().out
 
 
 def test_a_point_that_is_predicted_badly_misses_its_gate():
