@@ -294,7 +294,13 @@ def _gorila_values(report: dict[str, Any]) -> Made:
             *(f"{100 * e[what]:.2f} %" for what in ("refused", "dropped")),
         ])  # fmt: skip
     columns = ["learning rate", "constant", "threshold", "deviations", "sigma of the delay", "updates", *games, "refused", "dropped"]
-    return [("Mean of the last 100 training episodes, of each seed.", columns, rows)]
+    return [
+        (
+            "Means of the last 100 training episodes, a number for each seed; shares of the pushes that shards refused and of the gradients that learners dropped.",
+            columns,
+            rows,
+        )
+    ]
 
 
 def _gorila_learn(report: list[dict[str, Any]]) -> Made:
@@ -324,7 +330,7 @@ def _gorila_faults(report: dict[str, Any]) -> Made:
     made: Made = [(title, ["what was killed", "times", "back after, median", "worst"], rows)]
     counts = {
         "updates": stats["updates"], "updates lost": stats["lost_updates"], "lost by the learners' ledgers": ledgers["lost"],
-        "gradients refused as too old": stats["refused"], "pushes that arrived twice": stats["duplicates"],
+        "pushes refused as too old, of all shards": stats["refused"], "pushes that arrived twice": stats["duplicates"],
         "lives": ledgers["lives"], "lives whose ledgers are equal": ledgers["equal"],
         "most calls in flight of a life that was killed": ledgers["in_flight"], "answers that no shard knows": ledgers["unknown"],
     }  # fmt: skip

@@ -111,7 +111,7 @@ func (r *Range) content() rangeContent {
 	return rangeContent{int64(r.first), int64(r.Size()), rule.MaxStaleness, optimizerOf(rule.Optimizer)}
 }
 
-// parts lists the parts of a file. The Range is locked, or nobody else has it.
+// parts lists the parts of a file. The Range is locked, or no other goroutine has it.
 func (r *Range) parts() []checkpoint.Part {
 	var version uint64 // that of part "store", which is read before the ledgers
 	parts := r.store.Parts(partParameters)

@@ -51,7 +51,7 @@ def run(game: str, seed: int, updates: int, values: dict[str, Any], parts: int =
         stats = model.stats
     return {
         "game": game, "seed": seed, "updates": updates, **values, "return": curve[-1], "curve": curve,
-        "episodes": stats["episodes"], "refused": stats["refused"], "dropped": stats["outliers"],
+        "episodes": stats["episodes"], "refused": stats["refused"], "dropped": stats.get("outliers", 0),
         "lag": round(stats["lag"], 2), "lag_most": stats["lag_most"],
         "cpu_seconds": round(time.process_time() - began, 2),
     }  # fmt: skip
@@ -73,7 +73,10 @@ def _one(game: str, seed: int, updates: int, values: dict[str, Any], core: int) 
 
 
 def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One entry for each combination of values and updates: the returns of all seeds by game, and the share of gradients that were lost."""
+    """One entry for each combination of values and updates: the returns of all seeds by game, and what was lost.
+
+    refused: a share of the pushes to shards. dropped: a share of the gradients.
+    """
     combinations: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for r in sorted(runs, key=_key):
         combinations.setdefault(_key(r)[2:], []).append(r)
@@ -82,7 +85,7 @@ def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         returns: dict[str, list[float]] = {}
         for r in found:
             returns.setdefault(r["game"], []).append(r["return"])
-        lost = {what: fmean(r[what] / updates for r in found) for what in ("refused", "dropped")}
+        lost = {what: fmean(r[what] / (of * updates) for r in found) for what, of in (("refused", SETTINGS["shards"]), ("dropped", 1))}
         out.append({"updates": updates, "values": dict(zip(NAMES, values, strict=True)), "returns": returns, **lost})
     return out
 
@@ -92,7 +95,7 @@ def text(entries: list[dict[str, Any]]) -> str:
     for e in entries:
         values = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in e["values"].items())
         returns = "   ".join(f"{game} {', '.join(f'{r:.2f}' for r in list)}" for game, list in e["returns"].items())
-        lost = f"refused {100 * e['refused']:.2f} %, dropped {100 * e['dropped']:.2f} %"
+        lost = f"refused {100 * e['refused']:.2f} % of pushes, dropped {100 * e['dropped']:.2f} % of gradients"
         lines.append(f"{e['updates']} updates, {values}: {returns}   {lost}")
     return "\n".join(lines)
 

@@ -9,13 +9,21 @@ class Lost(Exception):
     """The error of a call to an actor that has ended."""
 
 
+class TaskError(Exception):
+    """The error of a call that has raised another one, its cause."""
+
+    def __init__(self, cause):
+        super().__init__(f"Traceback of another process\n{cause}")
+        self.cause = cause
+
+
 class Ray:
     """The part of ray that a run uses. reconstructed: what actors hear of themselves."""
 
     def __init__(self):
         self.actors, self.locks, self.made, self.reconstructed = {}, {}, {}, False
         names = ("RayActorError", "ObjectLostError", "GetTimeoutError", "WorkerCrashedError")
-        self.exceptions = types.SimpleNamespace(**dict.fromkeys(names, Lost))
+        self.exceptions = types.SimpleNamespace(**dict.fromkeys(names, Lost), RayTaskError=TaskError)
         self.util = types.SimpleNamespace(list_named_actors=lambda **_: [{"namespace": "paceline", "name": n} for n in self.actors])
 
     def remote(self, cls):

@@ -28,8 +28,10 @@ def test_a_summary_has_the_returns_of_all_seeds():
     runs = [run("Catch-v0", 2, 1.0), run("Catch-v0", 1, 3.0), run("Pong", 1, -20.0), run("Catch-v0", 1, 9.0, outliers=0.0)]
     entry, other = reversed(gorila_values.summary(runs))  # outliers 6 after outliers 0
     assert entry["returns"] == {"Catch-v0": [3.0, 1.0], "Pong": [-20.0]} and other["returns"] == {"Catch-v0": [9.0]}
-    assert (entry["refused"], entry["dropped"]) == pytest.approx((0.1, 0.2))
-    told = "outliers 6, latency_gradient 0.001:0.5: Catch-v0 3.00, 1.00   Pong -20.00   refused 10.00 %, dropped 20.00 %"
+    assert (entry["refused"], entry["dropped"]) == pytest.approx((0.1 / 3, 0.2))
+    told = (
+        "outliers 6, latency_gradient 0.001:0.5: Catch-v0 3.00, 1.00   Pong -20.00   refused 3.33 % of pushes, dropped 20.00 % of gradients"
+    )
     assert told in gorila_values.text([entry])
 
 

@@ -1,8 +1,10 @@
 """Actors, replay shards and learners that are apart, in one process: Player, Memory, Sampled and Learner without Ray."""
 
 import contextlib
+import itertools
 import sys
 import threading
+import time
 import types
 
 import numpy as np
@@ -200,6 +202,32 @@ def test_a_send_that_comes_twice_counts_once():
         player, _ = train(whole, 500)
         assert whole.memories[0].added == player[0].steps == whole.join(0).steps
         player[0].close()
+
+
+def test_a_stop_while_a_replay_shard_is_away_loses_no_step():
+    with contextlib.closing(Whole(spec_of(actors=1, keywords={**SETTINGS, "learning_starts": 4000}))) as whole:
+        player = whole.player(0)
+        for _ in range(3):
+            player.begin(10**6)
+            thread = threading.Thread(target=player.play)
+            thread.start()
+            sent = len(whole.sent)
+            while len(whole.sent) < sent + 4:
+                time.sleep(0.001)
+            whole.lose = 10**6
+            while whole.lose == 10**6:
+                time.sleep(0.001)
+            player.stop()
+            thread.join()
+            whole.lose = 0
+        player.begin(player.total + 100)
+        player.play()
+        assert whole.memories[0].added == player.steps == whole.join(0).steps
+        pieces = [piece for _, pieces in sorted({number: pieces for *_, number, pieces in whole.sent}.items()) for piece in pieces]
+        for before, piece in itertools.pairwise(pieces):
+            over = before.terminated or before.truncated
+            assert piece.begins == over and (over or (piece.obs[0] == before.obs[-1]).all())
+        player.close()
 
 
 def test_a_memory_that_is_new_goes_on_in_the_middle_of_an_episode():

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -25,7 +26,7 @@ class Run:
         self.spec = Spec(
             run="r", id="i", method="dqn", policy="MlpPolicy", env="CartPole-v1", worker=WORKER, optimizer={}, seed=7, size=8, lease=lease
         )
-        self.calls, self.renewed = [], 0
+        self.calls, self.renewed, self.trouble = [], 0, ""
         self.number, self.halted, self.steps, self.goal, self.pid = 0, 0, 0, 0, 1
 
     def call(self, method, *arguments):
@@ -44,8 +45,9 @@ class Run:
         running = self.number > self.halted and self.steps < self.goal
         self.steps += 100 * running
         return {
-            "number": self.number, "halted": self.number <= self.halted, "running": running, "recoveries": [], "reported": 0, "errors": [],
-            "pids": {}, "pid": self.pid, "seconds": 1.0, "totals": Watch().totals() | {"num_timesteps": self.steps},
+            "number": self.number, "halted": self.number <= self.halted, "running": running, "recoveries": [], "reported": 0,
+            "errors": [], "trouble": self.trouble, "pids": {}, "pid": self.pid, "seconds": 1.0,
+            "totals": Watch().totals() | {"num_timesteps": self.steps},
         }  # fmt: skip
 
     def renew(self):
@@ -100,6 +102,16 @@ def test_stop_is_said_until_it_is_heard():
         threading.Timer(0.3, model.stop).start()
         model.learn(10**9)
         assert run.calls.count(("halt",)) == 3
+
+
+def test_trouble_of_the_supervisor_is_said_once():
+    with driven() as (run, model):
+        run.trouble = "ValueError: a count"
+        with pytest.warns(UserWarning, match="^r: a round of the supervisor failed, and its counts are old: ValueError: a count$"):
+            assert model.stats
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert model.stats
 
 
 def test_an_error_of_a_callback_halts_the_bundles():

@@ -3,16 +3,20 @@
 import pytest
 
 from paceline import Gorila, distributed
-from paceline.distributed import _factory, _files
+from paceline.distributed import _files, _ray
 from paceline.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)
-def no_cluster(monkeypatch):
-    def connect(address):
+def connect(monkeypatch):
+    """What connects a process to a cluster, which no other test here does."""
+
+    def refused(address):
         raise ConnectionError
 
-    monkeypatch.setattr(_factory._ray, "connect", connect)
+    connect = _ray.connect
+    monkeypatch.setattr(_ray, "connect", refused)
+    return connect
 
 
 @pytest.mark.parametrize(
@@ -40,6 +44,42 @@ def no_cluster(monkeypatch):
 def test_messages_name_the_field_and_the_value(keywords, says):
     with pytest.raises(ConfigError, match=f"^{says}"):
         Gorila("MlpPolicy", "CartPole-v1", cluster="ray", bundles=2, **keywords)
+
+
+def test_environments_of_gymnasium_are_refused(monkeypatch):
+    import gymnasium
+    from gymnasium.envs.classic_control import CartPoleEnv
+
+    monkeypatch.setattr(_ray, "connect", lambda address: None)
+    gymnasium.register("Ours-v0", CartPoleEnv)
+    try:
+        says = "env: 'Ours-v0', must be the name of a built-in environment, which every process makes for itself"
+        with pytest.raises(ConfigError, match=f"^{says}$"):
+            Gorila("MlpPolicy", "Ours-v0", cluster="ray")
+    finally:
+        del gymnasium.registry["Ours-v0"]
+
+
+@pytest.mark.parametrize(
+    "address, fits",
+    [
+        *((address, True) for address in (None, "auto", "192.0.2.2:6379", "127.0.0.1:6379", "ray://192.0.2.2:10001")),
+        *((address, False) for address in ("192.0.2.3:6379", "192.0.2.2:6380")),
+    ],
+)
+def test_another_cluster_than_that_of_the_process_is_refused(monkeypatch, connect, address, fits):
+    class Here:
+        gcs_address = "192.0.2.2:6379"
+
+    class Module:
+        is_initialized, get_runtime_context = staticmethod(lambda: True), staticmethod(Here)
+
+    monkeypatch.setattr(_ray, "ray", Module)
+    if fits:
+        connect(address)
+    else:
+        with pytest.raises(ConfigError, match=f"^address: '{address}', must be None or '192.0.2.2:6379', the cluster to which"):
+            connect(address)
 
 
 def test_what_load_knows(tmp_path):

@@ -181,6 +181,27 @@ def test_one_shard_has_the_parameters_of_two(delay):
     assert np.array_equal(model.theta, two.theta) and model.adopted == two.adopted
 
 
+def test_a_learner_that_drops_gradients_goes_on_with_the_newest_parameters():
+    class Dropping(Model):
+        def gradient(self, out):
+            made = super().gradient(out)
+            made.dropped = self.made > 2
+            return made
+
+    shards = [shard(0), shard(1)]
+    one, other = (
+        Learner(model, Direct(shards, k), RANGES, run="id", learner=k, delay=1) for k, model in enumerate((Dropping(8, 99), Model(8, 99)))
+    )
+    for learner in (one, other):
+        learner.begin(10**6)
+    for _ in range(2):
+        assert one.update()  # the second gradient is under way
+    for _ in range(4):
+        assert other.update() and one.update()
+        assert one._seen == [(0, s.version) for s in shards] and not one._flying
+    assert one.tally.outliers == 4 and one.tally.applied == 2 and shards[0].version == 6
+
+
 def test_adopted_counts():
     one, channel, model = trained(delay=0)
     # Updates of the server, and steps of all learners, of which there is one; the 20th gradient is an outlier.

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from _ledgers import compare
-from fake_ray import Lost, Ray, Ref
+from fake_ray import Lost, Ray, Ref, TaskError
 from in_process import Direct
 from paceline import DQN, Gorila, Store, distributed
 from paceline.callbacks import CheckpointCallback, EvalCallback
-from paceline.distributed import _conducted, _ray
+from paceline.distributed import _actors, _conducted, _ray
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
@@ -220,6 +220,16 @@ def test_shards_are_saved_after_an_error_of_a_bundle(ray, tmp_path):
     with distributed.load(tmp_path / "run") as loaded:
         assert np.array_equal(loaded.run.parameters()[0], theta)
         loaded.learn(100, reset_num_timesteps=False)
+
+
+def test_errors_of_other_processes_are_raised_as_they_are(ray, monkeypatch, saved):
+    def load(self, state):
+        raise TaskError(CheckpointError("replay: an entry that no run has"))
+
+    monkeypatch.setattr(_actors.Bundle, "load", load)
+    with pytest.raises(CheckpointError, match="^replay: an entry that no run has$"):
+        distributed.load(saved[0])
+    assert not ray.actors
 
 
 def test_callbacks_save_and_evaluate(ray, tmp_path):

@@ -1,16 +1,18 @@
 """The supervisor of a run, and what a driver, a bundle and an actor do when one ends, without Ray."""
 
+import threading
 import time
 import types
 
 import pytest
 
-from fake_ray import Ray
+from fake_ray import Ray, TaskError
 from in_process import Direct, shard
 from paceline.distributed import _actors, _apart, _ray, _supervisor
 from paceline.distributed._keepers import Keeper
 from paceline.distributed._spec import Spec
 from paceline.distributed._supervisor import Supervisor
+from paceline.errors import PacelineError
 
 SPEC = Spec(
     run="r", id="id", method="dqn", policy="MlpPolicy", env="CartPole-v1", worker={}, optimizer={}, seed=1, size=8, bundles=2, shards=1
@@ -134,6 +136,20 @@ def test_a_supervisor_that_found_no_keeper_is_later_than_those_before(ray, monke
     assert ray.supervisor().status()["number"] == 6
 
 
+def test_a_bundle_that_cannot_tell_its_status_ends_the_run(ray):
+    supervisor = ray.supervisor()
+    until(lambda: supervisor.status()["ready"])
+
+    def status():
+        raise TaskError(ValueError("a bundle's"))
+
+    bundle(ray, 0).status = status
+    ray.actors["r/shard/0"].version = 9
+    until(lambda: supervisor.status()["errors"] == ["bundle 0: ValueError: a bundle's"])
+    until(lambda: supervisor.status()["totals"]["updates"] == 9)  # the others are asked nevertheless
+    assert supervisor.status()["trouble"] == ""
+
+
 def test_a_bundle_that_starts_after_a_halt_does_not_train(ray):
     one = ray.supervisor()
     one.begin(1000)
@@ -174,13 +190,56 @@ class Learning:
         pass
 
 
+def bundle_of(model, monkeypatch):
+    """A bundle with this model and a shard of four parameters in this process."""
+    monkeypatch.setattr(_actors, "RayChannel", lambda spec, learner, cores: Direct([shard()]))
+    monkeypatch.setattr(_actors, "worker", lambda spec, index: model)
+    return _actors.Bundle(Spec(**{**vars(SPEC), "size": 4}), 0)
+
+
+def test_begin_does_not_wait_for_a_learner_that_computes(monkeypatch):
+    model, computing, go_on = Learning(), threading.Event(), threading.Event()
+
+    def gradient(out):
+        computing.set()
+        assert go_on.wait(30)
+        return Learning.gradient(model, out)
+
+    model.gradient = gradient
+    one = bundle_of(model, monkeypatch)
+    one.begin(1, 10**9)
+    assert computing.wait(30)
+    for number in (2, 2, 3):
+        one.begin(number, 10**9)  # returns, though the learner's thread is busy
+    assert one.status()["begun"] == 1
+    one.halt(3)
+    go_on.set()
+    until(lambda: one.status()["begun"] == 3 and not one.status()["running"])
+
+
+def test_a_bundle_whose_library_has_failed_says_so(monkeypatch):
+    class Spoiled(Learning):
+        failed = False
+
+        @property
+        def stats(self):
+            if self.failed:
+                raise PacelineError("trainer: failed before")
+            return {"episodes": 3}
+
+        def gradient(self, out):
+            self.failed = True
+            raise PacelineError("gradient: an error of the library")
+
+    one = bundle_of(Spoiled(), monkeypatch)
+    until(lambda: one.status().get("episodes") == 3)
+    one.begin(1, 10**9)
+    until(lambda: one.status()["error"] == "PacelineError: gradient: an error of the library")
+    assert not one.status()["running"] and "episodes" not in one.status()
+
+
 def test_a_bundle_is_halted_before_it_begins(monkeypatch):
-    channel = Direct([shard()])
-    channel.of = lambda index: channel
-    monkeypatch.setattr(_actors, "RayChannel", lambda spec, cores: channel)
-    monkeypatch.setattr(_actors, "worker", lambda spec, index: Learning())
-    spec = Spec(**{**vars(SPEC), "size": 4})
-    one = _actors.Bundle(spec, 0)
+    one = bundle_of(Learning(), monkeypatch)
     one.halt(1)
     one.begin(1, 10**9)
     until(lambda: one.status()["begun"] == 1 and not one.status()["running"])

@@ -87,7 +87,7 @@ def test_a_killed_process_comes_back(cluster, part, tmp_path):
         # All lives but that of a killed bundle have ended whole; with delay=1 a learner has two calls in flight.
         assert ledgers.lives - ledgers.equal <= (part == "bundle/1")
         assert ledgers.in_flight <= 2 * (part == "bundle/1")
-        # Answers under way to the two learners are of updates that nobody knows of.
+        # Answers under way to the two learners are of updates that no process knows of.
         assert 0 <= ledgers.lost - model.stats["lost_updates"] <= 4
         assert (ledgers.lost > 0) <= part.startswith("shard")
 

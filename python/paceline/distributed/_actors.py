@@ -133,9 +133,9 @@ class RayChannel:
     returns, and another one fetches the answers. The learner goes on meanwhile.
     """
 
-    def __init__(self, spec: Spec, cores: set[int] | None = None) -> None:
-        """cores: those of the two threads; None: those of the caller."""
-        self._spec = spec
+    def __init__(self, spec: Spec, learner: int = 0, cores: set[int] | None = None) -> None:
+        """learner: for which join asks. cores: those of the two threads; None: those of the caller."""
+        self._spec, self._learner = spec, learner
         self._shards = [_ray.find(spec.run, "shard", k) for k in range(spec.shards)]
         bind = functools.partial(_cores.stay, cores) if cores else None
         self._sender = ThreadPoolExecutor(1, "paceline-send", initializer=bind)
@@ -144,12 +144,6 @@ class RayChannel:
     def join(self, shard: int) -> Joined:
         joined: Joined = self._get(self._shards[shard].join.remote(self._spec.id, self._learner))
         return joined
-
-    _learner = 0
-
-    def of(self, learner: int) -> RayChannel:
-        self._learner = learner
-        return self
 
     def tell(self, shard: int, *told: Any) -> None:
         self._get(self._shards[shard].tell.remote(*told))
@@ -194,7 +188,7 @@ class Bundle:
         self._model: Any = None
         self._part: Part | None = None  # of a given order
         self._running, self._error = False, ""
-        self._begun = self._halted = 0  # numbers of the latest begin and halt
+        self._asked = self._begun = self._halted = 0  # numbers of the latest begin, the latest that the thread has seen, the latest halt
         threading.Thread(target=self._main, name="paceline-bundle", daemon=True).start()
 
     def _main(self) -> None:
@@ -205,7 +199,7 @@ class Bundle:
             self._model = sampled(self._spec, self._index) if self._spec.actors else worker(self._spec, self._index)
             ranges = shard_ranges(self._spec.size, self._spec.shards)
             self._learner = Learner(
-                self._model, RayChannel(self._spec, rest).of(self._index), ranges, run=self._spec.id, learner=self._index,
+                self._model, RayChannel(self._spec, self._index, rest), ranges, run=self._spec.id, learner=self._index,
                 delay=self._spec.delay, bf16=self._spec.bf16, ledger=self._spec.ledger,
             )  # fmt: skip
             while True:
@@ -248,17 +242,23 @@ class Bundle:
         return done.result()
 
     def begin(self, number: int, goal: int) -> None:
-        """Trains until all learners together have taken goal steps. number: of this begin; each begins once."""
+        """Trains until all learners together have taken goal steps; does not wait. number: of this begin; each begins once."""
 
-        def job(learner: Learner) -> None:
-            if number > self._begun:
-                learner.begin(goal)
-                if number <= self._halted:  # begin has undone a stop that came before it
-                    learner.stop()
-                # status reads begun before running: no bundle that has begun seems idle before its first update.
-                self._running, self._begun = True, number
+        def job() -> None:
+            assert self._learner is not None
+            try:
+                self._learner.begin(goal)
+            except ShardLost:
+                self._asked = self._begun  # the supervisor asks again
+                return
+            if number <= self._halted:  # begin has undone a stop that came before it
+                self._learner.stop()
+            # status reads begun before running: no bundle that has begun seems idle before its first update.
+            self._running, self._begun = True, number
 
-        self._do(job)
+        if number > self._asked:
+            self._asked = number
+            self._jobs.put(job)
 
     def begin_in_order(self, total: int) -> None:
         """Begins a run of a given order, whose legs come one by one."""
@@ -301,8 +301,8 @@ class Bundle:
             model = type(self._model).load(
                 io.BytesIO(state), num_threads=self._spec.num_cpus, outside_learners=self._spec.bundles, outside_learner=self._index
             )
-            self._model.close()
-            self._model = model
+            before, self._model = self._model, model  # status reads the model meanwhile
+            before.close()
             learner.go_on(model)
 
         self._do(job)
@@ -317,11 +317,14 @@ class Bundle:
         }
         learner = self._learner
         if learner is not None:
-            native = self._model.stats
+            try:
+                native = self._model.stats
+            except PacelineError:  # no model answers after a failure of the library, which error tells
+                native = {}
             status |= vars(learner.tally) | {"seen": dict(learner.tally.seen), "life": learner.life, "told": learner.told}
             status |= {name: native[name] for name in ("episodes", "mean_return", "mean_length") if name in native}
-            status |= {"replay_size": native.get("replay_size", 0), "epsilon": native.get("epsilon", float("nan"))}
-            status["learning_rate"] = native.get("learning_rate", float("nan"))
+            status["replay_size"] = native.get("replay_size", 0)
+            status |= {name: native.get(name, float("nan")) for name in ("epsilon", "learning_rate")}
         return status
 
 

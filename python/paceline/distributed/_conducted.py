@@ -58,7 +58,7 @@ def conduct(run: Run, total: int, order: Order | None, between: Callable[[], Non
     except _ray.lost_errors():
         raise StoppedError(f"{run.spec.run}: a process has ended, a run of a given order cannot go on") from None
     except PacelineError as err:
-        raise getattr(err, "cause", err) from None  # Ray's own error has the traceback of another process
+        raise _ray.cause(err) from None
 
 
 def _conduct(run: Run, total: int, order: Order | None, players: RayPlayers) -> None:

@@ -103,7 +103,8 @@ def start(
     max_staleness: a shard refuses a gradient if it has applied more than this number of gradients since
         the bundle read it; 0 refuses none.
     lease: seconds after which a run without a driver ends.
-    schedule: "race", the default: bundles visit the shards as it comes, and processes that end come back.
+    schedule: "race", the default: bundles visit the shards in the order in which they arrive, and
+        processes that end come back.
         "virtual", "recorded": in the order of Gorila in one process with the same settings, whose bits
         the run has; a process that ends, ends the run, and learn may be called once. With "dqn" alone.
     order, latency_step, latency_forward, latency_gradient, latency_pull, latency_push: of these
@@ -281,6 +282,8 @@ def _started(spec: Spec, states: list[bytes] | None) -> Distributed:
 
     local = local_worker(spec)
     try:
+        if local.env_name is None:
+            raise ConfigError(f"env: {spec.env!r}, must be the name of a built-in environment, which every process makes for itself")
         if states is None:
             theta = local.flat_parameters()
             spec = dataclasses.replace(

@@ -45,7 +45,7 @@ class ShardLost(Exception):
 T = TypeVar("T")
 
 
-def patiently(shard: int, call: Callable[[], T], seconds: float, stopping: Callable[[], bool] = lambda: False) -> T:
+def repeated(shard: int, call: Callable[[], T], seconds: float, stopping: Callable[[], bool] = lambda: False) -> T:
     """Repeats a call to a shard while it is lost. ShardLost after some seconds, StoppedError if the caller is stopping."""
     until = time.monotonic() + seconds
     while True:
@@ -184,9 +184,6 @@ class Learner:
             self._took(shard, answer)
         self._adopt()
 
-    def close(self) -> None:
-        self._log.close()
-
     # ------------------------------------------------------------ pushes
 
     def _send(self, flight: _Flight, shard: int) -> Any:
@@ -241,7 +238,7 @@ class Learner:
 
     def _patiently(self, shard: int, call: Callable[[], T]) -> T:
         """Also while stop is asked for: what is under way lands when the shard is back."""
-        return patiently(shard, call, self._patience)
+        return repeated(shard, call, self._patience)
 
     # -------------------------------------------------------- parameters
 
@@ -271,5 +268,5 @@ class Learner:
 
     def _adopt_again(self) -> None:
         """Goes on after a gradient that is not pushed, with the newest parameters."""
-        if not self._flying:
-            self.pull()
+        self.land()
+        self.pull()

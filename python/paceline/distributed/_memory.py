@@ -53,9 +53,9 @@ def actors_of(shard: int, spec: Spec) -> int:
 class Memory:
     """One shard. Updates are due as in DQN: gradient_steps at every train_freq steps after learning_starts.
 
-    draw gives a minibatch for every update that is due, to any learner. held says that the learners are
-    behind, and that the actors of the shard wait: so the ratio of steps and updates is that of the
-    settings, whichever of both is faster.
+    draw gives a minibatch for every update that is due, to any learner. held says that the
+    learners have too few updates, and that the actors of the shard wait: so the ratio of steps and
+    updates is that of the settings, whichever of both is faster.
     """
 
     def __init__(self, model: Any, spec: Spec, index: int) -> None:

@@ -79,6 +79,7 @@ class Distributed:
         self._end_renewal = weakref.finalize(self, Renewal(run).stop)
         self._told = 0  # recoveries that were reported
         self._warned = False  # of processes that wait for cores
+        self._trouble = ""  # of the supervisor, the latest that was reported
         self._logger: Any = Logger()
         self._own_logger = True
         self._asked_to_stop = False
@@ -175,6 +176,9 @@ class Distributed:
             self._warned = True
             if missing := [place for place, pid in self._status["pids"].items() if pid is None]:
                 notice(f"{self.name}: {', '.join(missing[:5])}: not started after {PATIENCE:g} s; {self._cores()}")
+        if (trouble := self._status["trouble"]) != self._trouble:
+            self._trouble = trouble
+            notice(f"{self.name}: a round of the supervisor failed, and its counts are old: {trouble}")
         if self._status["errors"]:
             raise PacelineError(f"{self.name}: {self._status['errors'][0]}")
 
@@ -216,7 +220,7 @@ class Distributed:
         self.start_time, self._first_step = time.time_ns(), self.num_timesteps
         self._learning, self._asked_to_stop = True, False
         try:
-            Session(self, total_timesteps, callback, log_interval, progress_bar, eval_freq, n_eval_episodes, eval_env, first).go()
+            Session(self, total_timesteps, callback, log_interval, progress_bar, eval_freq, n_eval_episodes, eval_env).go()
         except KeyboardInterrupt:
             self.close()
             raise
@@ -337,14 +341,14 @@ class Session:
 
     def __init__(
         self, model: Distributed, total: int, callback: Any, log_interval: int | None, progress_bar: bool, eval_freq: int,
-        n_eval_episodes: int, eval_env: Any, first: bool,
+        n_eval_episodes: int, eval_env: Any,
     ) -> None:  # fmt: skip
         self.model, self.callback, self.log_interval = model, callback, log_interval
         self.goal = model.num_timesteps + total
         self.order = read_order(model.run.spec.order) if model.run.spec.order else None
         if self.order is not None:
             self.order.part(self.goal)  # refuses a total before the run has begun
-        self.first, self.eval_freq, self.n_eval_episodes, self.eval_env = first, eval_freq, n_eval_episodes, eval_env
+        self.eval_freq, self.n_eval_episodes, self.eval_env = eval_freq, n_eval_episodes, eval_env
         self.episodes = int(model._status["totals"]["episodes"])
         self.records = 0
         self.next_eval = eval_freq or math.inf
@@ -462,6 +466,9 @@ class Session:
             self.evaluator = None
             policy.close()
             return
+        except ray.exceptions.RayTaskError as err:
+            policy.close()
+            raise _ray.cause(err) from None
         _evaluation.record(model, step, result, policy)
 
 

@@ -1,9 +1,9 @@
 """Runs in a given order: virtual, or that of an order file.
 
-In a race bundles visit the shards as it comes. In a given order the driver sends every visit in its
-turn. Ray does the calls of one caller to one actor in the order in which they were sent, and a call
-waits for the results that it takes. So the driver waits for no visit, and learners compute
-concurrently.
+In a race bundles visit the shards in the order in which they arrive. In a given order the driver
+sends every visit in its turn. Ray does the calls of one caller to one actor in the order in which
+they were sent, and a call waits for the results that it takes. So the driver waits for no visit, and
+learners compute concurrently.
 """
 
 from __future__ import annotations

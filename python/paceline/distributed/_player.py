@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import StoppedError
 from ..spaces import Array
-from ._learner import ShardLost, T, patiently
+from ._learner import ShardLost, T, repeated
 from ._memory import Piece
 from ._shards import Answer
 from ._spec import Spec
@@ -66,6 +66,7 @@ class Player:
         self.steps = self.acknowledged = 0  # of this life: taken, and known to be in the memory
         self._rounds = self._number = self._goal = 0
         self._sent: tuple[Any, int, list[Piece]] | None = None
+        self._taken: list[Piece] = []  # steps that are not sent yet, also from one play to the next
         self._obs: Array | None = None
         n = envs.num_envs
         self._begins = [True] * n
@@ -86,9 +87,10 @@ class Player:
         try:
             self._pull()
             while not self.stopping and self.total < self._goal:
-                pieces = self._act()
+                self._taken = self._taken or self._act()
                 held = self._settle()
                 self._number += 1
+                pieces, self._taken = self._taken, []
                 self._sent = self._channel.add(self._index, self.life, self._number, pieces), self._number, pieces
                 while held and not self.stopping:
                     time.sleep(HELD)
@@ -124,7 +126,7 @@ class Player:
         return held
 
     def _held(self) -> bool:
-        """Whether the learners are still behind. A shard that is lost says so at the next send."""
+        """Whether the learners have still too few updates. A shard that is lost says so at the next send."""
         try:
             return self._channel.held()
         except ShardLost:
@@ -148,7 +150,7 @@ class Player:
                 before.close()
 
     def _patiently(self, shard: int, call: Callable[[], T]) -> T:
-        return patiently(shard, call, self._patience, lambda: self.stopping)
+        return repeated(shard, call, self._patience, lambda: self.stopping)
 
     # -------------------------------------------------------------- acting
 

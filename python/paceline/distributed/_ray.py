@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import socket
 import time
 from typing import Any
 
@@ -25,8 +26,9 @@ def ray() -> Any:
 def connect(address: str | None) -> None:
     """Connects this process to a cluster, unless it is connected.
 
-    address: as in ray.init. None: the cluster of RAY_ADDRESS or of this machine, or a new one that
-        ends with this process.
+    address: as in ray.init. None: the cluster to which this process is connected, else that of
+        RAY_ADDRESS or of this machine, or a new one that ends with this process. ConfigError if the
+        process is connected to another one.
     """
     module = ray()
     if not module.is_initialized():
@@ -35,6 +37,21 @@ def connect(address: str | None) -> None:
             keywords["address"] = address
             del keywords["include_dashboard"]
         module.init(**keywords)
+    elif address is not None and not _leads(address, here := module.get_runtime_context().gcs_address):
+        raise ConfigError(f"address: {address!r}, must be None or {here!r}, the cluster to which this process is connected")
+
+
+def _leads(address: str, here: str) -> bool:
+    """Whether an address is that of this process's cluster, host:port. A client's, ray://, has another port and is not compared."""
+    if address in ("auto", "local") or address.startswith("ray://"):
+        return True
+    hosts = []
+    for host in (address.rpartition(":")[0], here.rpartition(":")[0]):
+        try:
+            hosts.append(socket.gethostbyname(host))
+        except OSError:  # Ray may know the name
+            hosts.append(host)
+    return address.rpartition(":")[2] == here.rpartition(":")[2] and (hosts[0] == hosts[1] or hosts[0].startswith("127."))
 
 
 def name(run: str, part: str, index: int = 0) -> str:
@@ -84,6 +101,12 @@ def lost_errors() -> tuple[type[BaseException], ...]:
     """The errors of a call to an actor that has ended, cannot be reached or is not ready, and of an object whose owner has ended."""
     errors = ray().exceptions
     return (NotReady, errors.RayActorError, errors.ObjectLostError, errors.GetTimeoutError, errors.WorkerCrashedError)
+
+
+def cause(err: BaseException) -> BaseException:
+    """The error that a call to an actor raised there, without Ray's traceback of it."""
+    found = getattr(err, "cause", None)
+    return found if isinstance(found, BaseException) else err
 
 
 def gathered(refs: list[Any], seconds: float) -> list[Any]:

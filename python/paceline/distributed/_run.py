@@ -139,7 +139,7 @@ class Run:
 def patiently(
     name: str, send: Callable[[], Any], ended: Callable[[], PacelineError], seconds: float = CALL, read: Callable[[Any], Any] | None = None
 ) -> Any:  # fmt: skip
-    """Repeats a call while its process starts again. Ctrl-C interrupts it.
+    """Repeats a call while its process starts again. Ctrl-C interrupts it. Errors are those that the call raised there.
 
     ended: the error if the run `name` has no processes. read: of a result; it is repeated with the call.
     """
@@ -158,6 +158,8 @@ def patiently(
             if time.monotonic() > until:
                 raise PacelineError(f"{name}: {err}") from None
             time.sleep(0.2)
+        except ray.exceptions.RayTaskError as err:
+            raise _ray.cause(err) from None
 
 
 def stop(name: str) -> bool:

@@ -74,7 +74,7 @@ class Supervisor:
             try:
                 self._round()
             except Exception as err:  # the run goes on without its counts
-                self._trouble = f"{type(err).__name__}: {err}"  # reported by status
+                self._trouble = f"{type(err).__name__}: {err}"  # which the driver says
             if time.monotonic() > self._called + (self.spec.lease if self._driven else max(self.spec.lease, STARTING)):
                 self.end()
             time.sleep(max(0.0, began + POLL - time.monotonic()))
@@ -93,6 +93,10 @@ class Supervisor:
                 with self._lock:
                     self._watch.failed(part, index)
                 continue
+            except Exception as err:  # it lives and cannot say how it is; the others are asked nevertheless
+                if not (known := self._watch.status(part, index)):
+                    raise
+                status = known | {"error": f"{type(_ray.cause(err)).__name__}: {_ray.cause(err)}"}
             with self._lock:
                 new = self._watch.answered(part, index, status)
             if new and part == "keeper":
