@@ -294,13 +294,8 @@ def _gorila_values(report: dict[str, Any]) -> Made:
             *(f"{100 * e[what]:.2f} %" for what in ("refused", "dropped")),
         ])  # fmt: skip
     columns = ["learning rate", "constant", "threshold", "deviations", "sigma of the delay", "updates", *games, "refused", "dropped"]
-    return [
-        (
-            "Means of the last 100 training episodes, a number for each seed; shares of the pushes that shards refused and of the gradients that learners dropped.",
-            columns,
-            rows,
-        )
-    ]
+    title = "Means of the last 100 training episodes of each seed; shares of pushes that were refused and of gradients that were dropped."
+    return [(title, columns, rows)]
 
 
 def _gorila_learn(report: list[dict[str, Any]]) -> Made:
@@ -332,7 +327,9 @@ def _gorila_faults(report: dict[str, Any]) -> Made:
         "updates": stats["updates"], "updates lost": stats["lost_updates"], "lost by the learners' ledgers": ledgers["lost"],
         "pushes refused as too old, of all shards": stats["refused"], "pushes that arrived twice": stats["duplicates"],
         "lives": ledgers["lives"], "lives whose ledgers are equal": ledgers["equal"],
-        "most calls in flight of a life that was killed": ledgers["in_flight"], "answers that no shard knows": ledgers["unknown"],
+        "lives that ended whole, and whose ledgers differ": ledgers["unequal"],
+        "most answers of a life that its learner has not heard": ledgers["in_flight"],
+        "answers that no shard knows": ledgers["unknown"],
     }  # fmt: skip
     made.append(("Counts of the run.", ["", ""], [[what, rate(count)] for what, count in counts.items()]))
     rows = [

@@ -15,7 +15,8 @@ class Comparison(NamedTuple):
 
     pushes: answers in the logs of shards. equal: lives whose ledgers are equal in every shard, but for
     what the shard lost with a process. in_flight: of other lives, the most answers of one shard that the
-    learner has not heard. unknown: answers that a learner heard, and that its shard neither has nor lost.
+    learner has not heard. unequal: learners whose latest life, which has ended whole, is not equal; their
+    earlier lives have ended with a process. unknown: answers that a learner heard, and that its shard neither has nor lost.
     lost: updates of shards that their next processes did not have. stats["lost_updates"] has all of
     them but those whose answers were under way.
     """
@@ -24,6 +25,7 @@ class Comparison(NamedTuple):
     lives: int
     equal: int
     in_flight: int
+    unequal: int
     unknown: int
     lost: int
 
@@ -39,7 +41,8 @@ def compare(folder: Path) -> Comparison:
     lives = set(learners)
     for shard in shards.values():
         lives |= set(shard.answers)
-    equal = most = unknown = 0
+    latest = {learner: max(life for of, life in lives if of == learner) for learner, _ in lives}
+    equal = most = unequal = unknown = 0
     for life in lives:
         same = True
         for k, shard in shards.items():
@@ -50,8 +53,9 @@ def compare(folder: Path) -> Comparison:
             same &= not unheard and not differ
             most, unknown = max(most, len(unheard)), unknown + differ
         equal += same
+        unequal += not same and life[1] == latest[life[0]]
     pushes = sum(len(steps) for shard in shards.values() for steps in shard.answers.values())
-    return Comparison(pushes, len(lives), equal, most, unknown, sum(shard.lost_updates for shard in shards.values()))
+    return Comparison(pushes, len(lives), equal, most, unequal, unknown, sum(shard.lost_updates for shard in shards.values()))
 
 
 class Ledger:

@@ -66,7 +66,7 @@ def test_processes_end_and_what_is_said_is_what_was_lost(ray, tmp_path):
         assert [f"{r.part}/{r.number}" for r in model.recoveries] == ["shard/0", "shard/1", "shard/0"]
         assert sum(recovery.lost for recovery in model.recoveries) == lost > 0
         ledgers = compare(tmp_path)
-        assert ledgers.pushes > 200 and ledgers.unknown == 0 and ledgers.equal == ledgers.lives == 2
+        assert ledgers.pushes > 200 and ledgers.unknown == ledgers.unequal == 0 and ledgers.equal == ledgers.lives == 2
         assert 0 <= ledgers.lost - lost <= 3 * 4  # answers under way to two learners
 
 

@@ -67,8 +67,3 @@ class Log:
     def write(self, *values: object) -> None:
         if self._file >= 0:
             os.write(self._file, (" ".join(map(str, values)) + "\n").encode())
-
-    def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
