@@ -256,6 +256,7 @@ def _gorila(report: dict[str, Any]) -> Made:
         ["updates/s of one bundle alone", f"{plan['one']:.1f}"],
         ["mean lag, updates", f"{r['lag']:.1f}"],
         ["largest lag", f"{r['lag_most']}"],
+        *([f"gradients with a lag of {part['from']} to {part['to']}", f"{part['share']:.1%}"] for part in r["lags"]),
         [f"{at['resource']} saturate at, updates/s", rate(at["updates_per_second"])],
         *([f"{use['name']}: used", f"{use['used']:.0%}"] for use in r["resources"]),
         *([f"{use['name']}: MB/s each", f"{use['bytes_per_second'] / 1e6:.1f}"] for use in r["resources"] if use["bytes_per_second"]),

@@ -98,9 +98,8 @@ def save_cluster(path: str | os.PathLike[str], report: dict[str, Any]) -> None:
         rates.set_yscale("log")
     rates.set(xlabel="bundles", ylabel="updates/s")
     rates.legend(frameon=False, loc="upper left")
-    shares = report["result"]["lags"]
-    last = max((k for k, share in enumerate(shares) if share), default=0)
-    lags.bar(lag_names(len(shares))[: last + 1], shares[: last + 1], color=BLUE)
+    parts = report["result"]["lags"]
+    lags.bar(lag_names(parts), [part["share"] for part in parts], color=BLUE)
     lags.set(xlabel="lag, updates of others", ylabel="share of gradients")
     lags.set_title(f"{report['options']['bundles']} bundles, {shards} shards", fontsize=10)
     lags.tick_params(axis="x", labelrotation=45)

@@ -66,7 +66,7 @@ def test_a_cluster_outside_the_scale_has_its_line(capsys, costs, tmp_path):
 
 
 def test_names_of_lags():
-    assert gorila.lag_names(6) == ["0", "1", "2-3", "4-7", "8-15", "16 and more"]
+    assert gorila.lag_names([{"from": 7, "to": 7}, {"from": 8, "to": 9}]) == ["7", "8-9"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ package cluster
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -194,8 +195,8 @@ func TestConservation(t *testing.T) {
 		if c.Cores > 0 && c.Keep > 0 {
 			bound = math.Inf(1) // the keepers' share of the cores may be too small for their work
 		}
-		for _, share := range result.Lags {
-			sum += share
+		for _, lags := range result.Lags {
+			sum += lags.Share
 		}
 		if math.Abs(sum-1) > 1e-9 || !(result.Updates > 0) || result.Updates > 1.08*bound {
 			t.Errorf("%+v: %v updates a second of %v, lags add up to %v", c, result.Updates, bound, sum)
@@ -223,15 +224,30 @@ func TestLagsByHand(t *testing.T) {
 					c.Delay, k.Visit.Call = delay, visit
 					lag := (bundles - 1) * (delay + 1)
 					r := Simulate(c, k, 20*bundles, 3)
-					bucket := 0
-					for n := lag; n > 0; n /= 2 {
-						bucket++
-					}
-					if r.LagMost != lag || math.Abs(r.Lag-float64(lag)) > 1e-9 || r.Lags[bucket] != 1 {
+					if r.LagMost != lag || math.Abs(r.Lag-float64(lag)) > 1e-9 || !slices.Equal(r.Lags, []Lags{{lag, lag, 1}}) {
 						t.Errorf("%d bundles, %d shards, delay %d, visits of %v: %v, at most %d, %v; want %d", bundles, shards, delay, visit, r.Lag, r.LagMost, r.Lags, lag)
 					}
 				}
 			}
+		}
+	}
+}
+
+// Neighbouring lags are together, in at most mostLags parts of one width.
+func TestHistogram(t *testing.T) {
+	for _, test := range []struct {
+		lags map[int]int
+		want []Lags
+	}{
+		{map[int]int{}, nil},
+		{map[int]int{7: 3}, []Lags{{7, 7, 1}}},
+		{map[int]int{198: 1, 200: 2, 201: 1}, []Lags{{198, 198, 0.25}, {199, 199, 0}, {200, 200, 0.5}, {201, 201, 0.25}}},
+		{map[int]int{0: 1, 12: 1, 13: 2}, []Lags{{0, 1, 0.25}, {2, 3, 0}, {4, 5, 0}, {6, 7, 0}, {8, 9, 0}, {10, 11, 0}, {12, 13, 0.75}}},
+		{map[int]int{1: 1, 25: 3}, []Lags{{1, 3, 0.25}, {4, 6, 0}, {7, 9, 0}, {10, 12, 0}, {13, 15, 0}, {16, 18, 0}, {19, 21, 0}, {22, 24, 0}, {25, 25, 0.75}}},
+	} {
+		s, r := simulation{lags: test.lags}, Result{}
+		if s.histogram(&r); !slices.Equal(r.Lags, test.want) || len(r.Lags) > mostLags {
+			t.Errorf("%v: %v, want %v", test.lags, r.Lags, test.want)
 		}
 	}
 }

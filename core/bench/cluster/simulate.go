@@ -1,26 +1,34 @@
 package cluster
 
 import (
+	"maps"
 	"math"
-	"math/bits"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
 // Result is what a cluster did, without its first updates.
 type Result struct {
-	Updates float64 `json:"updates_per_second"` // of the server
-	Steps   float64 `json:"steps_per_second"`   // of all environments
-	Lag     float64 `json:"lag"`                // mean
-	LagMost int     `json:"lag_most"`
-	// Lags are shares of the gradients whose lag was 0, 1, 2 to 3, 4 to 7, and so on; the last one is open.
-	Lags      []float64  `json:"lags"`
+	Updates   float64    `json:"updates_per_second"` // of the server
+	Steps     float64    `json:"steps_per_second"`   // of all environments
+	Lag       float64    `json:"lag"`                // mean
+	LagMost   int        `json:"lag_most"`
+	Lags      []Lags     `json:"lags"` // from the smallest to the largest
 	Resources []Resource `json:"resources"`
 	Limit     string     `json:"limit"` // of the resources that limit the rate, the one that is used most
 }
 
-// LagBuckets is the number of shares of lags.
-const LagBuckets = 13
+// Lags is the share of the gradients with one of some neighbouring lags.
+type Lags struct {
+	From  int     `json:"from"`
+	To    int     `json:"to"`
+	Share float64 `json:"share"`
+}
+
+// mostLags is the largest number of Lags of a result. Each has as many lags as the others; the last one may
+// have fewer.
+const mostLags = 12
 
 // warmRounds is the number of updates of each bundle before those that count.
 const warmRounds = 4
@@ -65,9 +73,7 @@ type simulation struct {
 	stop     int // updates after which no bundle starts another one
 	began    float64
 	ended    float64
-	lags     [LagBuckets]int
-	lagSum   int
-	lagMost  int
+	lags     map[int]int // gradients by lag
 }
 
 type bundle struct {
@@ -104,7 +110,7 @@ func (c *Cluster) slots() int { return c.Delay + 2 }
 
 func newSimulation(c Cluster, k Costs, updates int, seed uint64) *simulation {
 	n := c.Bundles
-	s := &simulation{Cluster: c, k: k, bundles: make([]bundle, n), shards: make([]shard, c.Shards)}
+	s := &simulation{Cluster: c, k: k, bundles: make([]bundle, n), shards: make([]shard, c.Shards), lags: map[int]int{}}
 	s.from, s.to, s.stop = c.window(updates)
 	if c.Cores > 0 {
 		s.pool = &pool{cores: c.Cores}
@@ -362,23 +368,13 @@ func (s *simulation) count(lag int) {
 	if s.began == 0 || s.ended > 0 {
 		return
 	}
-	s.lags[min(bits.Len(uint(lag)), LagBuckets-1)]++
-	s.lagSum += lag
-	s.lagMost = max(s.lagMost, lag)
+	s.lags[lag]++
 }
 
 func (s *simulation) result() Result {
-	r := Result{Lags: make([]float64, LagBuckets), LagMost: s.lagMost}
-	r.Updates = float64(s.to-s.from) / (s.ended - s.began)
+	r := Result{Updates: float64(s.to-s.from) / (s.ended - s.began)}
 	r.Steps = r.Updates * float64(s.Steps)
-	counted := 0
-	for _, n := range s.lags {
-		counted += n
-	}
-	for i, n := range s.lags {
-		r.Lags[i] = float64(n) / float64(max(1, counted))
-	}
-	r.Lag = float64(s.lagSum) / float64(max(1, counted))
+	s.histogram(&r)
 	r.Resources = s.resources(&s.k, r.Updates)
 	most := 0.0
 	for _, u := range r.Resources {
@@ -387,4 +383,26 @@ func (s *simulation) result() Result {
 		}
 	}
 	return r
+}
+
+// histogram sets what a result says of the lags.
+func (s *simulation) histogram(r *Result) {
+	if len(s.lags) == 0 {
+		return
+	}
+	lags := slices.Sorted(maps.Keys(s.lags))
+	least, most := lags[0], lags[len(lags)-1]
+	width := (most - least + mostLags) / mostLags
+	for from := least; from <= most; from += width {
+		r.Lags = append(r.Lags, Lags{From: from, To: min(from+width-1, most)})
+	}
+	counted, sum := 0, 0
+	for _, lag := range lags {
+		counted += s.lags[lag]
+		sum += lag * s.lags[lag]
+	}
+	for _, lag := range lags {
+		r.Lags[(lag-least)/width].Share += float64(s.lags[lag]) / float64(counted)
+	}
+	r.Lag, r.LagMost = float64(sum)/float64(counted), most
 }

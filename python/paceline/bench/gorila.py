@@ -95,10 +95,9 @@ def _costs(path: Path) -> dict[str, Any]:
     return costs
 
 
-def lag_names(count: int) -> list[str]:
-    """Names of the shares of lags: 0, 1, 2-3, 4-7 and so on; the last one is open."""
-    names = ["0", *(f"{low}-{2 * low - 1}" if low > 1 else "1" for low in (2**k for k in range(count - 2)))]
-    return [*names, f"{2 ** (count - 2):,} and more"]
+def lag_names(lags: list[dict[str, Any]]) -> list[str]:
+    """Names of the parts of a histogram of lags, such as 7 and 8-9."""
+    return [f"{part['from']}" if part["from"] == part["to"] else f"{part['from']}-{part['to']}" for part in lags]
 
 
 def text(report: dict[str, Any]) -> str:
@@ -124,7 +123,7 @@ def text(report: dict[str, Any]) -> str:
         link = f"{use['bytes_per_second'] / 1e6:,.1f}" if use["bytes_per_second"] else ""
         lines.append(f"{use['name']:<22}{use['used']:>8.1%}{most:>20}{link:>14}")
     lines += ["", "lag"]
-    lines += [f"{name:<22}{share:>8.1%}" for name, share in zip(lag_names(len(r["lags"])), r["lags"]) if share]
+    lines += [f"{name:<22}{part['share']:>8.1%}" for name, part in zip(lag_names(r["lags"]), r["lags"]) if part["share"]]
     if report["points"]:
         lines += ["", *_points(report)]
     return "\n".join(lines)
