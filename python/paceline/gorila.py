@@ -40,7 +40,7 @@ class Gorila(DQN):
 
     cluster: "ray" trains in processes of a Ray cluster (pip install 'paceline[ray]'). The result is then a
         paceline.distributed.Distributed, and the keywords of paceline.distributed.start are known as well.
-        from_preset has one more preset then: "apex".
+        from_preset has two more presets then: "apex" and "fastdqn".
 
     num_timesteps counts the steps of all bundles, and stats["updates"] the gradients that were applied.
     stats["lag"] is the mean number of updates of other bundles between a bundle's pull and its push,

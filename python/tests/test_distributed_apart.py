@@ -12,7 +12,7 @@ import pytest
 
 import paceline
 from in_process import CHECKED
-from paceline.distributed import _apart
+from paceline.distributed import _apart, _factory
 from paceline.distributed._actors import worker
 from paceline.distributed._factory import keywords_of_worker, local_worker, optimizer_of
 from paceline.distributed._learner import Learner, ShardLost
@@ -311,6 +311,27 @@ def test_bad_keywords_are_refused(keywords, says):
     assert checked(**CHECKED)["actors"] == 0
     with pytest.raises(ConfigError, match=f"^{says}$"):
         checked(**{**CHECKED, **keywords})
+
+
+def test_fast_dqn_with_actors_apart(monkeypatch):
+    with pytest.raises(ConfigError, match="^actors: None, must be at least 1 with preset 'fastdqn'$"):
+        _factory.of_preset("fastdqn", "Pong", {})
+    given = {}
+    monkeypatch.setattr(_factory, "of_gorila", lambda arguments, keywords: given.update(keywords))
+    _factory.of_preset("fastdqn", "Pong", {"actors": 4, "seed": 1})
+    with paceline.DQN.from_preset("fastdqn", "Pong", buffer_size=1000, learning_starts=1000) as model:
+        of_dqn = {name: float(model.setting(name)) for name in ("learning_rate", "train_freq", "max_grad_norm", "outliers")}
+        assert given["optimizer"] == model.setting("optimizer") == "rmsprop_keras"
+    assert {name: given[name] for name in of_dqn} == of_dqn
+    assert (
+        given["learning_starts"] == 50_000
+        and given["actor_epsilon"] == "apex"
+        and (given["actors"], given["bundles"], given["seed"]) == (4, 1, 1)
+    )
+    assert given["max_staleness"] == 0 and not {"num_envs", "concurrent", "window"} & given.keys()
+    worker = keywords_of_worker("dqn", {"optimizer": given["optimizer"]}, 1)
+    with local_worker(spec_of(env="Pong", keywords=worker | {"policy_kwargs": None})) as local:
+        assert optimizer_of(local, "dqn")["optimizer"] == "rmsprop_keras"
 
 
 def test_losses_are_said():

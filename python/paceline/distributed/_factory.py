@@ -22,7 +22,7 @@ from . import _files, _ray, _records, _run
 from ._actors import worker
 from ._keywords import from_json, plain
 from ._model import Distributed
-from ._presets import TUNED, apex
+from ._presets import FASTDQN, TUNED, apex
 from ._run import Run
 from ._shards import Shard
 from ._spec import WORKERS, Spec, checked, name_of
@@ -206,13 +206,14 @@ def of_gorila(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Distri
 
 def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distributed:
     """What paceline.Gorila.from_preset(..., cluster=...) makes."""
+    if preset in ("apex", "fastdqn") and not overrides.get("actors"):
+        raise ConfigError(f"actors: {overrides.get('actors')!r}, must be at least 1 with preset {preset!r}")
     if preset == "apex":
-        if not overrides.get("actors"):
-            raise ConfigError(f"actors: {overrides.get('actors')!r}, must be at least 1 with preset 'apex'")
         return of_gorila((), {"policy": "auto", "env": env, **apex(env), **overrides})
-    config, plain = Config("gorila"), Config("gorila")
+    config, plain = Config("dqn" if preset == "fastdqn" else "gorila"), Config("gorila")
     config.preset(preset, env)
-    rows = {s.name: (s.type, config.get(s.name)) for s in config.describe() if config.get(s.name) != plain.get(s.name)}
+    known = {s.name for s in plain.describe()}
+    rows = {s.name: (s.type, config.get(s.name)) for s in config.describe() if s.name in known and config.get(s.name) != plain.get(s.name)}
     for made in (config, plain):
         made.close()
     given: dict[str, Any] = {name: _READ.get(kind, str)(text) for name, (kind, text) in rows.items()}
@@ -223,7 +224,7 @@ def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distribute
         given["policy_kwargs"] = {"net_arch": widths}
     if (options := given.pop("env_options", None)) is not None:
         given["env_kwargs"] = json.loads(options)
-    own = TUNED if preset == "tuned" else {}
+    own = {"tuned": TUNED, "fastdqn": FASTDQN}.get(preset, {})
     return of_gorila((), {"policy": "auto", "env": env, **own, **given, **overrides})
 
 

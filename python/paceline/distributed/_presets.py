@@ -12,6 +12,9 @@ from ..envs.vec import library_name
 # computes again. On Ray, Catch-v0 has -0.4 on seed 1 with delay=1 (a mean lag of 6.2 updates), and 1.0 with 0 (3.2).
 TUNED: dict[str, Any] = {"delay": 0}
 
+# DQN's preset fastdqn with actors in processes of their own, which keep the epsilons of Ape-X.
+FASTDQN: dict[str, Any] = {"bundles": 1, "actor_epsilon": "apex"}
+
 # Ape-X DQN (Horgan et al. 2018, "Distributed Prioritized Experience Replay", sections 4 and C). The paper gives no
 # train_freq: its learner has 19 minibatches a second, and its 360 actors 12,500 transitions. Its loss is half of
 # "squared"; RMSProp divides the factor out.
