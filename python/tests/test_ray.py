@@ -15,7 +15,7 @@ pytest.importorskip("ray")
 
 import ray_cluster
 from _ledgers import compare
-from paceline import Gorila, distributed, make_vec
+from paceline import DQN, Gorila, distributed, make_vec
 from paceline.distributed import _cores, _ray
 from paceline.errors import ConfigError, MissingFileError, PacelineError
 from ray_cluster import SMALL, leaving_nothing, until
@@ -109,6 +109,7 @@ with distributed.start("MlpPolicy", "CartPole-v1", **common, **json.loads(sys.ar
     model.run.call("begin", 10**9)
     while model.stats["updates"] < 100:
         time.sleep(0.2)
+    model.save(sys.argv[3], replay=True)  # on three nodes
     cluster.remove_node(nodes[0], allow_graceful=False)
     while sum(node["Alive"] for node in ray.nodes()) == 3:
         time.sleep(0.2)
@@ -124,10 +125,16 @@ with distributed.start("MlpPolicy", "CartPole-v1", **common, **json.loads(sys.ar
     while model.run.call("status")["running"]:
         time.sleep(0.2)
     print("back", len(model.recoveries), int(model.stats["lost_updates"]))
+with distributed.load(sys.argv[3]) as model:  # on two
+    before = model.num_timesteps
+    model.learn(200, reset_num_timesteps=False)
+    print("loaded", before, model.num_timesteps)
 ray.shutdown()
 cluster.shutdown()
 """
-    done = process(code, tmp_path, json.dumps(parts), options=())
+    done = process(code, tmp_path, json.dumps(parts), tmp_path / "three.zip", options=())
+    loaded = re.search(r"^loaded (\d+) (\d+)$", done.stdout, re.M)
+    assert loaded and 100 < int(loaded[1]) + 200 <= int(loaded[2]), done.stdout + done.stderr
     back = re.search(r"^back [1-9]\d* (\d+)$", done.stdout, re.M)
     assert back, done.stdout + done.stderr
     ledgers = compare(tmp_path)
@@ -309,20 +316,29 @@ except KeyboardInterrupt:
         assert bundles == "train" or float(seconds) <= 5
 
 
-def test_a_killed_driver_leaves_the_run(cluster, process):
-    done = process(
-        """
+KILLED = """
 import os, signal, sys
 from paceline import Gorila
-model = Gorila("MlpPolicy", "CartPole-v1", cluster="ray", address=sys.argv[1], bundles=2, name="orphan", buffer_size=4000)
+model = Gorila(
+    "MlpPolicy", "CartPole-v1", cluster="ray", address=sys.argv[1], bundles=2, name="orphan", buffer_size=4000, lease=float(sys.argv[2]),
+    inline_limit=0,
+)
 model.run.call("begin", 10**9)
+while not model.stats["updates"]:
+    pass
 os.kill(os.getpid(), signal.SIGKILL)
-""",
-        cluster.address,
-        options=(),
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL
+"""
+
+
+def test_the_lease_ends_the_run_of_a_killed_driver(cluster, process):
+    with leaving_nothing():
+        assert process(KILLED, cluster.address, 5, options=(), check=False).returncode == -signal.SIGKILL
+        assert _ray.named("orphan")
+        until(lambda: not _ray.named("orphan"))
+
+
+def test_a_killed_driver_leaves_the_run(cluster, process):
+    assert process(KILLED, cluster.address, 600, options=(), check=False).returncode == -signal.SIGKILL
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = distributed.attach("orphan")
@@ -330,6 +346,23 @@ os.kill(os.getpid(), signal.SIGKILL)
         before = until(lambda: model.stats["updates"])
         until(lambda: model.stats["updates"] > before)
         model.learn(100, reset_num_timesteps=False)
+
+
+def test_one_bundle_and_one_shard_without_a_delay_have_the_bits_of_dqn(cluster):
+    """One update a step, and epsilon over updates."""
+    keywords = {**SMALL, "train_freq": 1}
+    with running(**keywords, bundles=1, shards=1, delay=0, copy_every=100) as model:
+        got = model.learn(1000).get_parameters()["policy"]
+        counts = model.stats["updates"], model.num_timesteps
+    with Gorila("MlpPolicy", "CartPole-v1", bundles=1, shards=1, schedule="race", **keywords) as one:
+        want = one.learn(1000).get_parameters()["policy"]
+        options = {name: one.setting(name) for name in ("outliers", "max_grad_norm", "exploration_final_eps")}
+        assert counts == (one.stats["updates"], one.num_timesteps)
+    given = {**keywords, **{name: float(value) for name, value in options.items()}}
+    with DQN("MlpPolicy", "CartPole-v1", num_envs=1, optimizer="adagrad", clock="updates", concurrent=False, **given) as dqn:
+        plain = dqn.learn(1000).get_parameters()["policy"]
+    names = [name for name in want if name.startswith("q_net.")]
+    assert names and all(np.array_equal(got[name], want[name]) and np.array_equal(want[name], plain[name]) for name in names)
 
 
 def test_a_given_order_has_the_bits_of_one_process(cluster, tmp_path):
