@@ -31,13 +31,16 @@ var errTF32 = fmt.Errorf("precision: tf32, must be fp32 or bf16 on the CPU")
 func (t *Trainer) openDevice() (err error) {
 	c, name := t.common, t.common.Device
 	if name == deviceAuto {
-		name = t.choose()
+		name = t.choose(devices.FirstGPU)
 	}
 	if name != "cpu" && t.def.OnlyCPU {
 		return fmt.Errorf("device: %s, must be auto or cpu for %s", name, t.def.Name)
 	}
 	if name != "cpu" && t.outsider != nil {
 		return fmt.Errorf("device: %s, must be auto or cpu where updates is outside", name)
+	}
+	if given, must := t.onlyCPU(); name != "cpu" && given != "" {
+		return fmt.Errorf("%s, must be %s on %s; the device cpu computes it", given, must, name)
 	}
 	n := t.cores.Cores()
 	if name != "cpu" {
@@ -69,15 +72,27 @@ const HasCUDA = devices.HasCUDA
 // there are none.
 func GPUs() ([]gpu.Info, error) { return devices.GPUs() }
 
-// choose returns the device that "auto" stands for.
-func (t *Trainer) choose() string {
+// onlyCPU asks the settings of the method, as CPUSettings.
+func (t *Trainer) onlyCPU() (given, must string) {
+	if s, ok := t.cfg.settings().(CPUSettings); ok {
+		return s.OnlyCPU()
+	}
+	return "", ""
+}
+
+// choose returns the device that "auto" stands for. firstGPU is devices.FirstGPU.
+func (t *Trainer) choose(firstGPU func() string) string {
 	c := t.common
 	if c.ISA == "portable" || t.def.OnlyCPU || t.outsider != nil {
 		return "cpu"
 	}
-	first := devices.FirstGPU()
+	first := firstGPU()
+	given, _ := t.onlyCPU()
 	switch {
 	case first == "":
+		return "cpu"
+	case given != "":
+		t.host.Notify("device: auto, and the CPU computes, because %s does not compute %s", first, given)
 		return "cpu"
 	case c.Policy != PolicyCNN:
 		t.host.Notify("device: auto, and the CPU computes, which is faster for networks without convolutions; device: cuda takes %s", first)

@@ -51,6 +51,14 @@ type LateResets interface {
 	ResetsLate() bool
 }
 
+// CPUSettings are Settings of which the CPU computes values that a GPU does not. Device auto then is the
+// CPU, and other devices are refused.
+type CPUSettings interface {
+	// OnlyCPU returns the first such setting with its value, "dueling: true", and what it must be on a
+	// GPU, "false"; "": a GPU computes all settings. The setting policy is resolved.
+	OnlyCPU() (given, must string)
+}
+
 var registry = map[string]*Definition{}
 
 // waiting are the registrations that RegisterFrom has put off, by the method that they wait for.

@@ -143,7 +143,8 @@ class DQN(Trainer):
         more than this number of running standard deviations (Nair et al. 2015); 0 drops none. It needs
         device="cpu".
     device: "cpu", "cuda", "cuda:1" ... (in a build with CUDA) or "auto". "auto" uses a GPU, if
-        there is one, for networks with convolutions. The results of a seed differ between devices.
+        there is one and it computes all settings, for networks with convolutions. The results of a
+        seed differ between devices.
     replay_device: where minibatches are gathered: "cuda", "cpu" or "auto".
     precision: "fp32", "bf16" (products of bfloat16 with float32 sums and weights) or "tf32" (on a
         GPU).

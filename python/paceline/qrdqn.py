@@ -7,18 +7,10 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._trainer import constructor
-from .config import Config, Values
-from .dqn import DQN, settings
+from .config import Config
+from .dqn import DQN
 from .errors import ConfigError
 from .schedules import Schedule
-
-
-def _settings(keywords: Mapping[str, Any]) -> Values:
-    """The settings of DQN that QRDQN's keywords stand for. A GPU does not compute quantiles."""
-    out = settings(keywords)
-    if out.get("device") == "auto":
-        out["device"] = "cpu"
-    return out
 
 
 class QRDQN(DQN):
@@ -30,7 +22,7 @@ class QRDQN(DQN):
         policy_kwargs has an optimizer_class or optimizer_kwargs, or optimizer_eps is given.
     n_steps: steps of a target.
     kappa: the error up to which the loss of a quantile is quadratic. sb3-contrib has 1.
-    double_q, dueling, munchausen, noisy, prioritized and the others: as in DQN. device "auto" is the
+    double_q, dueling, munchausen, noisy, prioritized and the others: as in DQN. device="auto" is the
         CPU, because a GPU does not compute quantiles.
 
     With num_envs=1, concurrent=False and synchronized=False the updates come as in sb3-contrib.
@@ -41,7 +33,6 @@ class QRDQN(DQN):
     DEFAULTS: ClassVar[Mapping[str, Any]] = {
         "learning_rate": 5e-5, "exploration_fraction": 0.005, "exploration_final_eps": 0.01, "max_grad_norm": None,
     }  # fmt: skip
-    _translate = staticmethod(_settings)
 
     if TYPE_CHECKING:
 

@@ -95,13 +95,7 @@ func (c *Config) head(actions int) nn.Head {
 }
 
 // setDistribution sets the target and the loss of a distribution, where the settings name one.
-func (c *Config) setDistribution(run *offpolicy.Config, device string) error {
-	if device != "cpu" && c.Distribution != NoDistribution {
-		return fmt.Errorf("distribution: %s, must be none on %s; the device cpu computes it", c.Distribution, device)
-	}
-	if device != "cpu" && c.Dueling {
-		return fmt.Errorf("dueling: true, must be false on %s; the device cpu computes it", device)
-	}
+func (c *Config) setDistribution(run *offpolicy.Config) {
 	importance, divergence := "", false
 	if p := run.Priorities; p != nil && c.Distribution != NoDistribution {
 		p.Distributions = true
@@ -118,5 +112,4 @@ func (c *Config) setDistribution(run *offpolicy.Config, device string) error {
 		run.Target = nn.Implicit{Double: c.DoubleQ, Taus: c.NTauTarget, Choosing: c.NTauAct}
 		run.Loss = nn.ImplicitHuber{Taus: c.NTau, Targets: c.NTauTarget, Kappa: c.Kappa, Reduction: c.LossReduction, Importance: importance}
 	}
-	return nil
 }

@@ -50,20 +50,25 @@ func TestBadHeadsAreRefused(t *testing.T) {
 	}
 }
 
-// gpuName is a device with the name of a GPU.
-type gpuName struct{ nn.Device }
-
-func (gpuName) Name() string { return "cuda:0 (test)" }
-
-func TestGPURefusesDistributions(t *testing.T) {
+// A GPU that the caller names is refused before it is opened.
+func TestGPURefusesSettingsOfTheCPU(t *testing.T) {
+	images := func(cnn string) func(*Config) {
+		return func(c *Config) { c.Env, c.Policy, c.CNN = "Catch-v0", train.PolicyCNN, cnn }
+	}
 	for want, edit := range map[string]func(*Config){
-		"distribution: quantile, must be none on cuda:0 (test); the device cpu computes it": quantile,
-		"distribution: implicit, must be none on cuda:0 (test); the device cpu computes it": implicit,
-		"dueling: true, must be false on cuda:0 (test); the device cpu computes it":         func(c *Config) { c.Dueling = true },
+		"distribution: quantile, must be none on cuda:1; the device cpu computes it": quantile,
+		"distribution: implicit, must be none on cuda:1; the device cpu computes it": implicit,
+		"dueling: true, must be false on cuda:1; the device cpu computes it":         func(c *Config) { c.Dueling = true },
+		"munchausen: true, must be false on cuda:1; the device cpu computes it":      munchausen,
+		"noisy: true, must be false on cuda:1; the device cpu computes it":           noisy,
+		"outliers: 3, must be 0 on cuda:1; the device cpu computes it":               func(c *Config) { c.Outliers = 3 },
+		"cnn: dopamine, must be another on cuda:1; the device cpu computes it":       images(Dopamine),
+		"cnn: der, must be another on cuda:1; the device cpu computes it":            images(DER),
 	} {
-		d := newDQN(t, cartpole(edit))
-		c := d.Config()
-		_, err := memoryOf(&train.Setup{Config: c.Struct().(train.Settings), Common: c.Common(), Spec: *d.Spec(), Device: gpuName{cpu(t)}})
+		d, err := newTrial(cartpole(edit, func(c *Config) { c.Device = "cuda:1" }), nil)
+		if err == nil {
+			d.Close()
+		}
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -69,7 +69,7 @@ func newMethod(s *train.Setup) (train.Method, error) {
 // run is the run that resolved settings stand for.
 func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 	c.FitPolicy(s.Spec.Obs)
-	if err := c.checkTrunk(s.Device.Name()); err != nil {
+	if err := c.checkTrunk(); err != nil {
 		return offpolicy.Config{}, err
 	}
 	net := c.network(s.Spec)
@@ -83,7 +83,28 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 		Gamma: c.Gamma, Target: nn.MaxQ{Double: c.DoubleQ}, Optimizer: c.optimizer(), MaxGradNorm: c.MaxGradNorm, Outliers: c.Outliers, Epsilon: c.epsilon, Rate: c.rate,
 	}
 	c.setDrawing(&run, nn.TD{Kind: c.Loss, Reduction: c.LossReduction})
-	return run, errors.Join(c.setDistribution(&run, s.Device.Name()), c.setMunchausenTarget(&run, s.Device.Name()), c.checkNoise(s.Device.Name()))
+	c.setDistribution(&run)
+	c.setMunchausenTarget(&run)
+	return run, nil
+}
+
+// OnlyCPU implements train.CPUSettings.
+func (c *Config) OnlyCPU() (given, must string) {
+	switch {
+	case c.Policy == train.PolicyCNN && (c.CNN == Dopamine || c.CNN == DER):
+		return "cnn: " + c.CNN, "another"
+	case c.Distribution != NoDistribution:
+		return "distribution: " + c.Distribution, "none"
+	case c.Dueling:
+		return "dueling: true", "false"
+	case c.Munchausen.Munchausen:
+		return "munchausen: true", "false"
+	case c.Noisy.Noisy:
+		return "noisy: true", "false"
+	case c.Outliers > 0:
+		return fmt.Sprintf("outliers: %g", c.Outliers), "0"
+	}
+	return "", ""
 }
 
 // network is the network that resolved settings stand for.

@@ -45,17 +45,13 @@ func (c *Config) resolveMunchausen() (notices []string, err error) {
 }
 
 // setMunchausenTarget sets the target of a run, if munchausen is set.
-func (c *Config) setMunchausenTarget(run *offpolicy.Config, device string) error {
+func (c *Config) setMunchausenTarget(run *offpolicy.Config) {
 	if !c.Munchausen.Munchausen {
-		return nil
-	}
-	if device != "cpu" {
-		return fmt.Errorf("munchausen: true, must be false on %s; the device cpu computes it", device)
+		return
 	}
 	of := nn.Munchausen{Alpha: c.MunchausenAlpha, Tau: c.MunchausenTau, Least: c.MunchausenClip}
 	if c.Distribution == Implicit {
 		of.Taus, of.Choosing = c.NTauTarget, c.NTauAct
 	}
 	run.Target = of
-	return nil
 }

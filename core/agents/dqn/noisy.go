@@ -46,11 +46,3 @@ func (c *Config) sigma() float64 {
 	}
 	return 0
 }
-
-// checkNoise returns an error if noisy is set and the device does not compute it.
-func (c *Config) checkNoise(device string) error {
-	if c.Noisy.Noisy && device != "cpu" {
-		return fmt.Errorf("noisy: true, must be false on %s; the device cpu computes it", device)
-	}
-	return nil
-}

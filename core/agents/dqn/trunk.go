@@ -46,11 +46,8 @@ func (c *Config) trunk() (t nn.Trunk, init string) {
 	return nn.Trunk{Arch: "dopamine_cnn"}, "variance_scaling"
 }
 
-// checkTrunk refuses layers that a device does not compute, or that the head cannot be on.
-func (c *Config) checkTrunk(device string) error {
-	if device != "cpu" && c.Policy == train.PolicyCNN && (c.CNN == Dopamine || c.CNN == DER) {
-		return fmt.Errorf("cnn: %s, must be another on %s; the device cpu computes it", c.CNN, device)
-	}
+// checkTrunk refuses layers that the head cannot be on.
+func (c *Config) checkTrunk() error {
 	if c.Distribution == Implicit && c.Policy == train.PolicyMLP && len(c.NetArch) < 2 {
 		return fmt.Errorf("net_arch: %v, must be at least two widths where distribution is implicit: embeddings of taus multiply the layer before the last", c.NetArch)
 	}

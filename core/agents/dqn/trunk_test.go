@@ -26,11 +26,16 @@ func TestLayersOfImages(t *testing.T) {
 		if net.Trunks[0].Arch != c.arch || net.Init != c.init || net.RawImages {
 			t.Errorf("%s, %s: %s, init %q, raw %v", c.cnn, c.distribution, net.Trunks[0].Arch, net.Init, net.RawImages)
 		}
-		if err := cfg.checkTrunk("cuda"); (err != nil) != (c.cnn == Dopamine || c.cnn == DER) {
-			t.Errorf("%s on cuda: %v", c.cnn, err)
-		}
-		if err := cfg.checkTrunk("cpu"); err != nil {
+		if err := cfg.checkTrunk(); err != nil {
 			t.Error(err)
+		}
+		cfg.Distribution = NoDistribution
+		if given, _ := cfg.OnlyCPU(); (given != "") != (c.cnn == Dopamine || c.cnn == DER) {
+			t.Errorf("%s: only the CPU computes %q", c.cnn, given)
+		}
+		cfg.Policy = train.PolicyMLP // cnn is not used
+		if given, _ := cfg.OnlyCPU(); given != "" {
+			t.Errorf("%s with MlpPolicy: only the CPU computes %q", c.cnn, given)
 		}
 	}
 }

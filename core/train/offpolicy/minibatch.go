@@ -55,9 +55,6 @@ func (m *minibatch) init(r *Run, draws *rng.Stream, device nn.Device, pool *thre
 	}
 	var admit func(*nn.Report) bool
 	if c.Outliers > 0 {
-		if device.Name() != "cpu" {
-			return fmt.Errorf("outliers: %g, must be 0 on %s, which does not drop gradients; device cpu does", c.Outliers, device.Name())
-		}
 		admit = func(of *nn.Report) bool { return m.outliers.admit(of.Loss, c.Outliers) }
 	}
 	m.stepper, err = device.QStepper(nn.StepperConfig{
