@@ -22,7 +22,7 @@ from ._environments import Environments
 from ._files import File, reading, writing
 from ._native import Native
 from .compat import _sb3_file
-from .config import Config, Values, check_keywords, check_layers
+from .config import Config, Values, check_keywords, check_layers, describe
 from .envs.vector import Source, built_in, label
 from .errors import ConfigError, notice
 from .policy import Policy
@@ -255,7 +255,7 @@ class Model(Attributes):
             path = os.path.join(folder, "model.zip")
             self.save(path, replay=True)
             config = Config.load(path)
-            config.update(now.stepped())
+            config.update(now.stepped() | self._placement())
             native = self._made(config, source)
             try:
                 native.load(path)
@@ -265,6 +265,11 @@ class Model(Attributes):
         self._native.close()
         self._set_trainer(native, now)
         self._acting_key = ()
+
+    def _placement(self) -> Values:
+        """The settings of where things are computed, which a file holds as "auto"."""
+        names = [s.name for s in describe(self.METHOD) if s.name in ("device", "replay_device")]
+        return {name: self.setting(name) for name in names}
 
     def similar_env(self) -> tuple[str, dict[str, Any]] | None:
         """(name or id, keywords) to make one more environment of the model's kind; None if the caller gave an object."""

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from envs import SMALL
 from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN, Policy
 from paceline._checkpoints import stored_keywords
+from paceline._model import Model
 from paceline.errors import BusyError, ConfigError, SpaceError
 
 KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}}
@@ -169,6 +170,24 @@ def test_set_env_changes_the_start_of_the_spaces(cls, tmp_path):
                     assert loaded.predict(rows + start, deterministic=True)[0].tolist() == (actions + start).tolist()
         model.learn(100, reset_num_timesteps=False)
         assert model.num_timesteps == 200
+
+
+@both
+def test_set_env_keeps_the_device(cls, monkeypatch):
+    """A file holds "auto" for the device. The new trainer's settings have the device of the old one."""
+    seen = []
+
+    def made(self, config, source):
+        seen.append([config.get(name) for name in names])
+        return original(self, config, source)
+
+    names = ["device", "replay_device"] if cls.REPLAYS else ["device"]
+    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls], **dict.fromkeys(names, "cpu")) as model:
+        original = Model._made
+        monkeypatch.setattr(Model, "_made", made)
+        model.set_env(gymnasium.make("CartPole-v1"))
+        model.learn(20)
+    assert seen == [["cpu"] * len(names)]
 
 
 @both
