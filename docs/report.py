@@ -14,7 +14,6 @@ import argparse
 import datetime
 import importlib.metadata
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -26,6 +25,9 @@ import report_chart
 import report_tables
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python" / "benchmarks"))
+from _machine import commit, machine  # noqa: E402
+
 PAGES, RECORDS = ROOT / "docs" / "pages", ROOT / "docs" / "benchmarks"
 CHART = PAGES / "assets" / "speed.svg"
 MARKER = re.compile(r"(<!-- report: ([\w-]+) -->\n).*?(<!-- end of report -->)", re.S)
@@ -108,27 +110,12 @@ def measure(names: list[str], folder: Path, quick: bool) -> None:
         (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
-def machine() -> str:
-    """The processor, its cores that may be used, and the vector instructions in use."""
-    text = Path("/proc/cpuinfo").read_text()
-    model = re.search(r"^(?:model name|CPU part)\s*: (.+)$", text, re.M)
-    flags = re.search(r"^flags\s*: (.+)$", text, re.M)
-    vector = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flags and flag in flags[1].split()]
-    return f"{len(os.sched_getaffinity(0))} cores of {model[1] if model else 'an unknown processor'} ({', '.join(vector)})"
-
-
 def peak_gflops() -> float:
     """What a core computes at most, in fp32; `paceline bench update` measures it beside its products."""
     words = [sys.executable, "-m", "paceline", "bench", "update", "--rounds", "1", "--no-torch", "--json"]
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     alone = [r for r in json.loads(done.stdout)["ours"] if r["threads"] == 1 and r["precision"] == "fp32"]
     return max(r["peak_gflops"] for r in alone if "peak_gflops" in r)
-
-
-def commit() -> str:
-    """The checkout's commit; with "+" where files were changed since."""
-    said = subprocess.run(["git", "describe", "--always", "--dirty=+", "--exclude=*"], cwd=ROOT, capture_output=True, text=True)
-    return said.stdout.strip() or "unknown"
 
 
 def packages() -> dict[str, str]:

@@ -8,7 +8,8 @@ agent's 1,000,000.
 PQN has its authors' settings for MinAtar (purejaxql, pqn_minatar.yaml), but its rates fall over the
 steps of the run. The games are not MinAtar's, so no published return is shown.
 
-Runs are appended to --runs, and a run that is there is not repeated. With --rates the steps/s are
+Runs are appended to --runs with their settings, machine and commit. A run that is there with equal
+settings is not repeated. With --rates the steps/s are
 measured afterwards with all cores: of the games alone, of DQN with eight environments and both
 switches, and of PQN.
 """
@@ -23,7 +24,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -33,7 +34,9 @@ import numpy as np
 import _runs
 import paceline
 from _command import command
+from _machine import commit, machine
 from paceline import DQN, PQN, PacelineError
+from paceline.config import describe
 
 GAMES = ["Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"]
 _DOPAMINE = {
@@ -49,6 +52,7 @@ METHODS: dict[str, tuple[Any, str, dict[str, Any]]] = {  # class, preset, keywor
         "learning_rate": paceline.schedules.linear(5e-4), "exploration_final_eps": 0.05, "exploration_fraction": 0.1,
     }),
 }  # fmt: skip
+_OF_A_RUN = {"env", "seed", "num_threads", "host_data"}
 _SWITCHED = {"num_envs": 8, "concurrent": True, "actor": "target"}
 
 
@@ -57,9 +61,25 @@ def _model(method: str, game: str, seed: int, **keywords: Any) -> Any:
     return cls.from_preset(preset, f"Mini-{game}-v0", seed=seed, device="cpu", **{**changed, **keywords})
 
 
+def _settings(model: Any) -> dict[str, str]:
+    """The settings that are not the library's defaults, without those of a run."""
+    texts = {s.name: (model.setting(s.name), s.default) for s in describe(model.METHOD)}
+    return {name: text for name, (text, default) in texts.items() if text != default and name not in _OF_A_RUN}
+
+
+@cache
+def settings(method: str, game: str) -> dict[str, str]:
+    """The settings with which a method trains in a game."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with _model(method, game, 1, num_threads=1) as model:
+            return _settings(model)
+
+
 def run(method: str, game: str, seed: int, steps: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     with _model(method, game, seed, num_threads=1) as model:
+        given = _settings(model)
         began = time.monotonic()
         model.learn(steps, log_interval=None)
         seconds, mean = time.monotonic() - began, model.stats["mean_return"]
@@ -67,11 +87,17 @@ def run(method: str, game: str, seed: int, steps: int) -> dict[str, Any]:
     return {
         "method": method, "game": game, "seed": seed, "steps": steps, "return": None if math.isnan(mean) else mean,
         "seconds": round(seconds, 2), "cpu_seconds": round(cpu.ru_utime + cpu.ru_stime, 2),
+        "settings": given, "machine": machine(), "commit": commit(),
     }  # fmt: skip
 
 
 def _key(r: dict[str, Any]) -> tuple[Any, ...]:
     return r["method"], r["game"], r["seed"], r["steps"]
+
+
+def current(file: Path, games: list[str]) -> list[dict[str, Any]]:
+    """The runs of a file in these games that have today's settings."""
+    return [r for r in _runs.read(file) if r["game"] in games and r.get("settings") == settings(r["method"], r["game"])]
 
 
 def _one(method: str, game: str, seed: int, steps: int, core: int) -> str:
@@ -174,7 +200,7 @@ def print_report(args: argparse.Namespace) -> None:
     if args.steps < 1:
         raise PacelineError(f"--steps: {args.steps}, must be at least 1")
     args.runs.parent.mkdir(parents=True, exist_ok=True)
-    done = {_key(r) for r in _runs.read(args.runs)}
+    done = {_key(r) for r in current(args.runs, games)}
     jobs: list[Callable[[int], str]] = [
         partial(_one, method, game, seed, args.steps)
         for seed in map(int, args.seeds.split(","))
@@ -183,7 +209,7 @@ def print_report(args: argparse.Namespace) -> None:
         if (method, game, seed, args.steps) not in done
     ]
     _runs.fill(args.runs, jobs, args.minutes)
-    entries = summary(_runs.read(args.runs), games, args.steps)
+    entries = summary(current(args.runs, games), games, args.steps)
     report = {"entries": entries, "rates": rates(games, args.rates, 1.0) if args.rates else []}
     print(json.dumps(report) if args.json else text(report))
 

@@ -31,16 +31,32 @@ def test_each_method_runs(method, capsys):
     report = json.loads(capsys.readouterr().out)
     assert (report["method"], report["game"], report["steps"]) == (method, "Asterix", 4096)
     assert report["return"] is not None and report["cpu_seconds"] > 0
+    assert report["settings"]["cnn"] == "minatar" and "core" in report["machine"] and report["commit"]
 
 
 def test_runs_that_are_there_are_not_repeated_and_rates_are_measured(tmp_path, capsys):
     file = tmp_path / "runs.jsonl"
-    file.write_text(json.dumps(run("dqn", 1, 3.0)) + "\n")
+    file.write_text(json.dumps(run("dqn", 1, 3.0) | {"settings": small_games.settings("dqn", "Breakout")}) + "\n")
     command = ["--runs", str(file), "--games", "Breakout", "--methods", "dqn", "--seeds", "1", "--steps", "10", "--json"]
     assert small_games.main([*command, "--rates", "1000"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert len(file.read_text().splitlines()) == 1 and report["entries"][0]["dqn"]["returns"] == [3.0]
     assert all(report["rates"][0][what] > 0 for what in ("env", "dqn", "pqn"))
+
+
+def test_a_run_with_other_settings_is_repeated(tmp_path, capsys):
+    file = tmp_path / "runs.jsonl"
+    now = small_games.settings("dqn", "Breakout")
+    assert not {"env", "seed", "num_threads"} & set(now) and now != small_games.settings("qr", "Breakout")
+    # Another learning rate, and a line of a version that did not write its settings.
+    old = [run("dqn", 1, 3.0, steps=1100) | {"settings": now | {"learning_rate": "0.1"}}, run("dqn", 1, 4.0, steps=1100)]
+    file.write_text("".join(json.dumps(r) + "\n" for r in old))
+    command = ["--runs", str(file), "--games", "Breakout", "--methods", "dqn", "--seeds", "1", "--steps", "1100", "--json"]
+    for _ in range(2):  # the second time the new run is there
+        assert small_games.main(command) == 0
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        assert lines[:2] == old and [r["settings"] for r in lines[2:]] == [now]
+        assert json.loads(capsys.readouterr().out)["entries"][0]["dqn"]["returns"] == [lines[2]["return"]]
 
 
 @pytest.mark.parametrize(
