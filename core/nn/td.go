@@ -22,7 +22,8 @@ type TD struct {
 	//	ImportanceError      huber(w d)      w clip(w d)
 	//
 	// ImportanceLoss has the step of Schaul et al. 2016. ImportanceGradient is dqn_zoo's, which clips
-	// the gradient of w d²/2; it needs huber. With squared ImportanceError is (w d)².
+	// the gradient of w d²/2; it needs huber. With squared ImportanceError is (w d)². No method
+	// has ImportanceError: tests compare the other two with it.
 	Importance string
 	// Scale multiplies the loss; 0 stands for 1.
 	Scale float64

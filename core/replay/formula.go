@@ -12,9 +12,9 @@ import (
 // Formula says how errors become priorities and draws, as the code of one publication does. The
 // numbers stand in checkpoints.
 //
-// In all of them a weight is (N P)^-beta over the largest weight of the minibatch, where N is the
-// number of transitions that can be drawn and P the probability of the transition. e is the error of
-// a transition, as Error has it, p its priority.
+// A weight is (N P)^-beta over the largest weight of the minibatch, where N is the number of
+// transitions that can be drawn and P the probability of the transition; Dopamine has p in the place
+// of N P. e is the error of a transition, as Error has it, p its priority.
 type Formula uint32
 
 const (
@@ -33,7 +33,7 @@ const (
 	// in DQNZoo.
 	Kaixhin
 	// CuLE (CuLE's Rainbow): P is in proportion to rank^-alpha, where the transition of the largest e
-	// has rank 1, behind those that were never drawn. Draws are stratified. CuLE draws ranks of a
+	// has rank 1, after those that were never drawn. Draws are stratified. CuLE draws ranks of a
 	// stratum with equal probabilities, but weights them by their own; here P is the probability.
 	CuLE
 )

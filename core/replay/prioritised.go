@@ -10,8 +10,9 @@ import (
 )
 
 // Prioritised draws transitions by priorities that follow their latest errors, as a Formula says.
-// One set of priorities covers all environments, in float64. (BTR draws a minibatch from the
-// float32 tree of one environment, with weights within that tree.)
+// One set of priorities covers all environments. Their masses are summed in float64; CuLE's priorities,
+// which only order transitions, are float32. (BTR draws a minibatch from the float32 tree of one
+// environment, with weights within that tree.)
 //
 // A transition that becomes drawable in Flushed has the priority of those that were never drawn, as of
 // then. Update changes priorities at once, and later draws of the same window see them; with
