@@ -95,19 +95,17 @@ func TestUniformDrawsOverSeveralSteps(t *testing.T) {
 				count[i]++
 			}
 		}
-		chi, expected := 0.0, float64(n)/float64(u.Len())
-		for i, c := range count {
-			if !u.starts.has(u.starts.leafOf(i)) {
-				if c > 0 {
-					t.Errorf("%s: transition %d was drawn", TailNames[tails], i)
-				}
-				continue
+		shares := make([]float64, len(count))
+		for i := range shares {
+			if u.starts.has(u.starts.leafOf(i)) {
+				shares[i] = 1 / float64(u.Len())
+			} else if count[i] > 0 {
+				t.Errorf("%s: transition %d was drawn", TailNames[tails], i)
 			}
-			chi += (float64(c) - expected) * (float64(c) - expected) / expected
 		}
-		// The mean of chi is u.Len()-1, its variance twice that.
-		if free := float64(u.Len() - 1); chi > free+6*15 || chi < free-6*15 || u.Len() == m.Len() {
-			t.Errorf("%s: chi-square %.1f of %v, %d visible", TailNames[tails], chi, free, m.Len())
+		got, most := chi(count, shares, n)
+		if least := 2*float64(u.Len()-1) - most; got > most || got < least || u.Len() == m.Len() {
+			t.Errorf("%s: chi-square %.1f, must be %.1f to %.1f; %d of %d drawable", TailNames[tails], got, least, most, u.Len(), m.Len())
 		}
 	}
 }
