@@ -1,17 +1,20 @@
 """DQN, C51, QR-DQN and PQN on the five Mini games: python python/benchmarks/small_games.py
 
 A run has one thread; its return is the mean of the last 100 training episodes. DQN, C51 and QR-DQN
-have Dopamine's settings for MinAtar (labs/environments/minatar): one environment, and an update of
-32 transitions for 4 steps. Dopamine has no such settings for C51 alone; v_max 100 is its Rainbow's.
-Epsilon falls over 250,000 steps for all three; Dopamine's settings of QR-DQN for MinAtar leave its
+have the optimiser, the replay memory and the periods of updates of Dopamine's settings for MinAtar
+(labs/environments/minatar): one environment, and an update of 32 transitions for 4 steps. The layers
+are those of MinAtar's paper (16 convolutions of 3x3, 128 hidden units). Actions are repeated with
+probability 0.1.
+QR-DQN's 200 quantiles, three steps and priorities are those of quantile_*.gin. Dopamine has no
+settings for C51 alone: v_min -100 and v_max 100 are those of rainbow_*.gin, the rest is DQN's with the
+loss of preset c51_dopamine. Epsilon falls over 250,000 steps for all three; quantile_*.gin leaves its
 agent's 1,000,000.
 PQN has its authors' settings for MinAtar (purejaxql, pqn_minatar.yaml), but its rates fall over the
 steps of the run. The games are not MinAtar's, so no published return is shown.
 
 Runs are appended to --runs with their settings, machine and commit. A run that is there with equal
-settings is not repeated. With --rates the steps/s are
-measured afterwards with all cores: of the games alone, of DQN with eight environments and both
-switches, and of PQN.
+settings is not repeated. With --rates the steps/s are measured afterwards with all cores: of the
+games alone, of DQN with eight environments and both switches, and of PQN.
 """
 
 from __future__ import annotations
