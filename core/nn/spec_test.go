@@ -333,6 +333,24 @@ q_net.advantage.0.bias [2]
 	}
 }
 
+// TensorFlow's padding SAME keeps the borders of images: 84x84 becomes 21x21, 11x11 and 11x11.
+func TestLayersOfDopaminesNetwork(t *testing.T) {
+	s := nntest.QSpec(env.ObsSpec{Shape: []int{4, 84, 84}}, 6, nn.Trunk{Arch: "dopamine_cnn"})
+	layers, err := s.Layers()
+	if err != nil || len(layers) != 5 {
+		t.Fatal(layers, err)
+	}
+	for k, want := range [][3]int{{32, 21, 21}, {64, 11, 11}, {64, 11, 11}} {
+		c := layers[k].Conv
+		if got := [3]int{c.OutC, c.OutH(), c.OutW()}; got != want || layers[k].Out != want[0]*want[1]*want[2] {
+			t.Errorf("convolution %d: %v, %d numbers, want %v", k, got, layers[k].Out, want)
+		}
+	}
+	if features := layers[3]; features.In != 7744 || features.Out != 512 || layers[4].In != 512 {
+		t.Errorf("dense layers: %+v, %+v", features, layers[4])
+	}
+}
+
 func TestParamsAreCopiedReadAndWritten(t *testing.T) {
 	s := nntest.SmallMLP()
 	p := nntest.Init(t, s, 1)
