@@ -106,6 +106,7 @@ var ofValues = []settings.Preset{
 	// Mean squared errors and Adam, as dqn.gin and dqn_agent.py have it; dqn of TensorFlow has RMSProp.
 	{Name: "dqn_dopamine", Doc: "DQN of Dopamine's JAX code", Rows: train.InGames(dopamineGames, dopamine, []settings.Row{
 		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"loss", "squared"}})},
+	// c51.gin.
 	{Name: "c51_dopamine", Doc: "C51 of Dopamine's JAX code", Rows: train.InGames(dopamineGames, dopamine, c51, []settings.Row{
 		{"learning_rate", "0.00025"}, {"optimizer_eps", "0.0003125"}})},
 	// quantile.gin: three steps and priorities, which Dabney et al. 2018 do not have. Beta is 0: the
@@ -116,36 +117,39 @@ var ofValues = []settings.Preset{
 	// rainbow.gin is C51 with three steps and priorities. The other parts of Rainbow are in full_rainbow.gin.
 	{Name: "rainbow_dopamine", Doc: "Rainbow of Dopamine's JAX code: C51, three steps, priorities", Rows: train.InGames(dopamineGames, dopamine, dopamineReplay, c51, []settings.Row{
 		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}})},
+	// c51/run_atari.py.
 	{Name: "c51_zoo", Doc: "C51 of DQN Zoo", Rows: train.InGames(zooGames, zoo, zooAdam, c51, []settings.Row{{"learning_rate", "0.00025"}})},
+	// qrdqn/run_atari.py.
 	{Name: "qr_zoo", Doc: "QR-DQN of DQN Zoo, with 201 quantiles", Rows: train.InGames(zooGames, zoo, zooAdam, []settings.Row{
 		{"learning_rate", "5e-05"}, {"distribution", "quantile"}, {"n_quantiles", "201"}, {"kappa", "1"}})},
 	// implicit_quantile.gin: three steps, uniform draws.
 	{Name: "iqn_dopamine", Doc: "IQN of Dopamine's JAX code, with three steps", Rows: train.InGames(dopamineGames, dopamine, iqn, []settings.Row{
 		{"optimizer_eps", "0.0003125"}, {"n_steps", "3"}, {"n_tau_act", "32"}})},
-	// No clipping; min_replay_capacity_fraction 0.02, tau_samples_policy 64.
+	// iqn/run_atari.py: no clipping; min_replay_capacity_fraction 0.02, tau_samples_policy 64.
 	{Name: "iqn_zoo", Doc: "IQN of DQN Zoo", Rows: train.InGames(zooGames, zoo, zooAdam, iqn, []settings.Row{
 		{"max_grad_norm", "0"}, {"learning_starts", "20000"}, {"n_tau_act", "64"}})},
-	// learning_rate 0.00025/4, optimizer_epsilon 0.01/32²/16. grad_error_bound 1/32 of a mean over 32 is
-	// huber's bound. The biases of the source's last layer are one number.
+	// prioritized/run_atari.py: learning_rate 0.00025/4, optimizer_epsilon 0.01/32²/16. grad_error_bound 1/32
+	// of a mean over 32 is huber's bound. The biases of the source's last layer are one number.
 	{Name: "prioritized_zoo", Doc: "Double DQN with prioritised replay of DQN Zoo", Rows: train.InGames(zooGames, zoo, []settings.Row{
 		{"optimizer", "rmsprop_mnih"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "6.103515625e-07"}, {"loss", "huber"}, {"max_grad_norm", "0"},
 		{"double_q", "true"}, {"prioritized", "dqn_zoo"}, {"priority_alpha", "0.6"}, {"priority_beta", "0.4"}, {"priority_beta_final", "1"}, zooBeta,
 		{"target_update_interval", "30000"}})},
-	// Table 1 of the paper. The paper does not name its clipping of gradients, which its first author
-	// confirms (github.com/Kaixhin/Rainbow, pull request 73); the norm of 10 is that of DQN Zoo's Rainbow.
-	// The formula of priorities is DQN Zoo's. The first 20,000 steps are random, where DQN Zoo's agent
-	// already acts by its noise; from then on the noise alone explores, as there. It is the same in der_100k.
+	// Table 1 of the paper. The paper does not say that gradients are clipped. Its first author says that
+	// they are (github.com/Kaixhin/Rainbow, pull request 73). The norm of 10 is that of DQN Zoo's
+	// rainbow/run_atari.py. The formula of priorities is DQN Zoo's, too. The first learning_starts steps
+	// are random here and in der_100k; DQN Zoo's agent acts by its noise from the first step on.
 	{Name: "rainbow_hessel", Doc: "Rainbow of Hessel et al. 2018", Rows: train.InGames(zooGames, zoo, rainbow, []settings.Row{
 		{"optimizer", "adam"}, {"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"max_grad_norm", "10"}, {"n_steps", "3"}, zooBeta,
 		{"learning_starts", "20000"}, {"target_update_interval", "8000"}})},
-	// The paper's numbers but for n_steps: the paper has 20, and Dopamine's DER.gin 10, after Schwarzer et
-	// al. 2021. Dopamine also has its own network, and epsilon 0.01 besides the noise. Noise of 0.1 is that
-	// of Dopamine (jax/networks.py, NoisyNetwork) and of Kaixhin's Rainbow (main.py), whose README runs this
-	// agent and which clips at 10. One update a step makes 2,000 updates 2,000 steps.
+	// The paper's numbers but for n_steps, noisy_sigma and max_grad_norm. The paper has 20 steps. Dopamine's
+	// labs/atari_100k/configs/DER.gin has 10, after Schwarzer et al. 2021. Sigma 0.1 is that of Dopamine
+	// (jax/networks.py, NoisyNetwork) and of Kaixhin's Rainbow (main.py), whose README has this agent. The
+	// norm of 10 is Kaixhin's. Dopamine has a network of its own, and epsilon 0.01 as well as the noise.
+	// There is one update a step, so the paper's 2,000 updates are 2,000 steps.
 	{Name: "der_100k", Doc: "data-efficient Rainbow of van Hasselt et al. 2019, for 100,000 steps, with Dopamine's ten steps of rewards", Rows: train.InGames(zooGames, zoo, rainbow, []settings.Row{
 		{"cnn", DER}, {"optimizer", "adam"}, {"learning_rate", "0.0001"}, {"optimizer_eps", "0.00015"}, {"max_grad_norm", "10"},
 		{"noisy_sigma", "0.1"}, {"n_steps", "10"}, {"train_freq", "1"}, {"buffer_size", "100000"}, {"learning_starts", "1600"}, {"target_update_interval", "2000"}})},
-	// 7.5e-4 is the paper's learning rate for 512; the code has 2.5e-4 for 32.
+	// dqn.py. 7.5e-4 is the paper's learning rate for 512; the code has 2.5e-4 for 32.
 	{Name: "dqn_stooke_abbeel", Doc: "DQN of Stooke & Abbeel 2018 with batches of 512 and the paper's learning rate", Rows: train.InGames(train.StookeAbbeelGames, stookeAbbeel, large, []settings.Row{
 		{"optimizer", "rmsprop_lasagne"}, {"learning_rate", "0.00075"}, {"optimizer_eps", "1e-06"}, {"loss", "huber"},
 		{"exploration_initial_eps", "0.955"}, {"exploration_final_eps", "0.1"}})},
