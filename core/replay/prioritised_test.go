@@ -195,7 +195,9 @@ func (w *twin) weights(picks []int, beta float64) []float64 {
 	return weights
 }
 
-// Priorities, masses and weights are those of a naive twin over flushes, evictions, draws and updates.
+// Trap: weights are by the transitions of all environments that can be drawn, not by those of one
+// environment. Priorities, masses and weights are those of a naive twin over flushes, evictions, draws and
+// updates.
 func TestPrioritisedEqualsItsTwin(t *testing.T) {
 	everyFormula(t, func(t *testing.T, c Priorities) {
 		for n := 1; n <= 3; n += 2 {

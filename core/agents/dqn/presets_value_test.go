@@ -83,6 +83,9 @@ func recipeOf(preset string) string {
 	return `{"recipe": "mnih2015", "noop_min": 1, "noop_max": 31, "first_maxpool": false, "episodic_life": false, "life_loss_info": true, "max_num_frames_per_episode": 108000}`
 }
 
+// Trap: one paper's numbers differ between codes and between methods of one code. Rainbow and prioritised
+// replay have alphas of 0.5 and 0.6, targets of 8,000 and 30,000 steps. A quarter of the learning rate of
+// Mnih et al.'s RMSProp needs a sixteenth of its eps.
 func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 	// Mnih et al. 2015, Extended Data Table 1, and their code: a sum of gradients without clipping.
 	mnih := map[string]string{"policy": "CnnPolicy", "actor": "online", "concurrent": "false", "learning_starts": "50000", "learning_rate": "0.00025",

@@ -74,7 +74,8 @@ func naiveInput(l *nn.Layer, in []float64, outputs [][]float64, taus []float32) 
 	return x
 }
 
-// naiveImplicitHuber is the loss of a row with quantiles x at taus.
+// naiveImplicitHuber is the loss of a row with quantiles x at taus. Trap: it is a sum over the taus that
+// learn and a mean over those of the target.
 func naiveImplicitHuber(x []float64, target, taus []float32, kappa float64) (row float64) {
 	for j, from := range x {
 		for _, to := range target {

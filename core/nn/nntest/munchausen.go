@@ -42,7 +42,9 @@ func tausOfUpdate(m nn.Munchausen, key uint64, rows int) policyTaus {
 	return policyTaus{drawnTaus(nn.TargetTaus, key, rows, m.Taus), drawnTaus(nn.ChoosingTaus, key, rows, m.Choosing), drawnTaus(nn.PolicyTaus, key, rows, m.Choosing)}
 }
 
-// naiveMunchausen returns the column of targets of transitions, by the formula of the paper.
+// naiveMunchausen returns the column of targets of transitions, by the formula of the paper. Trap: the
+// policy is the target network's, tau log pi is clipped after its product with tau, and over n steps the
+// first action alone has it.
 func naiveMunchausen(s nn.Spec, target *nn.Params, m nn.Munchausen, x *experience.Transitions, taus policyTaus) (column []float32) {
 	h, rows := &s.Heads[0], len(x.Rewards)
 	at := func(obs []byte, taus []float32) []float64 {

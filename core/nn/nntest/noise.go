@@ -51,7 +51,8 @@ func layersOf(s nn.Spec) []nn.Layer {
 	return layers
 }
 
-// naivePerturbed is Perturbed by the definition, in float64.
+// naivePerturbed is Perturbed by the definition, in float64. Trap: the noise of a weight is a product of
+// f(x) = sgn(x) sqrt|x| of an input's number and of an output's, not a number of its own.
 func naivePerturbed(s nn.Spec, p *nn.Params, r nn.Normals) *nn.Params {
 	to, layers := p.Clone(), layersOf(s)
 	f := func(x float64) float64 { return math.Copysign(math.Sqrt(math.Abs(x)), x) }
@@ -157,7 +158,8 @@ func (on *suite) testNoise(t *testing.T) {
 }
 
 // testNoisyQStepper compares the updates of a noisy network with those of a Stepper at parameters with
-// the same noise, and the targets with the target network's own noise.
+// the same noise, and the targets with the target network's own noise. Trap: theta, theta-minus and the
+// choices of a double target do not share noise.
 func (on *suite) testNoisyQStepper(t *testing.T) {
 	const rows = 5
 	if on.device(t, 1).Name() != "cpu" {
