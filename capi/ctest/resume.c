@@ -118,6 +118,17 @@ static void slices(const setup *s) {
   paceline_trainer_free(t);
 }
 
+/* The options of Rainbow, set together, train: the loss of the distribution is finite and above 0. */
+static void all_parts_train(const setup *s) {
+  paceline_trainer *t = make(s, "2");
+  hashes before = hashes_of(t);
+  OK(paceline_trainer_run(NULL, t, 600, 0));
+  CHECK(stats_of(t).num_timesteps >= 600 && stats_of(t).updates > 0);
+  CHECK(isfinite(metric_of(t, "train/loss")) && metric_of(t, "train/loss") > 0);
+  CHECK(strcmp(hashes_of(t).weights, before.weights) != 0);
+  paceline_trainer_free(t);
+}
+
 int main(void) {
   const char *const bools[] = {"false", "true"};
   const char *const envs[] = {"CartPole-v1", NULL};
@@ -136,6 +147,13 @@ int main(void) {
   slices(&target);
   setup pixels = {"Catch-v0", "true", "true", {"train_freq", "20", "num_envs", "3", NULL}};
   compare(&pixels, 437, 874);
+  setup rainbow = {"CartPole-v1",
+                   "true",
+                   "true",
+                   {"n_steps", "3", "prioritized", "dqn_zoo", "dueling", "true", "double_q", "true", "distribution",
+                    "categorical", "v_max", "100", NULL}};
+  compare(&rainbow, 777, 1500);
+  all_parts_train(&rainbow);
 
   /* Without save and restore, or without experience, new episodes start and learning goes on. */
   for (int flags = 0; flags < 2; flags++) {
