@@ -182,13 +182,13 @@ type StepperConfig struct {
 	// MaxGradNorm is the norm to which larger gradients are scaled down; 0: gradients are not
 	// clipped.
 	MaxGradNorm float64
-	// Admit is asked before every step, with the report of the gradient, whose loss is finite. false: no
-	// step is taken, and nothing else is changed. nil: every step is taken. A GPU refuses it.
+	// Admit is asked before every step, with the report of the gradient, whose loss is finite. false:
+	// no step is taken, and nothing else is changed. nil: every step is taken. A GPU refuses it.
 	Admit func(*Report) bool
 	// Seed is the seed of the noise of a noisy network's QStepper; nil: 0. The noise of an update is a
-	// function of Seed and of Optimizer.Step, so it needs no state of its own. It is drawn apart for the
-	// parameters that are learned, for those that choose in double Q-learning, and for the target. The
-	// caller may change it between two updates.
+	// function of Seed and of Optimizer.Step, so it needs no state of its own. It is drawn apart for
+	// the parameters that are learned, for those that choose in double Q-learning, and for the target.
+	// The caller may change it between two updates.
 	Seed *uint64
 	// Window is the number of minibatches for which a StackStepper allocates memory; 0: a default.
 	Window int
@@ -225,7 +225,8 @@ type QStepper interface {
 	// Update takes one step of theta along the gradient of the loss of t, and sets r.Loss and
 	// r.Norm. A target is r + discount max_a Q(s', a; target) over the actions that s' allows, or in
 	// double Q-learning r + discount Q(s', argmax_a Q(s', a; theta); target). If loss, norm
-	// or one of r.Rows is not finite, theta and the optimiser do not change, and the error is a *NotFinite.
+	// or one of r.Rows is not finite, theta and the optimiser do not change, and the error is a
+	// *NotFinite.
 	Update(theta, target *Params, t *experience.Transitions, lr float64, r *Report) error
 	// Look is that of Learner.
 	Look(a *Activity)

@@ -6,9 +6,10 @@
 // A trunk turns an observation into features. A head is one dense layer on the features of a trunk.
 // A Q-network is one trunk with a head "q". An actor-critic network has heads "pi" (logits) and "v"
 // (a value), on one trunk or on one trunk each. A Loss (TD, CrossEntropy, QuantileHuber,
-// ImplicitHuber, ActorCritic, PPO) is a function of the heads' outputs and of numbers that come with each row.
-// Numbers that a loss compares with, such as the values of a target network, are computed before
-// the loss and are columns of a batch. A QStepper computes them; its Target says how.
+// ImplicitHuber, ActorCritic, PPO) is a function of the heads' outputs and of numbers that come
+// with each row. Numbers that a loss compares with, such as the values of a target network, are
+// computed before the loss and are columns of a batch. A QStepper computes them; its Target says
+// how.
 //
 // A head "q" may have a distribution for each action: atoms with probabilities, or quantiles. It
 // may have two streams, a value and advantages. A network's outputs are then the means, so that

@@ -18,8 +18,8 @@ const MaxAtoms = 1024
 // the observation.
 //
 // A head "q" may have a distribution for each output, by its atoms, its quantiles or its taus. The
-// outputs of the head are the means of the distributions; a loss sees the distributions. Acting therefore
-// need not know of them.
+// outputs of the head are the means of the distributions; a loss sees the distributions. Acting
+// therefore need not know of them.
 type Head struct {
 	Name  string `json:"Name"`  // "q", "pi", "mu", "v"; names.go maps it to names of parameters
 	Out   int    `json:"Out"`   // outputs, 1 to MaxOutputs

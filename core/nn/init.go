@@ -10,7 +10,8 @@ var inits = []string{"uniform", "orthogonal", "he_normal", "xavier_uniform", "va
 
 // InitialParams returns initial parameters in host memory. Numbers are drawn in layout order, so
 // one stream gives the same parameters on every machine. n is the number of inputs of an output.
-// Scales of normalisations are 1, their biases 0; sigmas of noisy layers are Layer.Sigma. Init is one of:
+// Scales of normalisations are 1, their biases 0; sigmas of noisy layers are Layer.Sigma. Init is
+// one of:
 //
 //	uniform     Weights and biases are uniform in ±1/sqrt(n): the default of PyTorch and of
 //	            DeepMind's DQN.

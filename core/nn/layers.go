@@ -38,8 +38,8 @@ type Layer struct {
 	Cosines bool
 	// By is the layer whose output, for each tau, multiplies the output of From; 0: none does.
 	By int
-	// Sigma is the initial value of the sigmas of a noisy layer, a dense one with four parameters; 0: the
-	// layer is not noisy. See Noise.
+	// Sigma is the initial value of the sigmas of a noisy layer, a dense one with four parameters; 0:
+	// the layer is not noisy. See Noise.
 	Sigma float64
 }
 

@@ -49,9 +49,8 @@ func (l *Layout) CheckParams(name string, p *Params) error {
 }
 
 // Layout returns the named pieces of the network's parameters: the weight and the bias of each
-// layer, trunk by trunk from the observation on, then the heads, then the sigmas of noisy layers, then
-// log_std. The error is one
-// sentence that names the field which makes the network impossible.
+// layer, trunk by trunk from the observation on, then the heads, then the sigmas of noisy layers,
+// then log_std. The error is one sentence that names the field which makes the network impossible.
 func (s Spec) Layout() (*Layout, error) {
 	layers, err := s.Layers()
 	if err != nil {

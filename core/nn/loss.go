@@ -5,9 +5,9 @@ import (
 )
 
 // Loss is a function of the heads' outputs and of numbers that come with each row. It is a value:
-// TD, CrossEntropy, QuantileHuber, ImplicitHuber, ActorCritic and PPO are the losses that the devices compute.
-// What a loss compares with (a target network's values, returns, advantages) comes in columns,
-// which are computed before the loss; no gradient flows into them.
+// TD, CrossEntropy, QuantileHuber, ImplicitHuber, ActorCritic and PPO are the losses that the
+// devices compute. What a loss compares with (a target network's values, returns, advantages) comes
+// in columns, which are computed before the loss; no gradient flows into them.
 type Loss interface {
 	// Columns are the numbers of each row, in the order of Batch.Columns. s is a network that Check
 	// accepts.

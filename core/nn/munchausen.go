@@ -2,18 +2,19 @@ package nn
 
 import "fmt"
 
-// Munchausen is the target of TD, QuantileHuber or ImplicitHuber of Munchausen DQN and IQN (Vieillard et
-// al. 2020). With the target network's values q and pi = softmax(q/Tau) over the allowed actions it is
+// Munchausen is the target of TD, QuantileHuber or ImplicitHuber of Munchausen DQN and IQN
+// (Vieillard et al. 2020). With the target network's values q and pi = softmax(q/Tau) over the
+// allowed actions it is
 //
 //	reward + Alpha clip(Tau log pi(action | obs), Least, 0)
 //	       + discount sum over a of pi(a | next obs) (q(next obs, a) - Tau log pi(a | next obs))
 //
-// As in the authors' code, Tau log pi is clipped, not log pi. With quantiles, q of pi is their mean,
-// and each quantile of the target has that quantile of q(next obs, a). With ImplicitHuber the target has
-// Taus quantiles, at TargetTaus, and q of pi is the mean of Choosing others: ChoosingTaus at the next
-// observations, PolicyTaus at the observations. Over several steps only the first action has a bonus,
-// as in Clark et al. 2024 (Beyond the Rainbow): reward is then their discounted sum, and the other
-// actions are not known. Transitions.Masks are those of obs.
+// As in the authors' code, Tau log pi is clipped, not log pi. With quantiles, q of pi is their
+// mean, and each quantile of the target has that quantile of q(next obs, a). With ImplicitHuber the
+// target has Taus quantiles, at TargetTaus, and q of pi is the mean of Choosing others:
+// ChoosingTaus at the next observations, PolicyTaus at the observations. Over several steps only
+// the first action has a bonus, as in Clark et al. 2024 (Beyond the Rainbow): reward is then their
+// discounted sum, and the other actions are not known. Transitions.Masks are those of obs.
 type Munchausen struct {
 	Alpha float64 // scale of the bonus, 0 to 1
 	Tau   float64 // temperature, above 0

@@ -51,7 +51,8 @@ func (n *Noise) Draw(r Normals) {
 	}
 }
 
-// Apply overwrites `to`, of from's layout, with from's parameters plus the noise. It copies Updates.
+// Apply overwrites `to`, of from's layout, with from's parameters plus the noise. It copies
+// Updates.
 func (n *Noise) Apply(to, from *Params) {
 	to.CopyFrom(from)
 	for i := range n.layers {

@@ -125,11 +125,13 @@ func readHeader(r io.Reader, n int64, want []Tensor) error {
 // squares names the arrays of optimisers and of param.Local that are sums or averages of squares.
 var squares = []string{"v", "sum", "square_avg", "sum_g2"}
 
-// endless names AdaGrad's sum, which is never reset and can overflow. Its parameter then stays as it is.
+// endless names AdaGrad's sum, which is never reset and can overflow. Its parameter then stays as
+// it is.
 const endless = "sum"
 
-// readFloats reads the data of the tensor called name. Numbers must be finite, but that of an endless sum,
-// and squares must not be negative. A small buffer saves the copy that binary.Read would allocate.
+// readFloats reads the data of the tensor called name. Numbers must be finite, but that of an
+// endless sum, and squares must not be negative. A small buffer saves the copy that binary.Read
+// would allocate.
 func readFloats(r io.Reader, name string, data []float32) error {
 	low, high := float32(-math.MaxFloat32), float32(math.MaxFloat32)
 	if slices.Contains(squares, name) {

@@ -72,9 +72,9 @@ type Trunk struct {
 	// dopamine_cnn is nature_cnn with the padding "SAME" in each convolution, as in Dopamine: 84x84
 	// images become 11x11 features of 64 channels. A GPU does not compute it.
 	//
-	// der_cnn is the network of van Hasselt et al. 2019 (data-efficient Rainbow): convolutions of 32 5x5
-	// stride 5 and 64 5x5 stride 5, without padding, and a dense layer of 256. Its images are at least
-	// 25x25. A GPU does not compute it.
+	// der_cnn is the network of van Hasselt et al. 2019 (data-efficient Rainbow): convolutions of 32
+	// 5x5 stride 5 and 64 5x5 stride 5, without padding, and a dense layer of 256. Its images are at
+	// least 25x25. A GPU does not compute it.
 	//
 	// mlp has dense layers of the widths in Hidden. It reads any observation, flattened. uint8 is
 	// converted to float32, and divided by 255 if it is an image (three axes).
@@ -93,9 +93,10 @@ type Trunk struct {
 	// NormEps is added to the variance, 0 to 1. 0 stands for 1e-6 with "layer_channels" (flax) and
 	// for 1e-5 with "layer_all" (PyTorch).
 	NormEps float64 `json:"NormEps,omitempty"`
-	// Noisy, above 0, makes every dense layer noisy (Fortunato et al. 2018; Noise), the heads' included,
-	// whose sigmas begin as Noisy/sqrt(inputs). Only a network of one head "q" may be noisy. 0: none is.
-	// The embedding of a head with taus is noisy, too; that of Rainbow-IQN (Toromanoff et al. 2019) is not.
+	// Noisy, above 0, makes every dense layer noisy (Fortunato et al. 2018; Noise), the heads'
+	// included, whose sigmas begin as Noisy/sqrt(inputs). Only a network of one head "q" may be noisy.
+	// 0: none is. The embedding of a head with taus is noisy, too; that of Rainbow-IQN (Toromanoff et
+	// al. 2019) is not.
 	Noisy float64 `json:"Noisy,omitempty"`
 }
 

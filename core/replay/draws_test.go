@@ -63,8 +63,8 @@ func TestDrawsFollowThePriorities(t *testing.T) {
 	})
 }
 
-// Trap: accel_rl and rlpyt sort the draws of a minibatch and discard the last ones. Environments and
-// slots are drawn equally often here, and no transition twice.
+// Trap: accel_rl and rlpyt sort the draws of a minibatch and discard the last ones. Environments
+// and slots are drawn equally often here, and no transition twice.
 func TestMinibatchesOfDistinctTransitionsAreFair(t *testing.T) {
 	const envs, slots, rows, batches = 8, 50, 200, 500
 	m := must(New(Config{Obs: stackSpec(1, 1), Envs: envs, Capacity: envs * slots, Window: envs}))

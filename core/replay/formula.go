@@ -13,8 +13,8 @@ import (
 // numbers stand in checkpoints.
 //
 // A weight is (N P)^-beta over the largest weight of the minibatch, where N is the number of
-// transitions that can be drawn and P the probability of the transition; Dopamine has p in the place
-// of N P. e is the error of a transition, as Error has it, p its priority.
+// transitions that can be drawn and P the probability of the transition; Dopamine has p in the
+// place of N P. e is the error of a transition, as Error has it, p its priority.
 type Formula uint32
 
 const (
@@ -26,8 +26,8 @@ const (
 	// DQNZoo (dqn_zoo): p = e^alpha, and the largest p so far, from 1 on, for a transition that was
 	// never drawn. One draw in 1,000 ignores p.
 	DQNZoo
-	// Dopamine (Dopamine's full Rainbow): p = (e + 1e-10)^alpha with alpha 1/2, stratified draws, transitions
-	// that were never drawn as in DQNZoo. The weight is (p + 1e-10)^-beta with beta 1/2.
+	// Dopamine (Dopamine's full Rainbow): p = (e + 1e-10)^alpha with alpha 1/2, stratified draws,
+	// transitions that were never drawn as in DQNZoo. The weight is (p + 1e-10)^-beta with beta 1/2.
 	Dopamine
 	// Kaixhin (Kaixhin's Rainbow): p = e^alpha, stratified draws, transitions that were never drawn as
 	// in DQNZoo.
@@ -61,8 +61,8 @@ const (
 	Divergence              // the Kullback-Leibler divergence of the target's distribution from Q's
 )
 
-// Error returns the error that the formula takes where Q-values are means of distributions, and where
-// they are not.
+// Error returns the error that the formula takes where Q-values are means of distributions, and
+// where they are not.
 func (f Formula) Error(distributions bool) Error {
 	switch {
 	case distributions && f == StookeAbbeel:
@@ -73,7 +73,8 @@ func (f Formula) Error(distributions bool) Error {
 	return AbsoluteTD
 }
 
-// clip returns the limits of errors, where Q-values are means of distributions and where they are not.
+// clip returns the limits of errors, where Q-values are means of distributions and where they are
+// not.
 func (f Formula) clip(distributions bool) (low, high float64) {
 	switch {
 	case f == StookeAbbeel && distributions:
@@ -113,8 +114,8 @@ type Priorities struct {
 	Distributions bool
 	N             int // steps of a transition, 1 to Capacity/Envs
 	Tails         Tails
-	// Standing says that priorities stand still from one Flushed to the next, which takes the last error
-	// of each transition.
+	// Standing says that priorities stand still from one Flushed to the next, which takes the last
+	// error of each transition.
 	Standing bool
 }
 

@@ -26,15 +26,15 @@ func (m *Memory) ownActions() int {
 	return 0
 }
 
-// Gather copies n-step transitions to the rows of `to`: Obs and NextObs, never Stacks. A pick is the
-// number of a visible transition, 0 to Len()-1, any other number panics. Transitions are numbered by
-// environment, and within an environment by age, oldest first.
+// Gather copies n-step transitions to the rows of `to`: Obs and NextObs, never Stacks. A pick is
+// the number of a visible transition, 0 to Len()-1, any other number panics. Transitions are
+// numbered by environment, and within an environment by age, oldest first.
 //
 // The n steps begin with the picked transition. They are fewer, m, if the segment ends: Rewards
 // become the discounted sum of the m rewards, and Discounts gamma^m, or 0 if the last step
-// terminated. NextObs, NextMasks and Terminated are those of the last step, Actions, Masks and Updates
-// those of the first. The steps never go beyond the newest visible transition; no Sampler draws a
-// transition whose n steps would (see starts).
+// terminated. NextObs, NextMasks and Terminated are those of the last step, Actions, Masks and
+// Updates those of the first. The steps never go beyond the newest visible transition; no Sampler
+// draws a transition whose n steps would (see starts).
 //
 // The threads of pool share the copying; nil: only the calling goroutine copies.
 func (m *Memory) Gather(picks []int, n int, gamma float64, to *experience.Transitions, pool *threads.Pool) {

@@ -32,8 +32,8 @@ type waitingError struct {
 
 var errDamagedPriorities = fmt.Errorf("%w: the priorities contradict the replay memory", checkpoint.ErrFormat)
 
-// Part returns the part of a checkpoint with the priorities. It is optional: if a file does not have
-// it, no transition was drawn. The file must have the same Priorities.
+// Part returns the part of a checkpoint with the priorities. It is optional: if a file does not
+// have it, no transition was drawn. The file must have the same Priorities.
 func (p *Prioritised) Part(name string) (checkpoint.Part, bool) {
 	return checkpoint.Part{Name: name, Version: prioritiesVersion, Optional: true,
 		Write: p.save,

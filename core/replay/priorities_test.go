@@ -110,8 +110,8 @@ func TestFilesWithoutPriorities(t *testing.T) {
 	}
 }
 
-// Errors that wait take effect in the load where priorities do not stand still, and at the next Flushed
-// where they do, as in the run that was saved.
+// Errors that wait take effect in the load where priorities do not stand still, and at the next
+// Flushed where they do, as in the run that was saved.
 func TestErrorsThatWaitAreLoaded(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(1, 1), Envs: 2, Capacity: 20, Window: 30}))
 	defer m.Close()

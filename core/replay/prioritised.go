@@ -10,14 +10,14 @@ import (
 )
 
 // Prioritised draws transitions by priorities that follow their latest errors, as a Formula says.
-// One set of priorities covers all environments. Their masses are summed in float64; CuLE's priorities,
-// which only order transitions, are float32. (BTR draws a minibatch from the float32 tree of one
-// environment, with weights within that tree.)
+// One set of priorities covers all environments. Their masses are summed in float64; CuLE's
+// priorities, which only order transitions, are float32. (BTR draws a minibatch from the float32
+// tree of one environment, with weights within that tree.)
 //
-// A transition that becomes drawable in Flushed has the priority of those that were never drawn, as of
-// then. Update changes priorities at once, and later draws of the same window see them; with
-// Priorities.Standing they change in the next Flushed, so that draws do not depend on updates. If all
-// priorities are 0, all transitions are equally probable.
+// A transition that becomes drawable in Flushed has the priority of those that were never drawn, as
+// of then. Update changes priorities at once, and later draws of the same window see them; with
+// Priorities.Standing they change in the next Flushed, so that draws do not depend on updates. If
+// all priorities are 0, all transitions are equally probable.
 type Prioritised struct {
 	cfg     Priorities
 	rule    rule
@@ -191,8 +191,8 @@ func (p *Prioritised) Weights(beta float64, weights []float32) {
 	}
 }
 
-// base returns what the weight of row i is a power of, times a number that is the same for all rows:
-// N P, or the priority.
+// base returns what the weight of row i is a power of, times a number that is the same for all
+// rows: N P, or the priority.
 func (p *Prioritised) base(i int) float64 {
 	mass := p.latest[i].mass
 	switch {
@@ -218,8 +218,8 @@ func (p *Prioritised) Update(picks []int, errors []float32) {
 	}
 }
 
-// take changes the priority of a leaf that can be drawn, or with Standing keeps the error for the next
-// Flushed.
+// take changes the priority of a leaf that can be drawn, or with Standing keeps the error for the
+// next Flushed.
 func (p *Prioritised) take(leaf int, err float32) {
 	if !p.cfg.Standing {
 		p.set(leaf, err)

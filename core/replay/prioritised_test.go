@@ -14,8 +14,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// everyFormula runs a test with each formula, with priorities that change at once and with ones that
-// stand still. Alpha is that of Dopamine.
+// everyFormula runs a test with each formula, with priorities that change at once and with ones
+// that stand still. Alpha is that of Dopamine.
 func everyFormula(t *testing.T, f func(t *testing.T, c Priorities)) {
 	for formula, name := range FormulaNames {
 		c := Priorities{Formula: Formula(formula), Alpha: 0.5, N: 1}
@@ -49,7 +49,8 @@ func addRandom(t testing.TB, m *Memory, ref *reference, r *rand.Rand, steps int)
 	ref.flush()
 }
 
-// twin is a naive Prioritised: a map from the numbers of an environment's transitions to priorities.
+// twin is a naive Prioritised: a map from the numbers of an environment's transitions to
+// priorities.
 type twin struct {
 	p       *Prioritised
 	ref     *reference
@@ -140,8 +141,8 @@ func (w *twin) set(pick int, err float64) {
 	}
 }
 
-// masses returns the masses in the order of picks, 0 where a transition cannot be drawn, and how many
-// can be.
+// masses returns the masses in the order of picks, 0 where a transition cannot be drawn, and how
+// many can be.
 func (w *twin) masses() (masses []float64, n int) {
 	list := w.list()
 	masses = make([]float64, len(list))
@@ -196,8 +197,8 @@ func (w *twin) weights(picks []int, beta float64) []float64 {
 }
 
 // Trap: weights are by the transitions of all environments that can be drawn, not by those of one
-// environment. Priorities, masses and weights are those of a naive twin over flushes, evictions, draws and
-// updates.
+// environment. Priorities, masses and weights are those of a naive twin over flushes, evictions,
+// draws and updates.
 func TestPrioritisedEqualsItsTwin(t *testing.T) {
 	everyFormula(t, func(t *testing.T, c Priorities) {
 		for n := 1; n <= 3; n += 2 {

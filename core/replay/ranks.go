@@ -11,9 +11,9 @@ import (
 // The leaf of rank r, from 1 on, has the mass r^-alpha. The order is a function of the priorities
 // alone, never of the changes that led to them.
 //
-// The order is cut into blocks of up to blockSize leaves. A block is found by bisection or by rank in
-// a list of all blocks; a change moves the leaves of one block. Two neighbours together have more
-// leaves than mergeSize, which bounds the number of blocks.
+// The order is cut into blocks of up to blockSize leaves. A block is found by bisection or by rank
+// in a list of all blocks; a change moves the leaves of one block. Two neighbours together have
+// more leaves than mergeSize, which bounds the number of blocks.
 type ranks struct {
 	alpha      float64
 	priorities []float32 // by leaf
@@ -167,8 +167,8 @@ func (k *ranks) resize(j int, by int32) {
 	k.groups[j/groupSize] += by
 }
 
-// split moves the second half of the block at place j to a block of its own. Its halves may be merged
-// with their neighbours.
+// split moves the second half of the block at place j to a block of its own. Its halves may be
+// merged with their neighbours.
 func (k *ranks) split(j int) {
 	k.insertBlock(j + 1)
 	from, to := int(k.order[j]), int(k.order[j+1])

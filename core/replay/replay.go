@@ -28,9 +28,9 @@
 // # Drawing and gathering
 //
 // A Sampler draws the numbers of transitions (uniform.go, prioritised.go), and Memory.Gather or
-// Mirror.Gather copies what they name (gather.go). Both know transitions over n steps; starts.go says
-// which of them are complete and can be drawn. No transition of n steps goes from one segment, or one
-// environment, to another.
+// Mirror.Gather copies what they name (gather.go). Both know transitions over n steps; starts.go
+// says which of them are complete and can be drawn. No transition of n steps goes from one segment,
+// or one environment, to another.
 //
 // A frame is overwritten only if no visible or staged transition needs it. A ring has slots for the
 // capacity, for the staged steps of a window and for some spare frames. With very short segments
@@ -103,8 +103,8 @@ type Config struct {
 	// Actions is the number of actions of the masks that are stored for next observations; 0: no
 	// masks.
 	Actions int
-	// OwnMasks says that the masks of the observations, under which the actions were chosen, are stored,
-	// too.
+	// OwnMasks says that the masks of the observations, under which the actions were chosen, are
+	// stored, too.
 	OwnMasks bool
 	// MemoryLimit returns how many more bytes the process may use, and the name of that limit. nil:
 	// limits.Available.

@@ -291,8 +291,9 @@ func (m *Memory) Clear() {
 }
 
 // Hash returns a SHA-256 of the visible transitions of each environment, oldest first. It covers
-// the whole observation, action, reward and end, and the masks if they are stored. It covers the next observation if that is not the observation of the following
-// transition. It does not depend on ring sizes, on Updates or on staged steps.
+// the whole observation, action, reward and end, and the masks if they are stored. It covers the
+// next observation if that is not the observation of the following transition. It does not depend
+// on ring sizes, on Updates or on staged steps.
 func (m *Memory) Hash() [32]byte {
 	h := sha256.New()
 	var word [16]byte

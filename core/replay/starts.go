@@ -22,12 +22,13 @@ const (
 var TailNames = []string{KeepTails: "keep", DropTruncated: "drop_truncated", DropTails: "drop"}
 
 // starts keeps which visible transitions can be drawn as the first of n steps. A transition is ripe
-// if its n steps are visible or its segment has ended. A Sampler draws ripe transitions that are not
-// dropped tails. The transitions of a partition ripen in their order, so its ripe transitions come
-// first.
+// if its n steps are visible or its segment has ended. A Sampler draws ripe transitions that are
+// not dropped tails. The transitions of a partition ripen in their order, so its ripe transitions
+// come first.
 //
-// Each transition that may be visible has a leaf, a number below Memory.leaves(). Leaves are ordered
-// by position in the ring and then by environment, so neighbours come from different environments.
+// Each transition that may be visible has a leaf, a number below Memory.leaves(). Leaves are
+// ordered by position in the ring and then by environment, so neighbours come from different
+// environments.
 type starts struct {
 	memory *Memory
 	n      int64

@@ -110,9 +110,9 @@ func TestUniformDrawsOverSeveralSteps(t *testing.T) {
 	}
 }
 
-// Trap: a queue of n steps that is cleared at the end of an episode loses its last n-1 transitions, and a
-// truncation is no termination. Tails at both ends with each setting, by hand, over three steps of gamma
-// 1/2.
+// Trap: a queue of n steps that is cleared at the end of an episode loses its last n-1 transitions,
+// and a truncation is no termination. Tails at both ends with each setting, by hand, over three
+// steps of gamma 1/2.
 func TestTails(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(1, 1), Envs: 1, Capacity: 100, Window: 10}))
 	defer m.Close()

@@ -3,9 +3,9 @@ package replay
 // fanout is the number of children of a node: a block of them is a cache line.
 const fanout = 8
 
-// sumTree has numbers from 0 on in its leaves, and finds leaves in proportion to them. A node is the
-// sum of its children, computed from them whenever one changes. So the tree is a function of its
-// leaves, and rounding errors do not add up over a run.
+// sumTree has numbers from 0 on in its leaves, and finds leaves in proportion to them. A node is
+// the sum of its children, computed from them whenever one changes. So the tree is a function of
+// its leaves, and rounding errors do not add up over a run.
 type sumTree struct {
 	// levels[0] are the leaves, each higher level the sums of blocks. The last level is one block.
 	levels [][]float64
@@ -55,8 +55,8 @@ func (t *sumTree) total() float64 { return t.sum }
 // mass is get: leaves are drawn in proportion to their priorities.
 func (t *sumTree) mass(leaf int) float64 { return t.levels[0][leaf] }
 
-// find returns the leaf in which x lies, where the leaves follow one another from 0 to total, and its
-// number, which is above 0. total is above 0.
+// find returns the leaf in which x lies, where the leaves follow one another from 0 to total, and
+// its number, which is above 0. total is above 0.
 func (t *sumTree) find(x float64) (leaf int, number float64) {
 	for l := len(t.levels) - 1; l >= 0; l-- {
 		first, within := leaf*fanout, x

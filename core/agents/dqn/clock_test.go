@@ -26,8 +26,8 @@ func TestClockOfUpdatesIsThatOfSteps(t *testing.T) {
 	}
 }
 
-// Epsilon, the learning rate and the target network follow updates, of which there is one for four steps
-// here, and in rounds of three environments.
+// Epsilon, the learning rate and the target network follow updates, of which there is one for four
+// steps here, and in rounds of three environments.
 func TestClockOfUpdates(t *testing.T) {
 	for _, synchronized := range []bool{true, false} {
 		d := newDQN(t, cartpole(func(c *Config) {

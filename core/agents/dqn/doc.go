@@ -85,39 +85,42 @@
 // distribution of r + gamma Z, with Z that of the action: projected on the atoms (C51), or its
 // quantiles (QR-DQN).
 //
-// With distribution implicit (IQN) the quantiles are those of probabilities tau that are drawn: N of
-// each row whose quantiles learn, N' of the target and K others whose mean chooses its action (the
-// target network's, with double_q the online one's). An update draws one key from the stream of the
-// replay memory, and its taus are functions of the key and the row (nn.DrawTaus). A step that needs
-// Q-values draws a key from the stream of its environment, for the K taus of its Q-values. A policy
-// that is evaluated or served has the K taus (k + 1/2) / K, so that its actions do not depend on
-// draws.
+// With distribution implicit (IQN) the quantiles are those of probabilities tau that are drawn: N
+// of each row whose quantiles learn, N' of the target and K others whose mean chooses its action
+// (the target network's, with double_q the online one's). An update draws one key from the stream
+// of the replay memory, and its taus are functions of the key and the row (nn.DrawTaus). A step
+// that needs Q-values draws a key from the stream of its environment, for the K taus of its
+// Q-values. A policy that is evaluated or served has the K taus (k + 1/2) / K, so that its actions
+// do not depend on draws.
 //
-// With munchausen (munchausen.go, nn.Munchausen) pi = softmax(Q(., .; theta-minus) / tau) takes the place
-// of the largest value: a target is r + alpha clip(tau log pi(a|s)) + gamma sum_a' pi(a'|s') (Q(s', a';
-// theta-minus) - tau log pi(a'|s')). Over n steps the first action alone has a logarithm. Actions that are
-// not allowed have probability 0 in both policies, so D stores the mask of s, too. With distribution implicit
-// (M-IQN) the Q-values of both policies are means of K quantiles each, at taus of their own.
+// With munchausen (munchausen.go, nn.Munchausen) pi = softmax(Q(., .; theta-minus) / tau) takes the
+// place of the largest value: a target is r + alpha clip(tau log pi(a|s)) + gamma sum_a' pi(a'|s')
+// (Q(s', a'; theta-minus) - tau log pi(a'|s')). Over n steps the first action alone has a
+// logarithm. Actions that are not allowed have probability 0 in both policies, so D stores the mask
+// of s, too. With distribution implicit (M-IQN) the Q-values of both policies are means of K
+// quantiles each, at taus of their own.
 //
-// With n_steps = n the reward is r_1 + gamma r_2 + ... + gamma^(n-1) r_n, s' the observation after the
-// n steps, and the discount gamma^n. A tail has the m steps up to the end of its episode, and gamma^m,
-// or 0 after a termination. A transition can be drawn when its n steps are in D or its episode has
-// ended.
+// With n_steps = n the reward is r_1 + gamma r_2 + ... + gamma^(n-1) r_n, s' the observation after
+// the n steps, and the discount gamma^n. A tail has the m steps up to the end of its episode, and
+// gamma^m, or 0 after a termination. A transition can be drawn when its n steps are in D or its
+// episode has ended.
 //
 // # Noise
 //
-// With noisy (Fortunato et al. 2018) the dense layers have factorised noise (nn.Noise). The environments of
-// a round act with the same noise, which is drawn anew for the next round. An update draws apart for Q(s, a;
-// theta), for theta-minus and for the choices of double_q. The noise of a round is a function of the seed and
-// t, that of an update of the seed and the update's number. Policies, predict and evaluation have none.
+// With noisy (Fortunato et al. 2018) the dense layers have factorised noise (nn.Noise). The
+// environments of a round act with the same noise, which is drawn anew for the next round. An
+// update draws apart for Q(s, a; theta), for theta-minus and for the choices of double_q. The noise
+// of a round is a function of the seed and t, that of an update of the seed and the update's
+// number. Policies, predict and evaluation have none.
 //
 // # Draws
 //
-// Minibatches are drawn uniformly, or with prioritized by priorities (replay.Prioritised, drawing.go).
-// A transition enters with the priority of those that were never drawn, at the flush that makes it
-// drawable. Each update draws by the priorities that the updates before it have set, also inside a
-// window; with priority_update: window by those of the window's beginning. A weight multiplies the loss
-// of its row, or with dqn_zoo and the loss huber the squared error, whose gradient is then clipped.
+// Minibatches are drawn uniformly, or with prioritized by priorities (replay.Prioritised,
+// drawing.go). A transition enters with the priority of those that were never drawn, at the flush
+// that makes it drawable. Each update draws by the priorities that the updates before it have set,
+// also inside a window; with priority_update: window by those of the window's beginning. A weight
+// multiplies the loss of its row, or with dqn_zoo and the loss huber the squared error, whose
+// gradient is then clipped.
 //
 // Where environments have action masks, only allowed actions are chosen, drawn (each with the same
 // probability, by one number as without masks) and compared in targets. D stores the mask of s',
@@ -125,7 +128,8 @@
 //
 // # Learners
 //
-// With the setting learners, several DQNs share one store of parameters (learners.go, package async).
+// With the setting learners, several DQNs share one store of parameters (learners.go, package
+// async).
 //
 // # What a reader sees
 //
@@ -150,8 +154,8 @@
 // and Close wait for at most some 20 milliseconds of updates. A checkpoint has the stream as it is
 // after the updates that are done. If the call in progress reaches the window's end and has no time
 // limit, no reader can run before that end, and the whole window is released at its start. The bits
-// are those of one update at a time. With prioritized every draw waits for the errors of the update before
-// it, as on the CPU, and the GPU waits for every draw.
+// are those of one update at a time. With prioritized every draw waits for the errors of the update
+// before it, as on the CPU, and the GPU waits for every draw.
 //
 // At every boundary a copy of the parameters, the optimiser and the counts is begun. When the GPU
 // is lost, readers and checkpoints get this copy.

@@ -12,7 +12,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
 
-// This file is about how minibatches are drawn from D: over how many steps, and by which priorities.
+// This file is about how minibatches are drawn from D: over how many steps, and by which
+// priorities.
 
 // Drawing holds the settings of draws.
 type Drawing struct {

@@ -168,8 +168,8 @@ func TestPrioritizedIsOneSeedOneResult(t *testing.T) {
 	}
 }
 
-// Where experience enters the replay memory after every update, priorities that change then are those that
-// change at once.
+// Where experience enters the replay memory after every update, priorities that change then are
+// those that change at once.
 func TestPrioritiesOfWindowsOfAnUpdate(t *testing.T) {
 	for _, concurrent := range []settings.Switch{settings.Off, settings.On} {
 		var want Hashes

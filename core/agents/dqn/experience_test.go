@@ -49,7 +49,8 @@ func TestExperienceOfAnotherRunIsLoaded(t *testing.T) {
 	check(t, to.Begin(4, 0)) // the refused load has changed nothing
 }
 
-// Experience does not depend on the network that chose the actions, but on what the replay memory holds.
+// Experience does not depend on the network that chose the actions, but on what the replay memory
+// holds.
 func TestExperienceOfAnotherNetworkIsLoaded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.paceline")
 	from := newDQN(t, cartpole(quantile))

@@ -270,8 +270,8 @@ func (b *minibatch) gradient(t testing.TB, net nn.Network, learner nn.Learner, t
 	check(t, learner.Gradient(theta, nn.Batch{Obs: b.obs, Actions: b.actions, Columns: [][]float32{targets}}, grad, &nn.Report{}))
 }
 
-// trains skips a test that trains until a return is reached: with -short, and with the kernels in Go,
-// which take minutes.
+// trains skips a test that trains until a return is reached: with -short, and with the kernels in
+// Go, which take minutes.
 func trains(t *testing.T) {
 	t.Helper()
 	if testing.Short() || kernel.ISA() == "go" {

@@ -16,13 +16,13 @@ import (
 
 // This file is DQN by several learners around a store of parameters (Stooke & Abbeel 2018, section
 // 4.3). A learner is a DQN with its share of the environments, of the replay memory, of the warm-up
-// and of a window. The period C and the exploration follow the steps, or with clock updates the updates,
-// of all learners. The learner's own thread does its updates between its rounds. If training is
-// concurrent, the replay memory and theta-minus still do not change inside a window.
+// and of a window. The period C and the exploration follow the steps, or with clock updates the
+// updates, of all learners. The learner's own thread does its updates between its rounds. If
+// training is concurrent, the replay memory and theta-minus still do not change inside a window.
 //
-// Where the host steps the environments, a row that only resets its environment (NextStep autoreset) is
-// no step, so learners may have taken different numbers of steps. With rule mean an update then waits for
-// the learner with the fewest steps, while the others go on acting.
+// Where the host steps the environments, a row that only resets its environment (NextStep
+// autoreset) is no step, so learners may have taken different numbers of steps. With rule mean an
+// update then waits for the learner with the fewest steps, while the others go on acting.
 
 // Learners implements train.Method with several learners. The host sees their replay memories as
 // one, in the order of the environments: the transitions of the first learner come first.
@@ -85,8 +85,8 @@ func (l *Learners) Metrics(to *train.Metrics) {
 	}
 }
 
-// ofLearners are the settings of learners. Parameters that act change at the ends of windows alone, so
-// there is no pull_period.
+// ofLearners are the settings of learners. Parameters that act change at the ends of windows alone,
+// so there is no pull_period.
 func ofLearners() []settings.Setting {
 	list := async.SettingsOf(async.Settings{Shards: 4, Rule: param.RuleGradient, SyncPeriod: 1}, func(c *Config) *async.Settings { return &c.Settings })
 	return slices.DeleteFunc(list, func(s settings.Setting) bool { return s.Name == "pull_period" })

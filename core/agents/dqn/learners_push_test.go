@@ -51,8 +51,8 @@ func pushRounds(t *testing.T, h *traintest.Host, steps int64) []int64 {
 	return taken
 }
 
-// Rounds in which the rows of all learners only reset their environments change nothing: the learners
-// have the bits of environments that the library steps.
+// Rounds in which the rows of all learners only reset their environments change nothing: the
+// learners have the bits of environments that the library steps.
 func TestRoundsOfResetsChangeNoMean(t *testing.T) {
 	mk := counters(func(*counter) {})
 	for _, concurrent := range []string{"true", "false"} {
@@ -71,9 +71,9 @@ func TestRoundsOfResetsChangeNoMean(t *testing.T) {
 	}
 }
 
-// Where rows only reset at different times, an update waits for the learner with the fewest steps, as it
-// does where the library steps the environments. The result does not depend on threads, and a race is
-// repeated.
+// Where rows only reset at different times, an update waits for the learner with the fewest steps,
+// as it does where the library steps the environments. The result does not depend on threads, and a
+// race is repeated.
 func TestTheMeanWaitsForRowsThatReset(t *testing.T) {
 	mk := counters(func(c *counter) { c.lengths = c.lengths[c.index%3:] })
 	for _, c := range []struct{ envs, learners int64 }{{2, 2}, {3, 3}, {6, 3}} {

@@ -23,8 +23,8 @@ func metricOf(t *testing.T, tr *train.Trainer, name string) int {
 	}
 }
 
-// The transitions of all learners are read as those of one memory, by environment. Reading changes no
-// bit.
+// The transitions of all learners are read as those of one memory, by environment. Reading changes
+// no bit.
 func TestTransitionsOfLearnersAreRead(t *testing.T) {
 	cfg := meanConfig(t, "num_envs", "6", "learners", "3", "rule", "gradient", "learning_starts", "60")
 	read, quiet := traintest.NewTrainer(t, cfg, counters(func(*counter) {})), traintest.NewTrainer(t, cfg, counters(func(*counter) {}))
@@ -70,8 +70,8 @@ func TestTransitionsOfLearnersAreRead(t *testing.T) {
 	}
 }
 
-// Transitions that are added go to the environments' learners, and can be read at once. One learner has
-// the bits of DQN.
+// Transitions that are added go to the environments' learners, and can be read at once. One learner
+// has the bits of DQN.
 func TestTransitionsAreAddedToLearners(t *testing.T) {
 	cfg := meanConfig(t, "num_envs", "6", "learners", "3", "rule", "gradient", "learning_starts", "60")
 	tr := traintest.NewTrainer(t, cfg, counters(func(*counter) {}))

@@ -11,8 +11,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// learners trains on a small CartPole in slices, and returns digests of the parameters and the replay
-// memories, and counts. If path is not empty, it saves a checkpoint in the end.
+// learners trains on a small CartPole in slices, and returns digests of the parameters and the
+// replay memories, and counts. If path is not empty, it saves a checkpoint in the end.
 func learners(t *testing.T, path string, steps []int64, edits ...string) string {
 	t.Helper()
 	cfg := must(train.NewConfig("dqn"))(t)

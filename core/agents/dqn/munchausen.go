@@ -28,8 +28,8 @@ func ofMunchausen() []settings.Setting {
 	})
 }
 
-// shapeOfMunchausen are the settings of Munchausen that a file of a run must have as they are: the replay
-// memory then has the masks of observations, too.
+// shapeOfMunchausen are the settings of Munchausen that a file of a run must have as they are: the
+// replay memory then has the masks of observations, too.
 var shapeOfMunchausen = []string{"munchausen"}
 
 // resolveMunchausen checks the settings of Munchausen.

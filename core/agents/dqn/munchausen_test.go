@@ -33,7 +33,8 @@ func TestBadMunchausenIsRefused(t *testing.T) {
 	}
 }
 
-// The target of the settings goes with both losses and with priorities, and has the settings' numbers.
+// The target of the settings goes with both losses and with priorities, and has the settings'
+// numbers.
 func TestMunchausenOfSettings(t *testing.T) {
 	for _, edits := range [][]func(*Config){
 		{munchausen}, {munchausen, quantile}, {munchausen, implicit}, {munchausen, func(c *Config) { c.Prioritized, c.NSteps, c.Dueling = "dqn_zoo", 3, true }},
@@ -67,8 +68,8 @@ func (w *watched) Update(theta, target *nn.Params, t *experience.Transitions, lr
 	return w.QStepper.Update(theta, target, t, lr, r)
 }
 
-// The masks of a minibatch are those of its observations, and over n steps those of the first and of
-// the last. The masks of a walk are a function of its observation.
+// The masks of a minibatch are those of its observations, and over n steps those of the first and
+// of the last. The masks of a walk are a function of its observation.
 func TestMinibatchesHaveTheMasksOfObservations(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		d := must(newTrial(cartpole(munchausen, func(c *Config) {

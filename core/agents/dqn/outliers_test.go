@@ -23,7 +23,8 @@ func (l *listener) Update(theta, target *nn.Params, t *experience.Transitions, l
 	return err
 }
 
-// weighted is the mean and the deviation of losses whose latest has the weight 1/n, at least 1/1000.
+// weighted is the mean and the deviation of losses whose latest has the weight 1/n, at least
+// 1/1000.
 func weighted(losses []float64) (mean, deviation float64) {
 	weights, left := make([]float64, len(losses)), 1.0
 	for i := len(losses) - 1; i >= 0; i-- {
@@ -40,7 +41,8 @@ func weighted(losses []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-// A gradient is dropped if its loss is more than k deviations above the mean of the losses before it.
+// A gradient is dropped if its loss is more than k deviations above the mean of the losses before
+// it.
 func TestOutliersAreDropped(t *testing.T) {
 	const k = 1.5
 	d := newDQN(t, cartpole(func(c *Config) {

@@ -8,29 +8,32 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// ofPublications returns what the presets of the value family change, by their sources: the gin files of
-// Dopamine's jax/agents, run_atari.py of DQN Zoo's agents, accel_rl's algos/dqn and scripts, and the papers.
+// ofPublications returns what the presets of the value family change, by their sources: the gin
+// files of Dopamine's jax/agents, run_atari.py of DQN Zoo's agents, accel_rl's algos/dqn and
+// scripts, and the papers.
 func ofPublications() map[string]map[string]string {
 	type values = map[string]string
 	with := traintest.With
 	// A step acts with the online network, and an update of 32 comes every 4 steps: the defaults.
 	all := values{"policy": "CnnPolicy", "actor": "online", "concurrent": "false", "device": "cpu"}
 
-	// min_replay_history 20,000, target_update_period 8,000, epsilon_decay_period 250,000, epsilon_train
-	// 0.01, no clipping; the accumulator yields no tail of a truncated episode.
+	// min_replay_history 20,000, target_update_period 8,000, epsilon_decay_period 250,000,
+	// epsilon_train 0.01, no clipping; the accumulator yields no tail of a truncated episode.
 	dopamine := with(all, values{"cnn": "dopamine", "learning_starts": "20000", "target_update_interval": "8000", "exploration_steps": "250000",
 		"exploration_final_eps": "0.01", "max_grad_norm": "0", "n_step_tails": "drop_truncated"})
-	// min_replay_capacity_fraction 0.05 of 1e6, target_network_update_period 4e4 frames, epsilon to 0.01
-	// in 0.02 of 200 million frames, optimizer_epsilon 0.01/32, max_global_grad_norm 10 (the default).
+	// min_replay_capacity_fraction 0.05 of 1e6, target_network_update_period 4e4 frames, epsilon to
+	// 0.01 in 0.02 of 200 million frames, optimizer_epsilon 0.01/32, max_global_grad_norm 10 (the
+	// default).
 	zoo := with(all, values{"learning_starts": "50000", "exploration_steps": "1000000", "exploration_final_eps": "0.01", "optimizer_eps": "0.0003125"})
 	// Prioritised replay with beta from 0.4 to 1.
 	prioritized := values{"prioritized": "dqn_zoo", "priority_alpha": "0.5", "priority_beta": "0.4", "priority_beta_final": "1"}
-	// Hessel et al. 2018, table 1, and sigma 0.5 of factorised noise; no epsilon; clipping at 10, the default.
+	// Hessel et al. 2018, table 1, and sigma 0.5 of factorised noise; no epsilon; clipping at 10, the
+	// default.
 	rainbow := with(with(all, prioritized), values{"distribution": "categorical", "double_q": "true", "dueling": "true", "noisy": "true",
 		"exploration_initial_eps": "0", "exploration_final_eps": "0", "exploration_steps": "1000000", "learning_rate": "6.25e-05", "optimizer_eps": "0.00015",
 		"n_steps": "3", "learning_starts": "20000", "target_update_interval": "8000"})
-	// min_steps_learn 50,000, target_update_steps 10,000 (the default); 1,000,000 steps of epsilon, of which
-	// 50,000 are before the first update.
+	// min_steps_learn 50,000, target_update_steps 10,000 (the default); 1,000,000 steps of epsilon, of
+	// which 50,000 are before the first update.
 	stookeAbbeel := with(all, values{"learning_starts": "50000", "exploration_steps": "950000", "max_grad_norm": "0"})
 	large := values{"batch_size": "512", "num_envs": "32", "train_freq": "128", "gradient_steps": "2"}
 	return map[string]map[string]string{
@@ -63,7 +66,8 @@ func ofPublications() map[string]map[string]string {
 		// The paper: 4.2e-4, 2,048; eps 0.01/2,048.
 		"catdqn_stooke_abbeel": with(stookeAbbeel, values{"batch_size": "2048", "num_envs": "64", "train_freq": "256", "learning_rate": "0.00042",
 			"optimizer_eps": "4.8828125e-06", "distribution": "categorical", "least_prob": "1e-06", "exploration_initial_eps": "0.9505", "exploration_final_eps": "0.01"}),
-		// 20,000 steps, 62,500 steps of epsilon, eps 0.005/512, clipping at 10 (the default), beta over 50 million steps.
+		// 20,000 steps, 62,500 steps of epsilon, eps 0.005/512, clipping at 10 (the default), beta over
+		// 50 million steps.
 		"rainbow_stooke_abbeel": with(with(with(stookeAbbeel, large), prioritized), values{"prioritized": "stooke_abbeel", "priority_beta_steps": "50000000",
 			"learning_rate": "6.25e-05", "optimizer_eps": "9.765625e-06", "distribution": "categorical", "least_prob": "1e-06", "double_q": "true", "dueling": "true", "dueling_rescaled": "true",
 			"n_steps": "3", "learning_starts": "20000", "target_update_interval": "8000", "exploration_steps": "42500", "exploration_initial_eps": "0.6832",
@@ -79,13 +83,14 @@ func recipeOf(preset string) string {
 	case strings.HasSuffix(preset, "_stooke_abbeel"):
 		return `{"recipe": "stooke_abbeel", "decorrelation_steps": 2000}` // section 3.2
 	}
-	// processors.py and gym_atari.py of DQN Zoo: 1 to 30 NOOPs, the discount is 0 at a lost life, 108,000 frames.
+	// processors.py and gym_atari.py of DQN Zoo: 1 to 30 NOOPs, the discount is 0 at a lost life,
+	// 108,000 frames.
 	return `{"recipe": "mnih2015", "noop_min": 1, "noop_max": 31, "first_maxpool": false, "episodic_life": false, "life_loss_info": true, "max_num_frames_per_episode": 108000}`
 }
 
-// Trap: one paper's numbers differ between codes and between methods of one code. Rainbow and prioritised
-// replay have alphas of 0.5 and 0.6, targets of 8,000 and 30,000 steps. A quarter of the learning rate of
-// Mnih et al.'s RMSProp needs a sixteenth of its eps.
+// Trap: one paper's numbers differ between codes and between methods of one code. Rainbow and
+// prioritised replay have alphas of 0.5 and 0.6, targets of 8,000 and 30,000 steps. A quarter of
+// the learning rate of Mnih et al.'s RMSProp needs a sixteenth of its eps.
 func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 	// Mnih et al. 2015, Extended Data Table 1, and their code: a sum of gradients without clipping.
 	mnih := map[string]string{"policy": "CnnPolicy", "actor": "online", "concurrent": "false", "learning_starts": "50000", "learning_rate": "0.00025",

@@ -77,7 +77,8 @@ func TestTrainSuite(t *testing.T) {
 	}
 }
 
-// TestTrainSuiteOfOptions is the suite with the draws, targets, heads and noise that the settings offer.
+// TestTrainSuiteOfOptions is the suite with the draws, targets, heads and noise that the settings
+// offer.
 func TestTrainSuiteOfOptions(t *testing.T) {
 	if kernel.ISA() == "go" {
 		t.Skip("the kernels in Go take minutes; the suite of devices has these losses and heads")

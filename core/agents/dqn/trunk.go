@@ -32,8 +32,8 @@ func ofLayers() []settings.Setting {
 	})
 }
 
-// trunk is the trunk that resolved settings stand for, and the distribution of the network's initial
-// weights. Dopamine's DQN and its distributional agents draw them differently.
+// trunk is the trunk that resolved settings stand for, and the distribution of the network's
+// initial weights. Dopamine's DQN and its distributional agents draw them differently.
 func (c *Config) trunk() (t nn.Trunk, init string) {
 	switch {
 	case c.Policy == train.PolicyMLP:

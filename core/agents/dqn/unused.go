@@ -20,7 +20,8 @@ var switched = []struct {
 	{"noisy_sigma", "noisy", func(c *Config) bool { return c.Noisy.Noisy }},
 }
 
-// noticeUnused returns a notice for each setting that has another value than its default and is not used.
+// noticeUnused returns a notice for each setting that has another value than its default and is not
+// used.
 func (c *Config) noticeUnused() (notices []string, err error) {
 	values, defaults := Settings.Over(c), Settings.Defaults()
 	get := func(name string) (text string) {

@@ -75,7 +75,8 @@ const (
 	keepersLinks = "links into keepers"
 )
 
-// limits reports whether a resource limits the rate. Keepers do not, because no shard waits for them.
+// limits reports whether a resource limits the rate. Keepers do not, because no shard waits for
+// them.
 func (r *Resource) limits() bool { return r.Name != Keeping && r.Name != keepersLinks && r.Most > 0 }
 
 // grows reports whether more bundles have more of a resource.
@@ -135,8 +136,8 @@ func (c *Cluster) bound(k *Costs) float64 {
 	return most
 }
 
-// Saturation returns what limits the rate if there are enough bundles: the resource, threads of bundles
-// apart, that allows the fewest updates a second.
+// Saturation returns what limits the rate if there are enough bundles: the resource, threads of
+// bundles apart, that allows the fewest updates a second.
 func (r *Result) Saturation() Resource {
 	var tightest Resource
 	for _, at := range r.Resources {

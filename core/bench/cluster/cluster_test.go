@@ -55,8 +55,8 @@ func TestOneBundleOneShard(t *testing.T) {
 	near(t, "without objects", Simulate(c, k, 10, 1).Updates, 1/(bundle-0.00015+visit-0.0004+2*0.00003), 1e-9)
 }
 
-// A reader gets one answer after the other, while further ones come. A sender pushes to one shard after the
-// other, while the first ones answer.
+// A reader gets one answer after the other, while further ones come. A sender pushes to one shard
+// after the other, while the first ones answer.
 func TestOneBundleManyShards(t *testing.T) {
 	k := plain()
 	k.Push = Cost{}
@@ -213,8 +213,9 @@ func TestConservation(t *testing.T) {
 	}
 }
 
-// Without variation each bundle makes one update while each other one makes one. A gradient is computed
-// from the answers to the update 1 + Delay before it, so it misses 1 + Delay updates of each other bundle.
+// Without variation each bundle makes one update while each other one makes one. A gradient is
+// computed from the answers to the update 1 + Delay before it, so it misses 1 + Delay updates of
+// each other bundle.
 func TestLagsByHand(t *testing.T) {
 	for _, bundles := range []int{1, 2, 5, 9} {
 		for delay := range 3 {

@@ -73,7 +73,8 @@ func (k *Costs) Check() error {
 	return nil
 }
 
-// size returns the parameters of shard j of s. The sizes differ by at most one; the last is a largest.
+// size returns the parameters of shard j of s. The sizes differ by at most one; the last is a
+// largest.
 func (k *Costs) size(j, s int) float64 {
 	return float64(k.Parameters*(j+1)/s - k.Parameters*j/s)
 }

@@ -24,7 +24,8 @@ const (
 	rayDone
 )
 
-// item is an event with its place in an order: by key, and by the order of adding where keys are equal.
+// item is an event with its place in an order: by key, and by the order of adding where keys are
+// equal.
 type item struct {
 	key    float64
 	number uint64

@@ -4,8 +4,8 @@ package cluster
 type Point struct {
 	Bundles int    `json:"bundles"`
 	Here    Result `json:"here"` // with Shards of the cluster
-	// Best is the highest rate that the search has found, with BestShards. No number of shards has a rate
-	// that is more than 2 % higher.
+	// Best is the highest rate that the search has found, with BestShards. No number of shards has a
+	// rate that is more than 2 % higher.
 	BestShards int    `json:"best_shards"`
 	Best       Result `json:"best"`
 	// Shards is the smallest number of shards with Share of the highest rate, and Enough its result.
@@ -16,15 +16,16 @@ type Point struct {
 const (
 	// Share is the part of the highest rate that a large enough number of shards has.
 	Share = 0.95
-	// margin is the part by which a bound must exceed the highest rate for a simulation to be worthwhile.
+	// margin is the part by which a bound must exceed the highest rate for a simulation to be
+	// worthwhile.
 	margin = 1.02
 )
 
 // Scale returns the points of numbers of bundles. Each part has a machine of its own: c.Cores is 0.
 //
 // More shards have smaller arrays and less to do each, and a bundle has more calls to make. So the
-// rate rises with the number of shards and falls again, and it jumps where arrays become small enough
-// to travel in messages. Numbers of shards whose bound is too low are not simulated.
+// rate rises with the number of shards and falls again, and it jumps where arrays become small
+// enough to travel in messages. Numbers of shards whose bound is too low are not simulated.
 func Scale(c Cluster, k Costs, bundles []int, updates int, seed uint64) (points []Point) {
 	for _, n := range bundles {
 		c.Bundles = n

@@ -1,8 +1,8 @@
 package cluster
 
-// This file is what shards and keepers do. A thread on a machine of its own does one job after the other,
-// in the order in which they come, so that its jobs end at times that are known when they come. Where
-// parts share cores, jobs wait in a queue.
+// This file is what shards and keepers do. A thread on a machine of its own does one job after the
+// other, in the order in which they come, so that its jobs end at times that are known when they
+// come. Where parts share cores, jobs wait in a queue.
 
 type shard struct {
 	index  int32

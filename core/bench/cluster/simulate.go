@@ -36,8 +36,8 @@ const warmRounds = 4
 // leastRounds is the smallest number of updates of each bundle that count.
 const leastRounds = 4
 
-// Simulate runs a cluster for a number of server updates that count, and at least 4 of each bundle. Its
-// result is a function of its arguments.
+// Simulate runs a cluster for a number of server updates that count, and at least 4 of each bundle.
+// Its result is a function of its arguments.
 func Simulate(c Cluster, k Costs, updates int, seed uint64) Result {
 	s := newSimulation(c, k, updates, seed)
 	s.run()
@@ -104,8 +104,8 @@ type answers struct {
 	at    float64 // when all were read; known if they are
 }
 
-// slots is the number of updates of a bundle that the simulation remembers: those under way, the one
-// whose answers the bundle has, and the one that it computes.
+// slots is the number of updates of a bundle that the simulation remembers: those under way, the
+// one whose answers the bundle has, and the one that it computes.
 func (c *Cluster) slots() int { return c.Delay + 2 }
 
 func newSimulation(c Cluster, k Costs, updates int, seed uint64) *simulation {
@@ -232,7 +232,8 @@ func (s *simulation) compute(e event) {
 	s.work(float64(computing*s.k.vary(s.bundles[e.bundle].draws)), e)
 }
 
-// computed gives a gradient to the sender, and lets the learner go on if it has the answers that it needs.
+// computed gives a gradient to the sender, and lets the learner go on if it has the answers that it
+// needs.
 func (s *simulation) computed(e event) {
 	b := &s.bundles[e.bundle]
 	b.sender.due += len(s.shards)
@@ -317,7 +318,8 @@ func (s *simulation) got(e event) {
 	s.get(e.bundle)
 }
 
-// read counts an answer that is read at a time. The last one of an update lets a learner go on that waits for it.
+// read counts an answer that is read at a time. The last one of an update lets a learner go on that
+// waits for it.
 func (s *simulation) read(e event, at float64) {
 	b := &s.bundles[e.bundle]
 	a := &b.answers[s.slot(e.update)]

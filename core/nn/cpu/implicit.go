@@ -107,8 +107,8 @@ func (n tauNetwork) ForwardAt(p *nn.Params, obs []byte, rows int, keys []uint64)
 	return n.forward(p, obs, rows)
 }
 
-// implicitTargets computes the columns "target" and "taus" of nn.ImplicitHuber. With nn.Munchausen it
-// computes the quantiles and means at the next observations, and the column "taus".
+// implicitTargets computes the columns "target" and "taus" of nn.ImplicitHuber. With nn.Munchausen
+// it computes the quantiles and means at the next observations, and the column "taus".
 type implicitTargets struct {
 	nn.Implicit
 	choosing []float32   // [rows, Choosing, Out]: the quantiles whose means choose

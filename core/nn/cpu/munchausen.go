@@ -49,8 +49,8 @@ func (p *soft) set(q []float32, mask []byte) {
 // scaledLog returns tau log pi of an action with value q.
 func (p *soft) scaledLog(q float32) float64 { return float64(q) - p.largest - p.logSum }
 
-// munchausen computes the columns of the loss for nn.Munchausen, the target in float64. next are the
-// target network's outputs at the next observations.
+// munchausen computes the columns of the loss for nn.Munchausen, the target in float64. next are
+// the target network's outputs at the next observations.
 func (s *qStepper) munchausen(m nn.Munchausen, target *nn.Params, next nn.Outputs, t *experience.Transitions) error {
 	rows, h := len(s.best), &s.head
 	if s.drawn != nil {

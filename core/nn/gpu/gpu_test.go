@@ -161,8 +161,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Updates with importance weights, in spans of one and of two, have the bits and the errors of rows of single
-// calls of Update.
+// Updates with importance weights, in spans of one and of two, have the bits and the errors of rows
+// of single calls of Update.
 func TestWeightsOfAWindow(t *testing.T) {
 	const rows, n = 3, 3
 	d, s := needGPU(t), nntest.SmallMLP()

@@ -21,8 +21,8 @@ type Info struct {
 // String returns the name that a device of this GPU has.
 func (i Info) String() string { return i.Device + " (" + i.Name + ")" }
 
-// Infos describes the GPUs of this machine. The first call opens NVIDIA's driver. The error says why
-// there are none.
+// Infos describes the GPUs of this machine. The first call opens NVIDIA's driver. The error says
+// why there are none.
 func Infos() ([]Info, error) {
 	all, err := cuda.Devices()
 	var list []Info

@@ -256,7 +256,8 @@ func (q *qStepper) targets(key learningKey) error {
 	return enqueue(q.recorder, "td_targets", cuda.Loss(rows), args)
 }
 
-// weights are the importance weights of the minibatch, in page-locked memory; nil: the loss has none.
+// weights are the importance weights of the minibatch, in page-locked memory; nil: the loss has
+// none.
 func (q *qStepper) weights() []float32 {
 	if len(q.columns) == 1 {
 		return nil

@@ -133,8 +133,8 @@ func CheckActions(actions []int32, width int) error {
 	return nil
 }
 
-// CheckChoices checks actions of branches, and that each row with a weight allows its actions. masks
-// may be nil.
+// CheckChoices checks actions of branches, and that each row with a weight allows its actions.
+// masks may be nil.
 func CheckChoices(actions, branches []int32, masks []byte, weights []float32) error {
 	width, first := 0, 0 // outputs of all branches, and of those before branch k
 	for _, choices := range branches {

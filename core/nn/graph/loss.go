@@ -66,8 +66,8 @@ func NewLearner(s nn.Spec, rows int, loss nn.Loss) (*Learner, error) {
 	return l, nil
 }
 
-// learned returns the number of parameters that the loss depends on: all but the sigmas of noisy layers,
-// which are the last.
+// learned returns the number of parameters that the loss depends on: all but the sigmas of noisy
+// layers, which are the last.
 func (l *Learner) learned() int {
 	n := len(l.Layout.Params)
 	for i := range l.Layers {

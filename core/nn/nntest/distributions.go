@@ -42,7 +42,8 @@ func (on *suite) distributions(t *testing.T) []nn.Spec {
 	return append(append(Distributions(), Duels()...), Padded(), Patches())
 }
 
-// naivePoints returns what a loss sees of each head; taus are [rows, taus] of the head that has them.
+// naivePoints returns what a loss sees of each head; taus are [rows, taus] of the head that has
+// them.
 func naivePoints(s nn.Spec, p *nn.Params, obs []byte, rows int, taus []float32) (points [][]float64) {
 	layers, outputs := naive(s, p, obs, rows, taus)
 	var value []float64

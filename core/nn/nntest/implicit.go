@@ -74,8 +74,8 @@ func naiveInput(l *nn.Layer, in []float64, outputs [][]float64, taus []float32) 
 	return x
 }
 
-// naiveImplicitHuber is the loss of a row with quantiles x at taus. Trap: it is a sum over the taus that
-// learn and a mean over those of the target.
+// naiveImplicitHuber is the loss of a row with quantiles x at taus. Trap: it is a sum over the taus
+// that learn and a mean over those of the target.
 func naiveImplicitHuber(x []float64, target, taus []float32, kappa float64) (row float64) {
 	for j, from := range x {
 		for _, to := range target {
@@ -93,8 +93,8 @@ func naiveImplicitHuber(x []float64, target, taus []float32, kappa float64) (row
 	return row
 }
 
-// naiveImplicitTarget returns the column of a target whose numbers are those of target at some taus,
-// [rows, N'], of the action that the parameters chooses choose by others.
+// naiveImplicitTarget returns the column of a target whose numbers are those of target at some
+// taus, [rows, N'], of the action that the parameters chooses choose by others.
 func naiveImplicitTarget(s nn.Spec, chooses, target *nn.Params, x *experience.Transitions, taus, choosing []float32) (column []float32) {
 	rows := len(x.Rewards)
 	at := func(p *nn.Params, taus []float32) (*nn.Head, []float64) {
@@ -165,9 +165,9 @@ func bytesOf(numbers []float32) (b []byte) {
 	return b
 }
 
-// testQuantilesOfAKnownDistribution trains the quantiles of rewards that are known: uniform from 0 to
-// 1 after one observation, and 1 or 3 with probabilities of 1/4 and 3/4 after another. No reward has a
-// next value.
+// testQuantilesOfAKnownDistribution trains the quantiles of rewards that are known: uniform from 0
+// to 1 after one observation, and 1 or 3 with probabilities of 1/4 and 3/4 after another. No reward
+// has a next value.
 func (on *suite) testQuantilesOfAKnownDistribution(t *testing.T) {
 	d := on.device(t, 1)
 	if d.Name() != "cpu" {

@@ -11,7 +11,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// scaledLogs returns tau log softmax(q/tau) over the actions that a mask allows, -Inf for the others.
+// scaledLogs returns tau log softmax(q/tau) over the actions that a mask allows, -Inf for the
+// others.
 func scaledLogs(q []float64, mask []byte, tau float64) (logs []float64) {
 	largest, sum := math.Inf(-1), 0.0
 	allowed := func(a int) bool { return mask == nil || mask[a] != 0 }
@@ -42,9 +43,9 @@ func tausOfUpdate(m nn.Munchausen, key uint64, rows int) policyTaus {
 	return policyTaus{drawnTaus(nn.TargetTaus, key, rows, m.Taus), drawnTaus(nn.ChoosingTaus, key, rows, m.Choosing), drawnTaus(nn.PolicyTaus, key, rows, m.Choosing)}
 }
 
-// naiveMunchausen returns the column of targets of transitions, by the formula of the paper. Trap: the
-// policy is the target network's, tau log pi is clipped after its product with tau, and over n steps the
-// first action alone has it.
+// naiveMunchausen returns the column of targets of transitions, by the formula of the paper. Trap:
+// the policy is the target network's, tau log pi is clipped after its product with tau, and over n
+// steps the first action alone has it.
 func naiveMunchausen(s nn.Spec, target *nn.Params, m nn.Munchausen, x *experience.Transitions, taus policyTaus) (column []float32) {
 	h, rows := &s.Heads[0], len(x.Rewards)
 	at := func(obs []byte, taus []float32) []float64 {
@@ -84,8 +85,8 @@ func naiveMunchausen(s nn.Spec, target *nn.Params, m nn.Munchausen, x *experienc
 	return column
 }
 
-// testMunchausen compares the updates of a QStepper with those of a Stepper whose targets are computed
-// in float64.
+// testMunchausen compares the updates of a QStepper with those of a Stepper whose targets are
+// computed in float64.
 func (on *suite) testMunchausen(t *testing.T) {
 	const rows = 9
 	small := nn.Munchausen{Alpha: 0.9, Tau: 0.03, Least: -1}

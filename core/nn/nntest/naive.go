@@ -10,8 +10,8 @@ import (
 
 // This file computes networks and losses from their definitions, in float64.
 
-// naive returns the outputs of every layer, [rows, Out], with a row for each of taus where the layer
-// has taus. Images are planar.
+// naive returns the outputs of every layer, [rows, Out], with a row for each of taus where the
+// layer has taus. Images are planar.
 func naive(s nn.Spec, p *nn.Params, obs []byte, rows int, taus []float32) (layers []nn.Layer, outputs [][]float64) {
 	layers, _ = s.Layers()
 	x := make([]float64, rows*s.Obs.Len())
@@ -227,8 +227,8 @@ func logPi(logits []float64) (logs []float64) {
 	return logs
 }
 
-// regularised returns the factor and the logarithm of a probability in the terms of a branch, from the
-// exact logarithm.
+// regularised returns the factor and the logarithm of a probability in the terms of a branch, from
+// the exact logarithm.
 func regularised(loss nn.ActorCritic, log float64) (factor, regular float64) {
 	pi := math.Exp(log)
 	switch loss.Regulariser {
@@ -240,7 +240,8 @@ func regularised(loss nn.ActorCritic, log float64) (factor, regular float64) {
 	return pi, log
 }
 
-// naivePolicy returns the log-probability of the action of row i and the entropy of its distribution.
+// naivePolicy returns the log-probability of the action of row i and the entropy of its
+// distribution.
 func naivePolicy(s nn.Spec, loss nn.ActorCritic, p *nn.Params, outputs [][]float64, b *nn.Batch, i int) (logProb, entropy float64) {
 	branches, gaussians := s.Policy()
 	if pi := s.Head("pi"); pi >= 0 {

@@ -55,8 +55,8 @@ func Padded() nn.Spec {
 	return QSpec(env.ObsSpec{Shape: []int{2, 12, 20}}, 3, nn.Trunk{Arch: "dopamine_cnn"})
 }
 
-// Patches returns a network whose kernels are one stride wide. In both convolutions its image has rows
-// and columns that no kernel reads.
+// Patches returns a network whose kernels are one stride wide. In both convolutions its image has
+// rows and columns that no kernel reads.
 func Patches() nn.Spec {
 	return QSpec(env.ObsSpec{Shape: []int{2, 31, 59}}, 3, nn.Trunk{Arch: "der_cnn"})
 }
@@ -223,8 +223,8 @@ func Init(t testing.TB, s nn.Spec, seed uint64) *nn.Params {
 	return p
 }
 
-// OnEveryISA runs f once for each instruction set of the CPU's kernels; with -short, only for the one
-// in use and the portable one.
+// OnEveryISA runs f once for each instruction set of the CPU's kernels; with -short, only for the
+// one in use and the portable one.
 func OnEveryISA(t *testing.T, f func(t *testing.T)) {
 	was := kernel.ISA()
 	defer kernel.Use(was)

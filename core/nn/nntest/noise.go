@@ -51,8 +51,9 @@ func layersOf(s nn.Spec) []nn.Layer {
 	return layers
 }
 
-// naivePerturbed is Perturbed by the definition, in float64. Trap: the noise of a weight is a product of
-// f(x) = sgn(x) sqrt|x| of an input's number and of an output's, not a number of its own.
+// naivePerturbed is Perturbed by the definition, in float64. Trap: the noise of a weight is a
+// product of f(x) = sgn(x) sqrt|x| of an input's number and of an output's, not a number of its
+// own.
 func naivePerturbed(s nn.Spec, p *nn.Params, r nn.Normals) *nn.Params {
 	to, layers := p.Clone(), layersOf(s)
 	f := func(x float64) float64 { return math.Copysign(math.Sqrt(math.Abs(x)), x) }
@@ -77,8 +78,8 @@ func naivePerturbed(s nn.Spec, p *nn.Params, r nn.Normals) *nn.Params {
 	return to
 }
 
-// testNoise compares parameters with noise, and the gradient of the sigmas, with their definitions. A
-// network without noise does not see the sigmas.
+// testNoise compares parameters with noise, and the gradient of the sigmas, with their definitions.
+// A network without noise does not see the sigmas.
 func (on *suite) testNoise(t *testing.T) {
 	const rows = 3
 	if on.device(t, 1).Name() != "cpu" {
@@ -157,9 +158,9 @@ func (on *suite) testNoise(t *testing.T) {
 	}
 }
 
-// testNoisyQStepper compares the updates of a noisy network with those of a Stepper at parameters with
-// the same noise, and the targets with the target network's own noise. Trap: theta, theta-minus and the
-// choices of a double target do not share noise.
+// testNoisyQStepper compares the updates of a noisy network with those of a Stepper at parameters
+// with the same noise, and the targets with the target network's own noise. Trap: theta,
+// theta-minus and the choices of a double target do not share noise.
 func (on *suite) testNoisyQStepper(t *testing.T) {
 	const rows = 5
 	if on.device(t, 1).Name() != "cpu" {

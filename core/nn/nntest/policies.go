@@ -11,8 +11,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// WithPolicy returns s, which ActorCritic has made, with the heads of other actions: of branches, of
-// Gaussians, or of both.
+// WithPolicy returns s, which ActorCritic has made, with the heads of other actions: of branches,
+// of Gaussians, or of both.
 func WithPolicy(s nn.Spec, branches []int32, gaussians int) nn.Spec {
 	v := s.Heads[len(s.Heads)-1]
 	s.Heads = nil

@@ -220,8 +220,8 @@ func (on *suite) testRowsAllocateNothing(t *testing.T) {
 	}
 }
 
-// testBatchIsCompleted tests that Complete gets the outputs of the batch and sets the columns before
-// the loss is computed, and that its error ends the call.
+// testBatchIsCompleted tests that Complete gets the outputs of the batch and sets the columns
+// before the loss is computed, and that its error ends the call.
 func (on *suite) testBatchIsCompleted(t *testing.T) {
 	const rows = 5
 	for _, s := range append(Policies(), SmallMLP(), OneCNN(), WithNorm(TwoMLPs(), "layer_all")) {

@@ -160,8 +160,8 @@ func (on *suite) testNotFinite(t *testing.T) {
 	}
 }
 
-// testRowsNotFinite shows that a row whose loss overflows ends an update, although the weighted mean is
-// finite.
+// testRowsNotFinite shows that a row whose loss overflows ends an update, although the weighted
+// mean is finite.
 func (on *suite) testRowsNotFinite(t *testing.T) {
 	if on.device(t, 1).Name() != "cpu" {
 		return
@@ -184,8 +184,8 @@ func (on *suite) testRowsNotFinite(t *testing.T) {
 	}
 }
 
-// sameReport compares the loss, the norm of the gradient and the losses of rows of an update with those
-// of a reference.
+// sameReport compares the loss, the norm of the gradient and the losses of rows of an update with
+// those of a reference.
 func sameReport(t *testing.T, name string, have, want nn.Report) {
 	t.Helper()
 	if !(math.Abs(have.Loss-want.Loss) <= 1e-5*math.Abs(want.Loss)) || !(math.Abs(have.Norm-want.Norm) <= 1e-4*want.Norm) {

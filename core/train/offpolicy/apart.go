@@ -10,8 +10,8 @@ import (
 )
 
 // This file makes a Run one part of a method whose actors, replay memories and learners are apart
-// (train.Apart): a replay memory that others fill and draw from, or a learner of minibatches that others
-// bring.
+// (train.Apart): a replay memory that others fill and draw from, or a learner of minibatches that
+// others bring.
 
 // AddSteps implements train.Apart.
 func (r *Run) AddSteps(e int, from *train.Steps) error {
@@ -126,5 +126,6 @@ func (r *Run) Weighted() bool { return r.cfg.Priorities != nil }
 // ByUpdates implements train.Apart.
 func (r *Run) ByUpdates() bool { return r.cfg.Periods.ByUpdates }
 
-// TakeApplied lets the clocks know the updates of Theta, before an update of a minibatch that others bring.
+// TakeApplied lets the clocks know the updates of Theta, before an update of a minibatch that
+// others bring.
 func (r *Run) TakeApplied() { r.countApplied() }

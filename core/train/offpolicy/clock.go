@@ -57,12 +57,12 @@ func (c *Clock) refilled() {
 type Periods struct {
 	TrainFreq     int `json:"train_freq"`     // steps between two bursts of updates
 	GradientSteps int `json:"gradient_steps"` // updates of a burst
-	// TargetInterval is the number of steps, or with ByUpdates of updates of Theta, between two updates
-	// of ThetaMinus.
+	// TargetInterval is the number of steps, or with ByUpdates of updates of Theta, between two
+	// updates of ThetaMinus.
 	TargetInterval int64 `json:"target_interval"`
 	Window         int64 `json:"window"` // steps of a window
-	// ByUpdates says that ThetaMinus, epsilon and the learning rate follow the updates of Theta, by all
-	// learners (Nair et al. 2015, section 4.1), and not the steps.
+	// ByUpdates says that ThetaMinus, epsilon and the learning rate follow the updates of Theta, by
+	// all learners (Nair et al. 2015, section 4.1), and not the steps.
 	ByUpdates bool `json:"by_updates,omitempty"`
 }
 
@@ -122,7 +122,8 @@ func (c *Clock) changePeriods(due int64, from Periods, cfg *Config) {
 }
 
 // Schedule holds the schedules, from step 0 to the end of the run. Begin makes them anew. They are
-// part of a checkpoint. With Periods.ByUpdates, Epsilon and Rate go by the updates of Theta since t = 0.
+// part of a checkpoint. With Periods.ByUpdates, Epsilon and Rate go by the updates of Theta since t
+// = 0.
 type Schedule struct {
 	Epsilon train.Schedule `json:"epsilon"`        // by t
 	Rate    train.Schedule `json:"learning_rate"`  // by steps, warm-up included

@@ -18,8 +18,8 @@ import (
 // other, without the host in between. Updates are started in spans, because Stop and Close wait for
 // a span. Draws and bits are those of one update at a time.
 //
-// Where updates change priorities at once, a minibatch is drawn when the errors of the one before are
-// known: no draw is ahead of its update, and the GPU waits for each of them.
+// Where updates change priorities at once, a minibatch is drawn when the errors of the one before
+// are known: no draw is ahead of its update, and the GPU waits for each of them.
 type gpu struct {
 	*minibatch
 	frames   nn.StackStepper // nil: no GPU has the frames

@@ -4,8 +4,9 @@ import "github.com/paceline-rl/paceline/core/nn"
 
 // This file is for the tests of methods.
 
-// Order runs the concurrent schedule on one thread: the updates of a window come before its steps, in
-// tests alone, or after the steps at which they are due. Both give the bits of the trainer thread.
+// Order runs the concurrent schedule on one thread: the updates of a window come before its steps,
+// in tests alone, or after the steps at which they are due. Both give the bits of the trainer
+// thread.
 type Order int
 
 const (

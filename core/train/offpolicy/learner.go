@@ -10,10 +10,10 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// This file makes a Run one of several learners (train.Learner). Each has a replay memory and a target
-// network of its own, and its windows. The settings buffer_size, learning_starts and window are a
-// learner's share here. Epsilon, the learning rate and the copies of the target network follow the
-// steps of all learners, as known at the latest pull.
+// This file makes a Run one of several learners (train.Learner). Each has a replay memory and a
+// target network of its own, and its windows. The settings buffer_size, learning_starts and window
+// are a learner's share here. Epsilon, the learning rate and the copies of the target network
+// follow the steps of all learners, as known at the latest pull.
 
 // SetOthers implements train.Learner. The others have as many environments, and take equally long
 // to warm up.
@@ -52,8 +52,8 @@ func (r *Run) DueUpdates() int64 {
 	return max(0, r.asked(r.Clock.T)-r.Updates.Done())
 }
 
-// HoldUpdates lets at most n further updates be due until the next call, because the other learners have
-// no more. Updates that are held may come in a later window than they would otherwise.
+// HoldUpdates lets at most n further updates be due until the next call, because the other learners
+// have no more. Updates that are held may come in a later window than they would otherwise.
 func (r *Run) HoldUpdates(n int64) { r.hold = r.Updates.Done() + n }
 
 // Lacks implements train.Learner. Rounds are whole here: rows that wait for a reset would make more

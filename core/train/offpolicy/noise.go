@@ -7,8 +7,8 @@ import (
 
 // noise makes the parameters that a noisy network acts with. The noise of a round is a function of
 // the seed and of the step at which the round begins, so it depends neither on threads nor on how a
-// run is cut into calls, and only the seed is part of a checkpoint. nn.StepperConfig.Seed says where
-// the noise of updates comes from.
+// run is cut into calls, and only the seed is part of a checkpoint. nn.StepperConfig.Seed says
+// where the noise of updates comes from.
 type noise struct {
 	seed uint64
 	of   *nn.Noise

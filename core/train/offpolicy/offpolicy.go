@@ -64,8 +64,8 @@ type Config struct {
 	Steps          int          // n: the rewards of a target are those of n steps
 	Tails          replay.Tails // of segments that end before n steps
 	// Priorities are those of minibatches; nil: minibatches are drawn uniformly. Their N and Tails are
-	// Steps and Tails. The loss fills in nn.Report.Rows with the errors that the formula takes, and has
-	// importance weights.
+	// Steps and Tails. The loss fills in nn.Report.Rows with the errors that the formula takes, and
+	// has importance weights.
 	Priorities  *replay.Priorities
 	Target      nn.Target
 	Loss        nn.Loss

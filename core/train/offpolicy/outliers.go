@@ -10,8 +10,8 @@ import (
 // higher than the mean plus several standard deviations" (Nair et al. 2015, section 4.2).
 //
 // The paper does not say over what the average runs. Here the weight of a loss is 1/n at the n-th
-// loss, and 1/outlierMemory from there on. Losses of dropped gradients count, so that a loss that has
-// grown for good stops being an outlier. No gradient is dropped before outlierStart losses.
+// loss, and 1/outlierMemory from there on. Losses of dropped gradients count, so that a loss that
+// has grown for good stops being an outlier. No gradient is dropped before outlierStart losses.
 type outliers struct {
 	Seen     int64   `json:"seen"` // losses
 	Mean     float64 `json:"mean"`
@@ -24,8 +24,8 @@ const (
 	outlierMemory = 1000
 )
 
-// admit reports whether the gradient of a finite loss is applied, where the loss may exceed the mean by k
-// deviations, and adds the loss.
+// admit reports whether the gradient of a finite loss is applied, where the loss may exceed the
+// mean by k deviations, and adds the loss.
 func (o *outliers) admit(loss, k float64) bool {
 	loss = math.Abs(loss)
 	usual := o.Seen < outlierStart || loss <= o.Mean+float64(k*math.Sqrt(o.Variance))

@@ -38,7 +38,8 @@ func start(t *testing.T, edit map[string]string) (*train.Trainer, *offpolicy.Run
 	return tr, &tr.Method().(*dqn.DQN).Run
 }
 
-// The counts of a run that counts updates and drops outliers are accepted at every step, forged ones are not.
+// The counts of a run that counts updates and drops outliers are accepted at every step, forged
+// ones are not.
 func TestSavedUpdatesAreChecked(t *testing.T) {
 	for _, concurrent := range []string{"true", "false"} {
 		tr, run := start(t, map[string]string{"concurrent": concurrent, "clock": "updates", "outliers": "1", "train_freq": "1"})

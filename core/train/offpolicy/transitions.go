@@ -26,9 +26,9 @@ func (r *Run) Insert(from *experience.Transitions) error {
 	return Insert(from, r.envs, func(env int) (*Run, int) { return r, env }, r)
 }
 
-// Insert adds transitions to the replay memories of runs, transition i to environment i mod envs. of
-// returns the run of an environment, and the number that it has in that run. Insert flushes the memories,
-// even inside a window; prefetched minibatches are then drawn again.
+// Insert adds transitions to the replay memories of runs, transition i to environment i mod envs.
+// of returns the run of an environment, and the number that it has in that run. Insert flushes the
+// memories, even inside a window; prefetched minibatches are then drawn again.
 func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int), runs ...*Run) error {
 	for _, r := range runs {
 		if r.spec.Masks && r.cfg.ownMasks() {

@@ -11,8 +11,8 @@ func (r *Run) Flush() {
 // WindowIsOver reports whether the window in progress has no further step.
 func (r *Run) WindowIsOver() bool { return r.Clock.T >= r.Clock.Due && r.turn == 0 }
 
-// Elapsed is what epsilon and the target network follow: t of all learners, or with Periods.ByUpdates
-// the updates of Theta since t = 0 that the samplers know.
+// Elapsed is what epsilon and the target network follow: t of all learners, or with
+// Periods.ByUpdates the updates of Theta since t = 0 that the samplers know.
 func (r *Run) Elapsed() int64 { return r.Clock.elapsed(r.cfg.Periods.ByUpdates) }
 
 // Exploration is the epsilon of a step of the round in progress, by its t.
