@@ -65,7 +65,7 @@ COMMANDS = {
         "--runs build/quick-values.jsonl --games Breakout --learning-rates 0.01 --updates 100 --minutes 1",
     ),
     "gorila-learn": ("python python/benchmarks/gorila_learn.py", "--tasks Catch-v0"),
-    "gorila-overhead": ("python python/benchmarks/gorila_overhead.py --pin --ways", "--env CartPole-v1 --trials 1 --seconds 1"),
+    "gorila-overhead": ("python python/benchmarks/gorila_overhead.py --ways", "--env CartPole-v1 --trials 1 --seconds 1"),
     "gorila-faults": (
         "python python/benchmarks/gorila_faults.py",
         "--kills 1 --nodes 1 --minutes 0.1 --steps 20000 --evaluate 5",

@@ -4,7 +4,8 @@
 
 Both have the same cores, an update for --train-freq steps, and a delay of at most --delay updates.
 Trials alternate. It prints the steps/s of both, their ratio, and the bytes of an update. With --ways it
-also prints other ways to send parameters and gradients. Needs paceline[ray], and a ROM for Atari games.
+also prints Algorithm 1 as the paper prints it, with an update and a pull for every step and no delay, and
+other ways to send parameters and gradients. Needs paceline[ray], and a ROM for Atari games.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ RATIO = 0.85  # the least steps/s of Ray over those of one process, the gate of 
 # name: keywords of paceline.distributed.start
 WAYS: dict[str, dict[str, Any]] = {
     "fp32, 1 shard": {},
+    "the same without pin": {"pin": False},
     "bf16, 1 shard": {"gradients": "bf16"},
     "fp32, 1 shard, in answers": {"inline_limit": 2**30},
     "fp32, 31 shards": {"shards": 31},
@@ -41,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of the bundle, and of the process (default 1)")
     parser.add_argument("--train-freq", type=int, default=4)
     parser.add_argument("--delay", type=int, default=1)
-    parser.add_argument("--pin", action="store_true", help="the learner has a core alone (setting pin)")
+    parser.add_argument("--pin", action=argparse.BooleanOptionalAction, default=True, help="the learner has a core alone (setting pin)")
     parser.add_argument("--seconds", type=float, default=10.0, help="seconds measured in each trial (default 10)")
-    parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--ways", action="store_true", help="also other ways to send")
     _gates.add_argument(parser)
 
@@ -112,18 +114,25 @@ def measured(args: argparse.Namespace) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            one: list[dict[str, float]] = []
-            many: list[dict[str, float]] = []
-            for _ in range(args.trials):
-                one.append(in_process(args))
-                many.append(on_ray(args))
+            report = in_turns(args)
+            if args.ways:
+                report["printed"] = in_turns(argparse.Namespace(**{**vars(args), "train_freq": 1, "delay": 0}))
             ways = {name: median([on_ray(args, **way) for _ in range(args.trials)]) for name, way in WAYS.items()} if args.ways else {}
     finally:
         ray.shutdown()
         cluster.shutdown()
-    report: dict[str, Any] = {"process": median(one), "ray": median(many), "ways": ways}
-    report["ratio"] = statistics.median(b["steps"] / a["steps"] for a, b in zip(one, many))
-    return report
+    return report | {"ways": ways}
+
+
+def in_turns(args: argparse.Namespace) -> dict[str, Any]:
+    """Medians of one process and of Ray, and of the ratios of their steps/s."""
+    one: list[dict[str, float]] = []
+    many: list[dict[str, float]] = []
+    for _ in range(args.trials):
+        one.append(in_process(args))
+        many.append(on_ray(args))
+    ratio = statistics.median(b["steps"] / a["steps"] for a, b in zip(one, many))
+    return {"process": median(one), "ray": median(many), "ratio": ratio}
 
 
 def text(args: argparse.Namespace, report: dict[str, Any]) -> str:
@@ -135,6 +144,10 @@ def text(args: argparse.Namespace, report: dict[str, Any]) -> str:
         f"Ray, 1 x 1 x 1   {b['steps']:8,.0f} steps/s  {b['updates']:7,.1f} updates/s   {report['ratio']:.1%} of the one process",
         f"bytes of an update: {b['bytes_sent']:,.0f} of the gradient, {b['bytes_read']:,.0f} of parameters, {b['publications']:.2f} puts",
     ]
+    if "printed" in report:
+        at = report["printed"]
+        rates = f"{at['process']['steps']:,.0f} steps/s, on Ray {at['ray']['steps']:,.0f}"
+        lines.append(f"Algorithm 1 as printed: {rates}, {at['ratio']:.1%} of the one process")
     for name, row in report["ways"].items():
         sent, read = row["bytes_sent"], row["bytes_read"]
         lines.append(f"{name:<30} {row['steps']:8,.0f} steps/s  {sent:12,.0f} + {read:,.0f} bytes, {row['publications']:.2f} puts")

@@ -88,10 +88,11 @@ def test_report_of_faults():
 @pytest.mark.parametrize("ratio", [0.87, 0.849])
 def test_gate_of_the_overhead(monkeypatch, capsys, ratio):
     row = {"steps": 200.0, "updates": 50.0, "bytes_sent": 6.7e6, "bytes_read": 6.7e6, "publications": 1.0}
-    monkeypatch.setattr(gorila_overhead, "measured", lambda args: {"process": row, "ray": row, "ways": {"bf16": row}, "ratio": ratio})
+    pair = {"process": row, "ray": row, "ratio": ratio}
+    monkeypatch.setattr(gorila_overhead, "measured", lambda args: pair | {"ways": {"bf16": row}, "printed": pair | {"ratio": 0.5}})
     assert gorila_overhead.main(["--check"]) == (ratio < 0.85)
     out, err = capsys.readouterr()
-    assert "of the one process" in out and "bf16" in out
+    assert "pin=True" in out and "Algorithm 1 as printed: 200 steps/s, on Ray 200, 50.0% of the one process" in out and "bf16" in out
     assert err == ("missed: steps/s over those of one process: 0.849, must be at least 0.85\n" if ratio < 0.85 else "")
     assert gorila_overhead.main([]) == 0
 
