@@ -100,7 +100,10 @@ def measure(names: list[str], folder: Path, quick: bool) -> None:
         done = subprocess.run([*words, *(["--json"] if not name.startswith("learn") else [])], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             raise SystemExit(f"{command}: status {done.returncode}")
-        report = report_tables.read_learn(done.stdout) if name.startswith("learn") else json.loads(done.stdout)
+        try:
+            report = report_tables.read_learn(done.stdout) if name.startswith("learn") else json.loads(done.stdout)
+        except ValueError:
+            raise SystemExit(f"{command}: no report:\n{done.stdout}") from None
         record = {
             "name": name, "command": command, "machine": machine(), "peak_gflops": peak,
             "date": datetime.date.today().isoformat(), "commit": head,

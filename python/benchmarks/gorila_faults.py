@@ -21,10 +21,10 @@ import sys
 import tempfile
 import time
 import warnings
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import _cluster
 import _gates
 from _command import command
 from _gates import at_least, at_most
@@ -246,20 +246,12 @@ def print_report(args: argparse.Namespace) -> list[str]:
 
 
 def measured(args: argparse.Namespace) -> dict[str, Any]:
-    ray: Any = _ray.ray()
-    make: Any = import_module("ray.cluster_utils").Cluster
-    head = {"num_cpus": 4 + args.actors, "include_dashboard": False, "object_store_memory": 2**27}
-    cluster = make(initialize_head=True, head_node_args=head)
-    ray.init(address=cluster.address, namespace="paceline", log_to_driver=False)
-    try:
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            trial = Trial(args, cluster, Path(folder))
-            with trial.model:
-                return trial.go()
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+    head = {"num_cpus": 4 + args.actors, "object_store_memory": 2**27}
+    with _cluster.local(**head) as (_, cluster), tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trial = Trial(args, cluster, Path(folder))
+        with trial.model:
+            return trial.go()
 
 
 def text(report: dict[str, Any]) -> str:

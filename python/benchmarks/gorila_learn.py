@@ -16,8 +16,8 @@ import time
 import warnings
 from typing import Any, NamedTuple
 
+import _cluster
 import gorila_values
-import ray_costs
 from _command import command
 from _gates import at_least
 from paceline import Gorila, PacelineError
@@ -105,7 +105,7 @@ def print_report(args: argparse.Namespace) -> list[str]:
         if name not in TASKS:
             raise PacelineError(f"--tasks: {name!r}, must be of {', '.join(TASKS)}")
     rows, missed = [], []
-    with ray_costs.Local(), warnings.catch_warnings():
+    with _cluster.local(num_cpus=64), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for task in map(TASKS.__getitem__, names):
             for seed in task.seeds:

@@ -16,13 +16,13 @@ import statistics
 import sys
 import time
 import warnings
-from importlib import import_module
 from typing import Any
 
+import _cluster
 import _gates
 from _command import command
 from paceline import Gorila
-from paceline.distributed import _ray, start
+from paceline.distributed import start
 
 RATIO = 0.85  # the least steps/s of Ray over those of one process, the gate of --check
 
@@ -107,20 +107,12 @@ def print_report(args: argparse.Namespace) -> list[str]:
 
 
 def measured(args: argparse.Namespace) -> dict[str, Any]:
-    ray: Any = _ray.ray()
-    make: Any = import_module("ray.cluster_utils").Cluster
-    cluster = make(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False, "object_store_memory": 2**29})
-    ray.init(address=cluster.address, namespace="paceline", log_to_driver=False)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            report = in_turns(args)
-            if args.ways:
-                report["printed"] = in_turns(argparse.Namespace(**{**vars(args), "train_freq": 1, "delay": 0}))
-            ways = {name: median([on_ray(args, **way) for _ in range(args.trials)]) for name, way in WAYS.items()} if args.ways else {}
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+    with _cluster.local(num_cpus=2, object_store_memory=2**29), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = in_turns(args)
+        if args.ways:
+            report["printed"] = in_turns(argparse.Namespace(**{**vars(args), "train_freq": 1, "delay": 0}))
+        ways = {name: median([on_ray(args, **way) for _ in range(args.trials)]) for name, way in WAYS.items()} if args.ways else {}
     return report | {"ways": ways}
 
 

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import _cluster
 import _gates
 import paceline
 import ray_costs
@@ -60,7 +61,7 @@ def print_report(args: argparse.Namespace) -> list[str]:
     if args.record:
         report = json.loads(args.record.read_text())["report"]
     else:
-        with ray_costs.Local() as ray:
+        with _cluster.local(num_cpus=64) as (ray, _):
             report = measure(args, ray_costs.measured(ray, args.visits)) | {"ray": ray.__version__}
     if args.plot:
         draw(args.plot, report)

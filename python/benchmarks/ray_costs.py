@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+import _cluster
 from _command import command
-from paceline import PacelineError
 
 INLINE = 102_400  # bytes; paceline.distributed's default
 # Bytes of an array: two that travel in messages, and objects: a part of 31, 16 and 4 of the Nature CNN, and all of it.
@@ -197,34 +197,12 @@ def _quartile(seconds: list[float]) -> float:
     return statistics.quantiles(seconds, n=4)[0]
 
 
-class Local:
-    """A Ray cluster of one node on this machine, and this process as its driver."""
-
-    def __enter__(self) -> Any:
-        self._stdout = contextlib.redirect_stdout(sys.stderr)  # for Ray, which prints errors of its processes
-        try:
-            import ray
-            from ray.cluster_utils import Cluster
-        except ImportError:
-            raise PacelineError("ray is not installed: pip install 'ray==2.60.*'") from None
-        self._ray: Any = ray
-        self._cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 64, "include_dashboard": False})
-        self._stdout.__enter__()
-        ray.init(address=self._cluster.address, namespace="paceline", log_to_driver=False)
-        return ray
-
-    def __exit__(self, *exc: Any) -> None:
-        self._ray.shutdown()
-        self._cluster.shutdown()
-        self._stdout.__exit__(*exc)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--visits", type=int, default=60, help="calls measured for each size of an array (default 60)")
 
 
 def print_report(args: argparse.Namespace) -> None:
-    with Local() as ray:
+    with _cluster.local(num_cpus=64) as (ray, _):
         costs = measured(ray, args.visits)
     if args.json:
         print(json.dumps(costs))
