@@ -18,7 +18,7 @@ def ray(monkeypatch):
     fake = Ray()
     monkeypatch.setattr(_ray, "ray", lambda: fake)
     monkeypatch.setattr(_ray, "prefer_node", lambda node: None)
-    monkeypatch.setattr(gorila_learn.ray_costs, "Local", contextlib.nullcontext)
+    monkeypatch.setattr(gorila_learn._cluster, "local", lambda **_: contextlib.nullcontext())
     return fake
 
 
