@@ -19,14 +19,10 @@ class Keeper:
         self._copies: dict[int, tuple[tuple[int, int], bytes]] = {}  # (age, state) of each shard
         self._counts: tuple[tuple[int, int], bytes] | None = None  # (age, state) of the supervisor
 
-    def keep(self, run: str, shard: int, age: tuple[int, int], state: bytes) -> tuple[int, int]:
-        """Keeps a state, unless a newer one is kept, and returns the age of the kept one.
-
-        age: the shard's incarnation and version.
-        """
+    def keep(self, run: str, shard: int, age: tuple[int, int], state: bytes) -> None:
+        """Keeps a state, unless a newer one is kept. age: the shard's incarnation and version."""
         if run == self._run and (shard not in self._copies or self._copies[shard][0] <= tuple(age)):
             self._copies[shard] = ((int(age[0]), int(age[1])), bytes(state))
-        return self._copies[shard][0] if shard in self._copies else (-1, -1)
 
     def newest(self, run: str, shard: int) -> tuple[tuple[int, int], bytes] | None:
         """The newest (age, state) of a shard; None if none is kept."""
