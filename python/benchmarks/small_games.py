@@ -29,7 +29,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -152,6 +152,18 @@ def summary(runs: list[dict[str, Any]], games: list[str], steps: int) -> list[di
     return out
 
 
+def minutes(runs: list[dict[str, Any]], steps: int) -> list[dict[str, Any]]:
+    """The median of the processor's minutes of a run, for each method and machine."""
+    seen: dict[tuple[str, str], list[float]] = {}
+    for r in runs:
+        if r["steps"] == steps and "machine" in r:
+            seen.setdefault((r["method"], r["machine"]), []).append(r["cpu_seconds"] / 60)
+    return [
+        {"method": method, "machine": machine, "runs": len(found), "minutes": median(found)}
+        for (method, machine), found in sorted(seen.items())
+    ]
+
+
 def wins(entries: list[dict[str, Any]], method: str) -> int:
     """The number of games on which a method's mean is at least DQN's, of the same seeds."""
 
@@ -170,6 +182,7 @@ def text(report: dict[str, Any]) -> str:
                 returns = ", ".join(map(str, e[method]["returns"]))
                 lines.append(f"{e['game']:<16}{method:<6}{'-' if mean is None else f'{mean:.2f}':>9}   {returns}")
     lines += [f"{method}: at or above dqn on {wins(report['entries'], method)} of {len(report['entries'])}" for method in ("c51", "qr")]
+    lines += [f"{r['method']}: {r['minutes']:.1f} minutes (median of {r['runs']}) on {r['machine']}" for r in report["minutes"]]
     for r in report["rates"]:
         lines.append(f"{r['game']:<16}{r['env']:>12,.0f} steps/s alone{r['dqn']:>10,.0f} with dqn{r['pqn']:>10,.0f} with pqn")
     return "\n".join(lines)
@@ -212,8 +225,9 @@ def print_report(args: argparse.Namespace) -> None:
         if (method, game, seed, args.steps) not in done
     ]
     _runs.fill(args.runs, jobs, args.minutes)
-    entries = summary(current(args.runs, games), games, args.steps)
-    report = {"entries": entries, "rates": rates(games, args.rates, 1.0) if args.rates else []}
+    runs = current(args.runs, games)
+    entries = summary(runs, games, args.steps)
+    report = {"entries": entries, "minutes": minutes(runs, args.steps), "rates": rates(games, args.rates, 1.0) if args.rates else []}
     print(json.dumps(report) if args.json else text(report))
 
 

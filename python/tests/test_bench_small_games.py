@@ -22,7 +22,11 @@ def test_a_summary_compares_means_of_the_same_steps():
     # Freeway does not count for QR: no episode of DQN has ended there. C51 has fewer seeds than DQN.
     assert small_games.wins(small_games.summary([*runs, run("c51", 2, 4.0)], ["Breakout"], 10), "c51") == 1
     assert (small_games.wins(entries, "qr"), small_games.wins(entries, "c51"), small_games.wins(entries, "pqn")) == (1, 0, 0)
-    assert "qr: at or above dqn on 1 of 3" in small_games.text({"entries": entries, "rates": []})
+    assert "qr: at or above dqn on 1 of 3" in small_games.text({"entries": entries, "rates": [], "minutes": []})
+    timed = [r | {"machine": machine, "cpu_seconds": seconds} for r, machine, seconds in zip(runs, "aaab", (60.0, 180.0, 30.0, 90.0))]
+    of = [{"method": "dqn", "machine": "a", "runs": 2, "minutes": 2.0}, {"method": "qr", "machine": "a", "runs": 1, "minutes": 0.5}]
+    assert small_games.minutes([*timed, *runs], 10) == [{"method": "c51", "machine": "b", "runs": 1, "minutes": 1.5}, *of]
+    assert "dqn: 2.0 minutes (median of 2) on a" in small_games.text({"entries": entries, "rates": [], "minutes": of})
 
 
 @pytest.mark.parametrize("method", small_games.METHODS)
