@@ -27,8 +27,8 @@ var paper = []settings.Row{
 	{"learning_rate", "0.01"},           // ours, by runs
 	{"learning_rate_final", ""},         // ours: constant
 	{"optimizer_eps", "0.01"},           // ours, by runs. With 1e-10 the first steps change every weight by the learning rate
-	{"max_staleness", "1000"},           // ours: ten updates of every bundle. Section 4.2 has a threshold without a number
-	{"outliers", "6"},                   // ours. Section 4.2: "several standard deviations"
+	{"max_staleness", "1000"},           // ours: ten updates of every bundle, which seldom matters in the runs. Section 4.2 has no number
+	{"outliers", "6"},                   // ours, by runs. Section 4.2: "several standard deviations"
 	{"batch_size", "32"},                // Mnih et al. 2015, whose "experimental setup" section 5.1 follows closely
 	{"gamma", "0.99"},                   // Mnih et al. 2015
 	{"learning_starts", "50000"},        // Mnih et al. 2015; of all bundles together
