@@ -115,7 +115,7 @@ type Flow struct {
 // lagNames are the ends of the names of the lags' metrics.
 var lagNames = []string{"0_to_0", "1_to_1", "2_to_3", "4_to_7", "8_to_15", "16_to_31", "32_to_63", "64_to_above"}
 
-// take takes numbers of steps, one after the other. The trainer's means are then of the last ones.
+// take takes parts[0] steps, then parts[1], and so on. The trainer's means are then of the last part.
 func take(t *train.Trainer, parts ...int64) error {
 	for _, steps := range parts {
 		if err := t.Begin(steps, 0); err != nil {
@@ -160,7 +160,7 @@ func (m *machine) simulate(seed int, n numbers, seconds float64) (f Flow, err er
 		return f, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	// The rate is not known before: at most all agents step all the time. No update need end in so few steps.
+	// The rate is not known before: at most all agents step all the time. Perhaps no update ends in so few steps.
 	if err := take(s.Trainer, int64(8*n.Agents), int64(32*n.Agents)); err != nil {
 		return f, err
 	}

@@ -101,10 +101,7 @@ def draw(path: Path, folder: Path, games: list[str], agents: list[str], seeds: l
                             label=f"{agent}, published")  # fmt: skip
         ax.set(title=game, xlabel="millions of frames", ylabel="mean training return so far")
         ax.legend(frameon=False)
-        ax.grid(color=plots.GREY)
-        ax.set_axisbelow(True)
-        ax.spines[["right", "top"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    plots._save(path, figure)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

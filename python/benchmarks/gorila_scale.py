@@ -191,23 +191,10 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     shared.set_xticks(range(len(points)), [f"{p['bundles']} x {p['shards']}" for p in points])
     shared.set(xlabel="bundles x shards", ylabel="updates/s", ylim=(0, None))
     shared.set_title(f"Local clusters, {report['cores']} cores for all", fontsize=10)
-    options, found = report["plan"]["options"], report["plan"]["points"]
-    bundles = [p["bundles"] for p in found]
-    many.plot(bundles, [p["here"]["updates_per_second"] for p in found], "s-", color=plots.ORANGE, label=f"{options['shards']} shards")
-    many.plot(bundles, [p["enough"]["updates_per_second"] for p in found], "s--", color=plots.GREEN, label="shards as written")
-    many.plot(bundles, [n * report["plan"]["one"] for n in bundles], color=plots.DARK, label=f"{options['shards']} shards, no bundle waits")
-    for p in found:
-        many.annotate(str(p["shards"]), (p["bundles"], p["enough"]["updates_per_second"]), textcoords="offset points", xytext=(0, 6))
-    rate = report["plan"]["result"]["updates_per_second"]
-    many.annotate(f"{options['bundles']} bundles: {rate:,.0f}", (options["bundles"], rate), textcoords="offset points", xytext=(4, -14))
-    many.set(xlabel="bundles", ylabel="updates/s", xscale="log", yscale="log")
+    shared.legend(frameon=False)
+    plots._rates(many, report["plan"])
     many.set_title("Predicted: a machine for each part", fontsize=10)
-    for ax in (shared, many):
-        ax.legend(frameon=False)
-        ax.grid(color=plots.GREY)
-        ax.set_axisbelow(True)
-        ax.spines[["right", "top"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    plots._save(path, figure)
 
 
 def text(report: dict[str, Any]) -> str:

@@ -65,11 +65,7 @@ def save_trace(path: str | os.PathLike[str], trace: str | os.PathLike[str]) -> N
     below.plot(seconds, [float(row["new"]) for row in rows], ".", color=BLUE, markersize=4, label="proposed")
     below.set(xlabel="seconds", ylabel="updates/s", xlim=(0, end))
     below.legend(frameon=False, loc="lower right", ncols=2)
-    for ax in (above, below):
-        ax.grid(color=GREY)
-        ax.set_axisbelow(True)
-        ax.spines[["right", "top"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    _save(path, figure)
 
 
 def save_cluster(path: str | os.PathLike[str], report: dict[str, Any]) -> None:
@@ -80,12 +76,25 @@ def save_cluster(path: str | os.PathLike[str], report: dict[str, Any]) -> None:
     points), and of bundles that never wait for each other. On the right: shares of the gradients by
     their lag.
     """
-    from .bench.gorila import lag_names, rows
+    from .bench.gorila import lag_names
 
     figure = _figure(10, 4)
     rates, lags = figure.subplots(1, 2)
     shards = report["options"]["shards"]
-    lines = rows(report)
+    _rates(rates, report)
+    parts = report["result"]["lags"]
+    lags.bar(lag_names(parts), [part["share"] for part in parts], color=BLUE)
+    lags.set(xlabel="lag, updates of others", ylabel="share of gradients")
+    lags.set_title(f"{report['options']['bundles']} bundles, {shards} shards", fontsize=10)
+    lags.tick_params(axis="x", labelrotation=45)
+    _save(path, figure)
+
+
+def _rates(rates: Any, report: dict[str, Any]) -> None:
+    """Updates a second over the number of bundles, as save_cluster draws them."""
+    from .bench.gorila import rows
+
+    lines, shards = rows(report), report["options"]["shards"]
     rates.plot([n for n, *_ in lines], [here["updates_per_second"] for _, here, _ in lines], "o-", color=BLUE, label=f"{shards} shards")
     points = report["points"]
     if points:
@@ -98,12 +107,11 @@ def save_cluster(path: str | os.PathLike[str], report: dict[str, Any]) -> None:
         rates.set_yscale("log")
     rates.set(xlabel="bundles", ylabel="updates/s")
     rates.legend(frameon=False, loc="upper left")
-    parts = report["result"]["lags"]
-    lags.bar(lag_names(parts), [part["share"] for part in parts], color=BLUE)
-    lags.set(xlabel="lag, updates of others", ylabel="share of gradients")
-    lags.set_title(f"{report['options']['bundles']} bundles, {shards} shards", fontsize=10)
-    lags.tick_params(axis="x", labelrotation=45)
-    for ax in (rates, lags):
+
+
+def _save(path: str | os.PathLike[str], figure: Any) -> None:
+    """Gives the axes a grid and no upper and right edges, and writes the figure."""
+    for ax in figure.axes:
         ax.grid(color=GREY)
         ax.set_axisbelow(True)
         ax.spines[["right", "top"]].set_visible(False)

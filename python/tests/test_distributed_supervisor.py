@@ -10,6 +10,7 @@ from fake_ray import Ray, TaskError
 from in_process import Direct, shard
 from paceline.distributed import _actors, _apart, _ray, _supervisor
 from paceline.distributed._keepers import Keeper
+from paceline.distributed._learner import ShardLost
 from paceline.distributed._spec import Spec
 from paceline.distributed._supervisor import Supervisor
 from paceline.errors import PacelineError
@@ -215,6 +216,25 @@ def test_begin_does_not_wait_for_a_learner_that_computes(monkeypatch):
     one.halt(3)
     go_on.set()
     until(lambda: one.status()["begun"] == 3 and not one.status()["running"])
+
+
+def test_a_bundle_begins_when_a_lost_shard_is_back(monkeypatch):
+    one, lost = bundle_of(Learning(), monkeypatch), []
+    begin = until(lambda: one._learner).begin
+
+    def losing(goal):
+        if not lost:
+            lost.append(goal)
+            raise ShardLost("shard 0")
+        begin(goal)
+
+    one._learner.begin = losing
+    one.begin(1, 10**9)
+    until(lambda: lost)
+    until(lambda: one.begin(1, 10**9) or one.status()["running"])  # the supervisor asks until the bundle has begun
+    one.halt(1)
+    until(lambda: not one.status()["running"])
+    assert one.status()["error"] == ""
 
 
 def test_a_bundle_whose_library_has_failed_says_so(monkeypatch):

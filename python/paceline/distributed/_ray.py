@@ -37,11 +37,11 @@ def connect(address: str | None) -> None:
             keywords["address"] = address
             del keywords["include_dashboard"]
         module.init(**keywords)
-    elif address is not None and not _leads(address, here := module.get_runtime_context().gcs_address):
+    elif address is not None and not _same_cluster(address, here := module.get_runtime_context().gcs_address):
         raise ConfigError(f"address: {address!r}, must be None or {here!r}, the cluster to which this process is connected")
 
 
-def _leads(address: str, here: str) -> bool:
+def _same_cluster(address: str, here: str) -> bool:
     """Whether an address is that of this process's cluster, host:port. A client's, ray://, has another port and is not compared."""
     if address in ("auto", "local") or address.startswith("ray://"):
         return True
