@@ -98,6 +98,16 @@ func (p planes) count(plane int) int {
 	return bytes.Count(p[plane*side*side:(plane+1)*side*side], []byte{255})
 }
 
+// meet reports whether two planes have a cell in common.
+func (p planes) meet(a, b int) bool {
+	for i := range side * side {
+		if p[a*side*side+i] != 0 && p[b*side*side+i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // check tests what holds of every observation of a game.
 var checks = map[string]func(p planes) bool{
 	"Mini-Asterix-v0": func(p planes) bool {
@@ -117,7 +127,7 @@ var checks = map[string]func(p planes) bool{
 	"Mini-Seaquest-v0": func(p planes) bool {
 		return p.count(seaFront) == 1 && p.count(seaBack) <= 1 && p.count(seaShot) <= maxShots &&
 			p.count(seaFish)+p.count(seaSub) <= lanes && p.count(seaDiver) <= lanes && p.count(seaEnemyShot) <= lanes &&
-			p.count(seaAir) <= side && p.count(seaAboard) <= maxAboard
+			p.count(seaAir) <= side && p.count(seaAboard) <= maxAboard && !p.meet(seaShot, seaFish) && !p.meet(seaShot, seaSub)
 	},
 	"Mini-SpaceInvaders-v0": func(p planes) bool {
 		aliens := p.count(invadersAlien)

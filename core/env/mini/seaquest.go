@@ -93,6 +93,7 @@ func (s *seaquest) step(t *turn) (reward float32, over bool) {
 	if due(&s.EnemyEntered, enemyEnter-int(s.Level)) {
 		if lane := enter(t.rng, &s.Enemies, s.Col, s.Row); lane >= 0 {
 			s.Subs[lane], s.Reloads[lane] = t.rng.Intn(enemySubs) == 0, 0
+			reward += s.hit()
 		}
 	}
 	if due(&s.DiverEntered, diverEnter) {

@@ -105,6 +105,18 @@ func TestSeaquestShotsRemoveEnemies(t *testing.T) {
 	}
 }
 
+func TestSeaquestEnemiesEnterIntoShots(t *testing.T) {
+	s := diving()
+	s.Row, s.EnemyEntered = 1, enemyEnter-1
+	for lane := range s.Enemies[1:] { // so that the enemy enters in row 1
+		s.Enemies[lane+1] = mover{0, 1}
+	}
+	s.Shots = [maxShots]mover{{1, -1}, {8, 1}} // in the columns at the edges when it does
+	s.ShotRows = [maxShots]int8{1, 1}
+	must(t, s, noop, 1, false)
+	want(t, "enemy", s.Enemies[0], mover{})
+}
+
 func TestSeaquestContactsEndTheEpisode(t *testing.T) {
 	for _, action := range []int32{noop, right} {
 		s := diving() // an enemy moves, or the submarine
