@@ -329,7 +329,9 @@ def _gorila_faults(report: dict[str, Any]) -> Made:
     title = f"A node's seconds begin when Ray declares it dead, {report['detection']:.1f} s (median) after its end."
     made: Made = [(title, ["what was killed", "times", "back after, median", "worst"], rows)]
     counts = {
-        "updates": stats["updates"], "updates lost": stats["lost_updates"], "lost by the learners' ledgers": ledgers["lost"],
+        "updates": stats["updates"], "updates lost, as was said": stats["lost_updates"],
+        "updates lost, by the ledgers of shards": ledgers["lost"],
+        "answers under way when shards ended, at most": report["lost_most"],
         "pushes refused as too old, of all shards": stats["refused"], "pushes that arrived twice": stats["duplicates"],
         "lives": ledgers["lives"], "lives whose ledgers are equal": ledgers["equal"],
         "lives that ended whole, and whose ledgers differ": ledgers["unequal"],
