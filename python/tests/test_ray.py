@@ -259,13 +259,16 @@ def test_presets(cluster):
         model.learn(1500)
 
 
-@pytest.mark.parametrize("method", ["a3c", "appo"])
-def test_learners_of_other_methods(cluster, method, tmp_path):
+@pytest.mark.parametrize("method, optimizer", [("a3c", "rmsprop"), ("appo", "adam"), ("appo", "rmsprop")])
+def test_learners_of_other_methods(cluster, method, optimizer, tmp_path):
     keywords = {"n_steps": 16, "batch_size": 32} if method == "appo" else {}
+    if optimizer == "rmsprop" and method == "appo":
+        keywords["policy_kwargs"] = {"optimizer_class": "RMSprop"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = distributed.start("MlpPolicy", "CartPole-v1", method=method, bundles=2, shards=2, actors_per_bundle=4, seed=1, **keywords)
     with model:
+        assert model.run.spec.optimizer["optimizer"] == optimizer
         model.learn(4000)
         stats = model.stats
         assert stats["num_timesteps"] >= 4000 and stats["updates"] > 100 and stats["episodes"] > 20

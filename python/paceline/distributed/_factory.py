@@ -258,7 +258,7 @@ def optimizer_of(local: Any, method: str) -> dict[str, Any]:
         if name == "rmsprop_lasagne":  # as in core/agents/dqn
             return {"optimizer": "rmsprop", "decay": 0.95, "eps": float(eps or 1e-6), "eps_inside": True}
         return {"optimizer": name, "eps": float(eps) if eps else None}
-    if method == "a3c" and setting("use_rms_prop") == "true":
+    if setting("use_rms_prop") == "true":
         return {
             "optimizer": "rmsprop", "eps": float(setting("rms_prop_eps")), "decay": float(setting("rms_prop_alpha")),
             "eps_inside": setting("rms_prop_eps_inside") == "true", "first_average": int(float(setting("rms_prop_first"))),
