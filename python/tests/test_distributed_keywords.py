@@ -39,11 +39,16 @@ def connect(monkeypatch):
         ({"num_envs": 3}, r"num_envs: 3, must be None or bundles \* actors_per_bundle \(2\)$"),
         ({"latency_file": "t.json"}, "latency_file: 't.json', must be None on a cluster, which knows latency_step and its neighbours$"),
         ({"actors": 4, "method": "appo"}, "actors: 4, must be 0 with method 'appo'"),
+        (
+            {"method": "a3c", "normalize_obs": True, "bundles": 1},
+            "normalize_obs: True, must be False on a cluster, which merges no statistics$",
+        ),
+        ({"method": "appo", "normalize_reward": True}, "normalize_reward: True, must be False on a cluster"),
     ],
 )
 def test_messages_name_the_field_and_the_value(keywords, says):
     with pytest.raises(ConfigError, match=f"^{says}"):
-        Gorila("MlpPolicy", "CartPole-v1", cluster="ray", bundles=2, **keywords)
+        Gorila("MlpPolicy", "CartPole-v1", cluster="ray", **{"bundles": 2, **keywords})
 
 
 def test_environments_of_gymnasium_are_refused(monkeypatch):

@@ -74,7 +74,8 @@ def start(
 ) -> Distributed:
     """Starts a run on a Ray cluster; paceline.Gorila(..., cluster="ray") calls it.
 
-    policy, and all other keywords: as in paceline.Gorila, or with another method as in A2C or PPO.
+    policy, and all other keywords: as in paceline.Gorila, or with another method as in A2C or PPO,
+        without normalize_obs and normalize_reward.
     env: the name of a built-in environment.
     method: "dqn", or "a3c" or "appo", whose bundles are learners of A2C or PPO.
     name: of the run, for attach and stop: 1 to 100 letters, digits, ".", "_" and "-". None: a new name (model.name).
@@ -231,6 +232,9 @@ def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distribute
 def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, memories: int = 0) -> dict[str, Any]:
     """The keywords of a bundle's model. What all bundles or replay memories share is divided. memories: 0 for one a bundle."""
     if method != "dqn":
+        for name in ("normalize_obs", "normalize_reward"):
+            if keywords.get(name):
+                raise ConfigError(f"{name}: {keywords[name]!r}, must be False on a cluster, which merges no statistics")
         return dict(keywords)
     from ..dqn import DQN
     from ..gorila import Gorila
