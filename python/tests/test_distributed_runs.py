@@ -12,7 +12,7 @@ from fake_ray import Lost, Ray, Ref, TaskError
 from in_process import Direct
 from paceline import DQN, Gorila, Store, distributed
 from paceline.callbacks import CheckpointCallback, EvalCallback
-from paceline.distributed import _actors, _conducted, _ray
+from paceline.distributed import _actors, _conducted, _files, _ray, _run
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
@@ -112,6 +112,31 @@ def test_a_checkpoint_is_checked_before_a_process_starts(ray, saved, tmp_path):
     (tmp_path / "damaged.zip").write_bytes(data)
     with pytest.raises(CheckpointError, match="damaged.zip: .*bundle-1"):
         distributed.load(tmp_path / "damaged.zip")
+    assert not ray.made
+
+
+def copied(path, to, **fields):
+    """A copy of a checkpoint without its experience; fields: those of the spec that differ."""
+    with _files.opened(path) as old, _files.written(to) as new:
+        new.head({**old.head, "spec": {**old.head["spec"], **fields}})
+        for k in old.indexes("shard"):
+            new.add("shard", k, old.read("shard", k))
+    return to
+
+
+@pytest.mark.parametrize("where", ["connect", "start"])
+def test_errors_of_the_cluster_are_not_those_of_the_file(ray, saved, monkeypatch, where):
+    def refused(*_):
+        raise ConnectionError("no cluster there")
+
+    monkeypatch.setattr(*{"connect": (_ray, "connect"), "start": (_run.Run, "start")}[where], refused)
+    with pytest.raises(ConnectionError, match="^no cluster there$"):
+        distributed.load(saved[0])
+
+
+def test_keywords_that_no_run_has_are_those_of_the_file(ray, saved, tmp_path):
+    with pytest.raises(CheckpointError, match="run.zip: .*'no_such'"):
+        distributed.load(copied(saved[0], tmp_path / "run.zip", worker={"no_such": 1}))
     assert not ray.made
 
 

@@ -144,7 +144,7 @@ def start(
         latency=latency, **cluster,
     )  # fmt: skip
     _ray.connect(address)
-    return _started(spec, None)
+    return _started(spec, local_worker(spec), None)
 
 
 def _check_apart(actors: int, method: str, schedule: str | None, order: File | None, keywords: Mapping[str, Any]) -> None:
@@ -281,11 +281,13 @@ def local_worker(spec: Spec) -> Any:
     return worker(dataclasses.replace(spec, worker=keywords, num_cpus=1, actors_per_bundle=1), 0)
 
 
-def _started(spec: Spec, states: list[bytes] | None) -> Distributed:
-    """Starts the processes of a run. states: of the shards; None: those of new parameters."""
+def _started(spec: Spec, local: Any, states: list[bytes] | None) -> Distributed:
+    """Starts the processes of a run. local: its worker of this process, which is closed after an error.
+
+    states: of the shards; None: those of new parameters.
+    """
     import dataclasses
 
-    local = local_worker(spec)
     try:
         if local.env_name is None:
             raise ConfigError(f"env: {spec.env!r}, must be the name of a built-in environment, which every process makes for itself")
@@ -335,15 +337,15 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
     """
     run = name_of(name)
     with _files.opened(path) as reader:
-        spec = _spec_of(reader.head, env, run, overrides)
-        states = [reader.read("shard", k) for k in range(spec.shards)]
-        _check_states(states, spec)
-        experience = _experience(reader, spec, os.fsdecode(path))
+        with reader.faults():
+            spec = _spec_of(reader.head, env, run, overrides)
+            states = [reader.read("shard", k) for k in range(spec.shards)]
+            _check_states(states, spec)
+            experience = _experience(reader, spec, os.fsdecode(path))
         _ray.connect(address)
-        try:
-            model = _started(spec, states)
-        except TypeError as err:  # of keywords that no run has
-            raise CheckpointError(f"run.json: {err}") from None
+        with reader.faults():  # such as keywords that no run has
+            local = local_worker(spec)
+        model = _started(spec, local, states)
         try:
             for part, k in experience:
                 model.run.slow_call(part, k, "load", reader.read(part, k))

@@ -85,9 +85,15 @@ class Reader:
         ends = [name.removeprefix(f"{part}-") for name in self._sizes if name.startswith(f"{part}-")]
         return sorted(int(end) for end in ends if re.fullmatch("0|[1-9][0-9]{0,8}", end))
 
+    @contextlib.contextmanager
+    def faults(self) -> Iterator[None]:
+        """Makes a CheckpointError of an error that the bytes of the file cause."""
+        with _faults(self._path):
+            yield
+
     def check(self, part: str, index: int) -> None:
         """Compares the checksum of an entry."""
-        with self._archive.open(f"{part}-{index}") as entry:
+        with self.faults(), self._archive.open(f"{part}-{index}") as entry:
             while entry.read(1 << 20):
                 pass
 
@@ -95,17 +101,24 @@ class Reader:
         """An entry; its checksum is compared."""
         if index not in self.indexes(part):
             raise CheckpointError(f"{self._path}: damaged: it has no {part}-{index}")
-        return self._archive.read(f"{part}-{index}")
+        with self.faults():
+            return self._archive.read(f"{part}-{index}")
+
+
+@contextlib.contextmanager
+def _faults(path: str) -> Iterator[None]:
+    try:
+        yield
+    except PacelineError:
+        raise
+    except (zipfile.BadZipFile, OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError, RuntimeError) as err:
+        raise CheckpointError(f"{path}: not a whole checkpoint of a distributed run ({type(err).__name__}: {err})") from None
 
 
 @contextlib.contextmanager
 def opened(path: File) -> Iterator[Reader]:
-    """Yields a Reader. Whatever is wrong with the file is a CheckpointError."""
-    with reading(path) as name:
-        try:
-            with zipfile.ZipFile(name) as archive:
-                yield Reader(name, archive)
-        except PacelineError:
-            raise
-        except (zipfile.BadZipFile, OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError, RuntimeError) as err:
-            raise CheckpointError(f"{name}: not a whole checkpoint of a distributed run ({type(err).__name__}: {err})") from None
+    """Yields a Reader. What is wrong with the file is a CheckpointError; errors of the caller stay as they are."""
+    with reading(path) as name, contextlib.ExitStack() as stack:
+        with _faults(name):
+            reader = Reader(name, stack.enter_context(zipfile.ZipFile(name)))
+        yield reader
