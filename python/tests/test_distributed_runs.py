@@ -106,7 +106,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_bundles(ray, saved, bundles
 def test_a_checkpoint_is_checked_before_a_process_starts(ray, saved, tmp_path):
     path = saved[0]
     with pytest.raises(ConfigError, match="^env: 'Acrobot-v1', has a network of 163 parameters, must be 114 as in the file$"):
-        distributed.load(path, env="Acrobot-v1")
+        distributed.load(copied(path, tmp_path / "run.zip"), env="Acrobot-v1")
     data = bytearray(path.read_bytes())
     data[data.index(b"bundle-1") + 2000] ^= 1
     (tmp_path / "damaged.zip").write_bytes(data)
@@ -122,6 +122,20 @@ def copied(path, to, **fields):
         for k in old.indexes("shard"):
             new.add("shard", k, old.read("shard", k))
     return to
+
+
+def test_the_environment_of_a_file_with_experience_is_that_of_the_file(ray, saved, tmp_path):
+    says = "^env: 'Acrobot-v1', must be None or 'CartPole-v1', of which the file has experience$"
+    with pytest.raises(ConfigError, match=says):
+        distributed.load(saved[0], env="Acrobot-v1")
+    with pytest.raises(ConfigError, match="^env: object, must be the name of a built-in environment"):
+        distributed.load(saved[0], env=object())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        distributed.load(saved[0], env="CartPole-v1").close()
+    file = copied(saved[0], tmp_path / "run.zip", env="Acrobot-v1")
+    with distributed.load(file, env="CartPole-v1") as loaded:
+        assert loaded.run.spec.env == "CartPole-v1"
 
 
 @pytest.mark.parametrize("where", ["connect", "start"])

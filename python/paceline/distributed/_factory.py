@@ -114,8 +114,7 @@ def start(
     """
     if method not in WORKERS:
         raise ConfigError(f"method: {method!r}, must be {', '.join(map(repr, WORKERS))}")
-    if not isinstance(env, str):
-        raise ConfigError(f"env: {type(env).__name__}, must be the name of a built-in environment, which every process makes for itself")
+    _check_env(env)
     run, policy = name_of(name), str(RULES["policy"](policy)["policy"])
     for key in sorted(_OF_RUN & keywords.keys()):
         raise ConfigError(f"{key}: {keywords[key]!r}, must be left out, as the run sets it for each bundle")
@@ -145,6 +144,11 @@ def start(
     )  # fmt: skip
     _ray.connect(address)
     return _started(spec, local_worker(spec), None)
+
+
+def _check_env(env: Any) -> None:
+    if not isinstance(env, str):
+        raise ConfigError(f"env: {type(env).__name__}, must be the name of a built-in environment, which every process makes for itself")
 
 
 def _check_apart(actors: int, method: str, schedule: str | None, order: File | None, keywords: Mapping[str, Any]) -> None:
@@ -329,13 +333,15 @@ def stop(name: str, address: str | None = None) -> bool:
 def load(path: File, env: Any = None, *, name: str | None = None, address: str | None = None, **overrides: Any) -> Distributed:
     """Continues a checkpoint of save, on any number of nodes.
 
-    env: the name of the environment; None: that of the file.
+    env: the name of the environment; None: that of the file, which it must be where the file has experience.
     overrides: bundles, num_cpus, pin, keepers, copy_every, delay, gradients,
         inline_limit and lease may differ from the saved run's; the shards are the saved ones. Bundles
         that the file has no experience of begin without. All bundles share buffer_size and
         learning_starts anew; one with experience of the file keeps the file's size.
     """
     run = name_of(name)
+    if env is not None:
+        _check_env(env)
     with _files.opened(path) as reader:
         with reader.faults():
             spec = _spec_of(reader.head, env, run, overrides)
@@ -373,6 +379,8 @@ def _experience(reader: _files.Reader, spec: Spec, path: str) -> list[tuple[str,
         taken += [(part, k) for k in there if k < number]
         if left := sum(k >= number for k in there):
             notice(f"{path}: the experience of {left} of {len(there)} {part}s is left out, because the run has {number}")
+    if taken and spec.env != (known := reader.head["spec"]["env"]):
+        raise ConfigError(f"env: {spec.env!r}, must be None or {known!r}, of which the file has experience")
     for part, k in taken:
         reader.check(part, k)
     return taken
@@ -393,8 +401,7 @@ def _spec_of(head: Mapping[str, Any], env: Any, run: str, overrides: Mapping[str
         fields = {key: stored[key] for key in ("method", "policy", "optimizer", "seed", "size")}
     except KeyError as err:
         raise CheckpointError(f"run.json: has no {err.args[0]}") from None
-    env = stored.get("env") if env is None else env
-    if not isinstance(env, str):
+    if not isinstance(stored.get("env"), str):
         raise CheckpointError("run.json: has no env")
     if fields["method"] not in WORKERS or not isinstance(fields["policy"], str) or type(fields["seed"]) is not int:
         raise CheckpointError("run.json: a spec that no run has")
@@ -402,7 +409,7 @@ def _spec_of(head: Mapping[str, Any], env: Any, run: str, overrides: Mapping[str
         raise CheckpointError(f"run.json: size {fields['size']!r}")
     memories = cluster["replay_shards"] if cluster["actors"] else 0
     divided = keywords_of_worker(fields["method"], from_json(stored["worker"]), cluster["bundles"], memories)
-    return Spec(run=run, id=uuid.uuid4().hex, env=env, worker=divided, **fields, **cluster)
+    return Spec(run=run, id=uuid.uuid4().hex, env=stored["env"] if env is None else env, worker=divided, **fields, **cluster)
 
 
 _OVERRIDES = ("bundles", "num_cpus", "pin", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease")
