@@ -1,6 +1,7 @@
 """Whole runs of a cluster in one process: the actors of a run with a stand-in for Ray."""
 
 import csv
+import io
 import time
 import warnings
 
@@ -152,6 +153,19 @@ def test_keywords_that_no_run_has_are_those_of_the_file(ray, saved, tmp_path):
     with pytest.raises(CheckpointError, match="run.zip: .*'no_such'"):
         distributed.load(copied(saved[0], tmp_path / "run.zip", worker={"no_such": 1}))
     assert not ray.made
+
+
+def test_file_objects(ray, saved):
+    file = io.BytesIO()
+    with running(bundles=1) as model:
+        model.learn(200)
+        model.save(file, replay=True)
+        steps, theta = model.num_timesteps, model.run.parameters()[0]
+    with distributed.load(file) as loaded:
+        assert loaded.num_timesteps == steps and np.array_equal(loaded.run.parameters()[0], theta)
+        loaded.learn(100, reset_num_timesteps=False)
+    with pytest.warns(UserWarning, match="^the file: the experience of 1 of 2 bundles is left out, because the run has 1$"):
+        distributed.load(io.BytesIO(saved[0].read_bytes()), bundles=1).close()
 
 
 def half(progress):

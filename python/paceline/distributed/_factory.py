@@ -347,7 +347,7 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
             spec = _spec_of(reader.head, env, run, overrides)
             states = [reader.read("shard", k) for k in range(spec.shards)]
             _check_states(states, spec)
-            experience = _experience(reader, spec, os.fsdecode(path))
+            experience = _experience(reader, spec, "the file" if hasattr(path, "read") else os.fsdecode(path))
         _ray.connect(address)
         with reader.faults():  # such as keywords that no run has
             local = local_worker(spec)
@@ -371,14 +371,14 @@ def _check_states(states: list[bytes], spec: Spec) -> None:
             Shard(spec.id, k, store, lambda _: None, lambda *_: None, 1).restore(state, again=False)
 
 
-def _experience(reader: _files.Reader, spec: Spec, path: str) -> list[tuple[str, int]]:
-    """The entries of experience that the run takes; checks them, and says which it leaves out."""
+def _experience(reader: _files.Reader, spec: Spec, file: str) -> list[tuple[str, int]]:
+    """The entries of experience that the run takes; checks them, and says which it leaves out. file: its name in the notice."""
     taken = []
     for part, number in (("bundle", spec.bundles), ("replay", spec.replay_shards)):
         there = reader.indexes(part)
         taken += [(part, k) for k in there if k < number]
         if left := sum(k >= number for k in there):
-            notice(f"{path}: the experience of {left} of {len(there)} {part}s is left out, because the run has {number}")
+            notice(f"{file}: the experience of {left} of {len(there)} {part}s is left out, because the run has {number}")
     if taken and spec.env != (known := reader.head["spec"]["env"]):
         raise ConfigError(f"env: {spec.env!r}, must be None or {known!r}, of which the file has experience")
     for part, k in taken:
