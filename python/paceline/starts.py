@@ -116,13 +116,18 @@ def write(file: File, states: StartStates) -> None:
     data = _MAGIC + _VERSION + struct.pack("<I", len(text)) + text + zlib.compress(b"".join(start.state for start in states.starts), 6)
     data += struct.pack("<I", zlib.crc32(data))
     with writing(file, "starts") as name:
-        part = f"{name}.part"
-        try:
-            Path(part).write_bytes(data)
-            os.replace(part, name)
-        except OSError as err:
-            Path(part).unlink(missing_ok=True)
-            raise CheckpointError(f"{name}: not written: {err.strerror}") from None
+        _replace(name, data)
+
+
+def _replace(path: str, data: bytes) -> None:
+    """Writes a file. If writing fails, an older file stays."""
+    part = f"{path}.part"
+    try:
+        Path(part).write_bytes(data)
+        os.replace(part, path)
+    except OSError as err:
+        Path(part).unlink(missing_ok=True)
+        raise CheckpointError(f"{path}: not written: {err.strerror}") from None
 
 
 def _contents(path: str, most: int, what: str) -> bytes:
@@ -363,14 +368,11 @@ def read_actions(path: str | os.PathLike[str]) -> list[tuple[str, int]]:
 
 
 def write_actions(path: str | os.PathLike[str], names: Iterable[str]) -> None:
-    """Writes a script of actions for read_actions. names: the action of each frame."""
+    """Writes a script of actions for read_actions. names: the action of each frame. If writing fails, an older file stays."""
     runs = list[tuple[str, int]]()
     for name in names:
         if runs and runs[-1][0] == name:
             runs[-1] = name, runs[-1][1] + 1
         else:
             runs.append((name, 1))
-    try:
-        Path(path).write_text("".join(f"{name} {held}\n" for name, held in runs), "ascii")
-    except OSError as err:
-        raise CheckpointError(f"{os.fspath(path)}: not written: {err.strerror}") from None
+    _replace(os.fspath(path), "".join(f"{name} {held}\n" for name, held in runs).encode("ascii"))

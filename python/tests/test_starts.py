@@ -1,15 +1,18 @@
 """Start states of Atari games: files, scripts of actions, recording, evaluation, the command line."""
 
+import errno
 import json
+import os
 import struct
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import paceline
-from paceline import scores, starts
+from paceline import _window, scores, starts
 from paceline.cli import main
 from paceline.errors import CheckpointError, ConfigError, VersionError
 from paceline.starts import Start, StartStates
@@ -364,6 +367,33 @@ def test_a_game_without_published_scores_needs_them(pong, tmp_path, capsys, monk
     assert "--random: must be left out for CartPole-v1, is for Atari games" in capsys.readouterr().err
     assert main(["evaluate", "agent", "CartPole-v1", "--episodes", "2", "--normalise", "--human-score", "500", "--random-score", "20"]) == 0
     assert "normalised" in capsys.readouterr().out
+
+
+def test_a_play_that_does_not_begin_leaves_an_earlier_script(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    earlier = Path("x.actions")
+    earlier.write_text("NOOP 3\n")
+    assert main(["record-starts", "CartPole-v1", "x"]) == 1
+    assert "env: CartPole-v1, must be an Atari game" in capsys.readouterr().err
+    # As where pygame is missing, and as a window that is closed at once.
+    for play, says in ((_no_window, "window: needs pygame"), (lambda *_: None, "window: closed before its first frame, must stay open")):
+        monkeypatch.setattr(starts, "Player", lambda env, **_: None)
+        monkeypatch.setattr(_window, "play", play)
+        assert main(["record-starts", "pong", "x"]) == 1
+        said = capsys.readouterr()
+        assert says in said.err and "actions:" not in said.out
+    monkeypatch.setattr(os, "replace", _full)
+    with pytest.raises(CheckpointError, match=r"^x\.actions: not written: No space left on device$"):
+        starts.write_actions(earlier, ["FIRE"])
+    assert earlier.read_text() == "NOOP 3\n" and os.listdir() == ["x.actions"]
+
+
+def _no_window(*_):
+    raise ConfigError("window: needs pygame")
+
+
+def _full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 WINDOW = """

@@ -40,12 +40,15 @@ def run(args: argparse.Namespace) -> None:
             raise ConfigError(f"--scale {args.scale}: must be 1 to 8")
         script = args.save_actions or f"{args.path}.actions"
         check_writing(script, "--save-actions")
-        names: list[str] = []
+        player, names = starts.Player(args.env, **keywords), list[str]()
         try:
-            _window.play(starts.Player(args.env, **keywords), args.scale, names)
+            _window.play(player, args.scale, names)
         finally:
-            starts.write_actions(script, names)
-            print(f"actions: {script} ({len(names):,} frames)")
+            if names:  # an earlier play's file stays
+                starts.write_actions(script, names)
+                print(f"actions: {script} ({len(names):,} frames)")
+        if not names:
+            raise ConfigError("window: closed before its first frame, must stay open for --count frames or more")
     elif args.save_actions:
         raise ConfigError(f"--save-actions {args.save_actions}: must be left out with --actions")
     made = starts.record(args.env, starts.read_actions(script), count=args.count, seed=args.seed, frames=args.frames, **keywords)
