@@ -22,9 +22,16 @@ def connect(monkeypatch):
 @pytest.mark.parametrize(
     "keywords, says",
     [
-        ({"buffer_size": "x"}, "buffer_size: 'x', must be a number, at least 2 and at most "),
-        ({"buffer_size": None}, "buffer_size: None, must be a number, at least 2 and at most "),
-        ({"buffer_size": 1}, "buffer_size: 1, must be a number, at least 2 and at most "),
+        ({"buffer_size": "x"}, "buffer_size: 'x', must be a number, at least 1 and at most "),
+        ({"buffer_size": None}, "buffer_size: None, must be a number, at least 1 and at most "),
+        ({"buffer_size": 1}, "buffer_size: 1, must be at least 64 with 2 bundles, which share it$"),
+        ({"buffer_size": 100, "bundles": 4}, "buffer_size: 100, must be at least 128 with 4 bundles, which share it$"),
+        ({"buffer_size": 100, "actors_per_bundle": 60}, "buffer_size: 100, must be at least 120 with 2 bundles, which share it$"),
+        ({"buffer_size": 100, "n_steps": 60}, "buffer_size: 100, must be at least 120 with 2 bundles, which share it$"),
+        (
+            {"buffer_size": 100, "actors": 5, "envs_per_actor": 20, "replay_shards": 2, "batch_size": 8},
+            "buffer_size: 100, must be at least 120 with 2 replay_shards, which share it$",
+        ),
         ({"learning_starts": None}, "learning_starts: None, must be a number, at least 0 and at most "),
         ({"batch_size": "many"}, "batch_size: 'many', must be a number, at least 1 and at most "),
         (

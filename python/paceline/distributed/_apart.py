@@ -164,10 +164,9 @@ def model_without_envs(spec: Spec, num_envs: int, **keywords: Any) -> Any:
 
 def memory_model(spec: Spec, index: int) -> Any:
     """The model of a replay shard."""
-    envs = actors_of(index, spec) * spec.envs_per_actor
-    size = max(int(spec.worker["buffer_size"]), int(spec.worker.get("batch_size", 32)), envs)
     return model_without_envs(
-        spec, envs, buffer_size=size, num_threads=1, outside_learners=spec.replay_shards, outside_learner=index
+        spec, actors_of(index, spec) * spec.envs_per_actor, buffer_size=int(spec.worker["buffer_size"]), num_threads=1,
+        outside_learners=spec.replay_shards, outside_learner=index,
     )  # fmt: skip
 
 

@@ -137,7 +137,7 @@ def start(
         )  # fmt: skip
     spec = Spec(
         run=run, id=uuid.uuid4().hex, method=method, policy=policy, env=env,
-        worker=keywords_of_worker(method, keywords, bundles, cluster["replay_shards"] if actors else 0),
+        worker=keywords_of_worker(method, keywords, bundles, *_memories(cluster)),
         optimizer={"max_staleness": plain("max_staleness", max_staleness)},
         seed=seed, size=0, ledger=ledger, schedule=schedule, order=path,
         latency=latency, **cluster,
@@ -233,8 +233,11 @@ def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distribute
     return of_gorila((), {"policy": "auto", "env": env, **own, **given, **overrides})
 
 
-def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, memories: int = 0) -> dict[str, Any]:
-    """The keywords of a bundle's model. What all bundles or replay memories share is divided. memories: 0 for one a bundle."""
+def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, memories: int = 0, envs: int = 1) -> dict[str, Any]:
+    """The keywords of a bundle's model. What all bundles or replay memories share is divided.
+
+    memories: 0 for one a bundle. envs: the most environments whose steps a replay memory has.
+    """
     if method != "dqn":
         for name in ("normalize_obs", "normalize_reward"):
             if keywords.get(name):
@@ -253,9 +256,22 @@ def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, m
         given.pop(name, None)
     shares = memories or bundles
     batch = steps("batch_size", given.get("batch_size", ours["batch_size"]), 1)
-    given["buffer_size"] = steps("buffer_size", given.get("buffer_size", ours["buffer_size"]), shares) // shares
+    size = steps("buffer_size", given.get("buffer_size", ours["buffer_size"]), 1)
+    least = shares * max(batch, envs * steps("n_steps", given.get("n_steps", 1), 1))
+    if size < least:
+        who = "replay_shards" if memories else "bundles"
+        raise ConfigError(f"buffer_size: {size}, must be at least {least} with {shares} {who}, which share it")
+    given["buffer_size"] = size // shares
     given["learning_starts"] = max(-(-steps("learning_starts", given.get("learning_starts", ours["learning_starts"]), 0) // bundles), batch)
     return given
+
+
+def _memories(cluster: Mapping[str, Any]) -> tuple[int, int]:
+    """memories and envs of keywords_of_worker."""
+    if not cluster["actors"]:
+        return 0, int(cluster["actors_per_bundle"])
+    shards = int(cluster["replay_shards"])
+    return shards, -(-cluster["actors"] // shards) * int(cluster["envs_per_actor"])
 
 
 def optimizer_of(local: Any, method: str) -> dict[str, Any]:
@@ -407,8 +423,7 @@ def _spec_of(head: Mapping[str, Any], env: Any, run: str, overrides: Mapping[str
         raise CheckpointError("run.json: a spec that no run has")
     if type(fields["size"]) is not int or not 1 <= fields["size"] <= 2**31 or cluster["shards"] > fields["size"]:
         raise CheckpointError(f"run.json: size {fields['size']!r}")
-    memories = cluster["replay_shards"] if cluster["actors"] else 0
-    divided = keywords_of_worker(fields["method"], from_json(stored["worker"]), cluster["bundles"], memories)
+    divided = keywords_of_worker(fields["method"], from_json(stored["worker"]), cluster["bundles"], *_memories(cluster))
     return Spec(run=run, id=uuid.uuid4().hex, env=stored["env"] if env is None else env, worker=divided, **fields, **cluster)
 
 
