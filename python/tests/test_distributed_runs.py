@@ -205,6 +205,27 @@ def test_a_checkpoint_has_the_keywords_as_they_were(ray, tmp_path, keywords):
         loaded.learn(100, reset_num_timesteps=False)
 
 
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"method": "appo", "n_steps": 1, "actors_per_bundle": 8, "batch_size": 8},
+        {"method": "appo", "n_steps": 16, "actors_per_bundle": 8, "batch_size": 64},
+        {"method": "a3c", "vtrace": True, "vtrace_groups": 2, "n_steps": 6, "actors_per_bundle": 4},
+        {"method": "a3c", "groups": 2, "actors_per_bundle": 4},
+        {"buffer_size": 64, "batch_size": 8, "n_steps": 3, "actors_per_bundle": 20},
+    ],
+    ids=lambda keywords: ", ".join(keywords),
+)
+def test_keywords_that_need_the_environments_of_a_bundle(ray, keywords):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # such as one of a batch_size that was reduced
+        model = distributed.start("MlpPolicy", "CartPole-v1", seed=1, bundles=1, shards=2, **keywords)
+    with model:
+        for name, value in keywords.items():
+            assert name == "actors_per_bundle" or getattr(model, name) == value
+        model.learn(200)
+
+
 def test_a_function_for_a_learning_rate_has_the_bits_of_one_process(ray):
     keywords = {**SMALL, "bundles": 2, "shards": 2, "learning_rate": half}
     with Gorila("MlpPolicy", "CartPole-v1", **keywords) as one:

@@ -291,14 +291,18 @@ def optimizer_of(local: Any, method: str) -> dict[str, Any]:
 
 
 def local_worker(spec: Spec) -> Any:
-    """The driver's worker: it acts and evaluates, and has the smallest replay memory that there is."""
+    """The driver's worker: it acts and evaluates.
+
+    It has as many environments as a bundle, on which the limits of keywords depend, and a small replay memory.
+    """
     import dataclasses
 
     keywords = dict(spec.worker)
     if spec.method == "dqn":
-        keywords["buffer_size"] = max(_LOCAL_BUFFER, keywords.get("batch_size", 32))
+        batch, n_steps = int(keywords.get("batch_size", 32)), int(keywords.get("n_steps", 1))
+        keywords["buffer_size"] = min(keywords["buffer_size"], max(_LOCAL_BUFFER, batch, n_steps * spec.actors_per_bundle))
         keywords["learning_starts"] = min(keywords["learning_starts"], keywords["buffer_size"])
-    return worker(dataclasses.replace(spec, worker=keywords, num_cpus=1, actors_per_bundle=1), 0)
+    return worker(dataclasses.replace(spec, worker=keywords, num_cpus=1), 0)
 
 
 def _started(spec: Spec, local: Any, states: list[bytes] | None) -> Distributed:
