@@ -44,6 +44,9 @@ def connect(monkeypatch):
         ({"updates": "own"}, "updates: 'own', must be left out, as the run sets it for each bundle$"),
         ({"outside_learner": 1}, "outside_learner: 1, must be left out, as the run sets it for each bundle$"),
         ({"num_envs": 3}, r"num_envs: 3, must be None or bundles \* actors_per_bundle \(2\)$"),
+        ({"bundles": None}, "bundles: None, must be 1 to 1000$"),
+        ({"bundles": "4", "actors_per_bundle": "2"}, "bundles: '4', must be 1 to 1000$"),
+        ({"actors": "4", "envs_per_actor": 2}, "actors: '4', must be 0 to 10000$"),
         ({"latency_file": "t.json"}, "latency_file: 't.json', must be None on a cluster, which knows latency_step and its neighbours$"),
         ({"actors": 4, "method": "appo"}, "actors: 4, must be 0 with method 'appo'"),
         (

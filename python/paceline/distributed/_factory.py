@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import pickle
 import secrets
@@ -12,7 +13,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from .._arguments import steps
+from .._arguments import steps, whole
 from .._attributes import _READ
 from .._files import File
 from ..config import RULES, Config
@@ -25,7 +26,7 @@ from ._model import Distributed
 from ._presets import FASTDQN, TUNED, apex
 from ._run import Run
 from ._shards import Shard
-from ._spec import WORKERS, Spec, checked, name_of
+from ._spec import COUNTS, WORKERS, Spec, checked, name_of
 from ._virtual import Latency
 
 MOST_SPEC = 90_000  # bytes; arguments above Ray's 100 KB are lost with the process that gave them
@@ -201,7 +202,7 @@ def of_gorila(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Distri
     if (file := given.pop("latency_file", None)) is not None:
         raise ConfigError(f"latency_file: {file!r}, must be None on a cluster, which knows latency_step and its neighbours")
     who, each = ("actors", "envs_per_actor") if given.get("actors") else ("bundles", "actors_per_bundle")
-    envs = given.get(who, 1) * given.get(each, 1)
+    envs = math.prod(whole(count, given.get(count, 1), *COUNTS[count]) for count in (who, each))
     if (number := given.pop("num_envs", None)) not in (None, envs):
         raise ConfigError(f"num_envs: {number!r}, must be None or {who} * {each} ({envs})")
     if (threads := given.pop("num_threads", None)) is not None and given.setdefault("num_cpus", threads) != threads:

@@ -13,6 +13,8 @@ from . import _cores
 
 # The library's name of the method of a bundle's worker, and its class in paceline.
 WORKERS = {"dqn": "DQN", "a3c": "A2C", "appo": "PPO"}
+# The smallest and the largest value of counts.
+COUNTS = {"bundles": (1, 1000), "actors_per_bundle": (1, 1024), "actors": (0, 10_000), "envs_per_actor": (1, 1024)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +86,7 @@ def checked(
         raise ConfigError(f"gradients: {gradients!r}, must be 'fp32' or 'bf16'")
     if not isinstance(lease, (int, float)) or not 1 <= lease <= 1e7:
         raise ConfigError(f"lease: {lease!r}, must be 1 to 1e7 seconds")
-    actors = whole("actors", actors, 0, 10_000)
+    actors = whole("actors", actors, *COUNTS["actors"])
     replay_shards = whole("replay_shards", replay_shards, 1, max(1, actors))
     if actor_epsilon not in ("schedule", "apex"):
         raise ConfigError(f"actor_epsilon: {actor_epsilon!r}, must be 'schedule' or 'apex'")
@@ -93,9 +95,9 @@ def checked(
     if not actors and (envs_per_actor, replay_shards, actor_epsilon) != (1, 1, "schedule"):
         raise ConfigError("actors: 0, must be at least 1 with envs_per_actor, replay_shards or actor_epsilon")
     return {
-        "bundles": whole("bundles", bundles, 1, 1000),
+        "bundles": whole("bundles", bundles, *COUNTS["bundles"]),
         "shards": whole("shards", shards, 1, 1024),
-        "actors_per_bundle": whole("actors_per_bundle", actors_per_bundle, 1, 1024),
+        "actors_per_bundle": whole("actors_per_bundle", actors_per_bundle, *COUNTS["actors_per_bundle"]),
         "num_cpus": whole("num_cpus", num_cpus, 1, 1024),
         "pin": _cores.check(pin),
         "keepers": whole("keepers", keepers, 1, 8),
@@ -105,7 +107,7 @@ def checked(
         "inline_limit": whole("inline_limit", inline_limit, 0, 2**31),
         "lease": float(lease),
         "actors": actors,
-        "envs_per_actor": whole("envs_per_actor", envs_per_actor, 1, 1024),
+        "envs_per_actor": whole("envs_per_actor", envs_per_actor, *COUNTS["envs_per_actor"]),
         "replay_shards": replay_shards,
         "pull_every": whole("pull_every", pull_every, 1, 1_000_000),
         "actor_epsilon": actor_epsilon,
