@@ -1,6 +1,7 @@
 """A stand-in for the module ray: actors are objects of this process, and a call is done when it is sent."""
 
 import contextlib
+import functools
 import threading
 import types
 
@@ -18,10 +19,11 @@ class TaskError(Exception):
 
 
 class Ray:
-    """The part of ray that a run uses. reconstructed: what actors hear of themselves."""
+    """The part of ray that a run uses. reconstructed: what actors hear of themselves. hanging: names of actors that do not answer."""
 
     def __init__(self):
         self.actors, self.locks, self.made, self.reconstructed = {}, {}, {}, False
+        self.hanging, self.unanswered = set(), []  # unanswered: (name, method) of each call to them
         names = ("RayActorError", "ObjectLostError", "GetTimeoutError", "WorkerCrashedError")
         self.exceptions = types.SimpleNamespace(**dict.fromkeys(names, Lost), RayTaskError=TaskError)
         self.util = types.SimpleNamespace(list_named_actors=lambda **_: [{"namespace": "paceline", "name": n} for n in self.actors])
@@ -30,7 +32,7 @@ class Ray:
         return types.SimpleNamespace(options=lambda **options: Maker(self, cls, options))
 
     def wait(self, refs, num_returns=1, timeout=None):
-        return list(refs), []
+        return [ref for ref in refs if not ref.hangs], [ref for ref in refs if ref.hangs]
 
     def put(self, value):
         return Ref(lambda: value)
@@ -85,6 +87,8 @@ class Maker:
 
 
 class Ref:
+    hangs = False
+
     def __init__(self, call):
         self.result = self.error = None
         try:
@@ -104,7 +108,15 @@ class Handle:
             with self.ray.locks[self.name]:
                 return getattr(actor, method)(*(self.ray.get(a) if isinstance(a, Ref) else a for a in arguments))
 
+        def remote(*arguments):
+            if self.name not in self.ray.hanging:
+                return Ref(functools.partial(call, *arguments))
+            self.ray.unanswered.append((self.name, method))
+            ref = Ref(lambda: None)
+            ref.hangs = True
+            return ref
+
         def several(num_returns):
             return types.SimpleNamespace(remote=lambda *arguments: [Ref(lambda one=one: one) for one in call(*arguments)])
 
-        return types.SimpleNamespace(remote=lambda *arguments: Ref(lambda: call(*arguments)), options=several)
+        return types.SimpleNamespace(remote=remote, options=several)

@@ -71,6 +71,16 @@ def test_processes_end_and_what_is_said_is_what_was_lost(ray, tmp_path):
         assert 0 <= ledgers.lost - lost <= 3 * 4  # answers under way to two learners
 
 
+def test_a_keeper_that_hangs_stops_no_copies_to_the_other(ray):
+    with running(bundles=1) as model:
+        ray.hanging.add(f"{model.name}/keeper/0")
+        updates = model.learn(600).stats["updates"]
+        copies = ray.actors[f"{model.name}/keeper/1"].status()["copies"]
+        assert updates > 50 and all(updates - version <= 10 for _, version, _ in copies.values()) and len(copies) == 2
+        assert ray.unanswered.count((f"{model.name}/keeper/0", "keep")) == 2  # one of each shard
+        ray.hanging.clear()
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """A checkpoint of two bundles, its steps, updates and parameters."""

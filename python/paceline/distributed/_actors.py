@@ -35,7 +35,7 @@ class ParameterServerShard:
     def __init__(self, spec: Spec, index: int) -> None:
         self._spec, self._index = spec, index
         self._shard: Shard | None = None
-        self._copying: list[Any] = []
+        self._copying: dict[int, Any] = {}  # the copy under way to each keeper
         self._cores = _cores.Claims() if spec.pin else None
         self._lost = False  # it had parameters, and no keeper has them
         if (state := self._newest()) is not None:
@@ -105,24 +105,23 @@ class ParameterServerShard:
         """The array itself if it travels in the answer, else a reference to it in the object store."""
         return parameters if parameters.nbytes <= self._spec.inline_limit else _ray.ray().put(parameters)
 
-    def _keepers(self) -> list[Any]:
-        return [keeper for k in range(self._spec.keepers) if (keeper := _ray.find(self._spec.run, "keeper", k)) is not None]
+    def _keepers(self) -> dict[int, Any]:
+        return {k: keeper for k in range(self._spec.keepers) if (keeper := _ray.find(self._spec.run, "keeper", k)) is not None}
 
     def _keep(self, age: tuple[int, int], state: bytes, wait: bool = False) -> None:
-        """Sends a state to the keepers. A copy is left out while the one before is under way."""
-        ray = _ray.ray()
-        if self._copying:
-            _, self._copying = ray.wait(self._copying, num_returns=len(self._copying), timeout=WAIT if wait else 0)
-        if self._copying and not wait:
-            return
-        data = ray.put(state)
-        self._copying = [keeper.keep.remote(self._spec.id, self._index, age, data) for keeper in self._keepers()]
+        """Sends a state to the keepers, but to none that has not answered the one before. wait: for one of them."""
+        ray, sent = _ray.ray(), list(self._copying.values())
+        left = ray.wait(sent, num_returns=len(sent), timeout=0)[1] if sent else []
+        self._copying = {k: call for k, call in self._copying.items() if call in left}
+        if free := {k: keeper for k, keeper in self._keepers().items() if k not in self._copying}:
+            data = ray.put(state)
+            self._copying |= {k: keeper.keep.remote(self._spec.id, self._index, age, data) for k, keeper in free.items()}
         if wait and self._copying:
-            ray.wait(self._copying, num_returns=1, timeout=WAIT)
+            ray.wait(list(self._copying.values()), num_returns=1, timeout=WAIT)
 
     def _newest(self) -> bytes | None:
         """The newest state that a keeper has of this shard."""
-        kept = _ray.gathered([keeper.newest.remote(self._spec.id, self._index) for keeper in self._keepers()], WAIT)
+        kept = _ray.gathered([keeper.newest.remote(self._spec.id, self._index) for keeper in self._keepers().values()], WAIT)
         return max(kept)[1] if kept else None
 
 
