@@ -12,7 +12,7 @@ from _ledgers import compare
 from fake_ray import Lost, Ray, Ref, TaskError
 from in_process import Direct
 from paceline import DQN, Gorila, Store, distributed
-from paceline.callbacks import CheckpointCallback, EvalCallback
+from paceline.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 from paceline.distributed import _actors, _conducted, _files, _ray, _run
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
@@ -407,6 +407,42 @@ def test_a_process_that_has_ended_ends_a_run_of_a_given_order(ray, monkeypatch):
 
 def lost():
     raise Lost
+
+
+class Ends(BaseCallback):
+    """Ends training at the first step that it sees."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.ended = how, 0
+
+    def _on_step(self):
+        if self.how == "stop":
+            self.model.stop()
+        return self.how == "stop"
+
+    def _on_training_end(self):
+        self.ended += 1
+
+
+@pytest.mark.parametrize("how", ["stop", "callback"])
+@pytest.mark.parametrize("schedule", ["virtual", "recorded"])
+def test_a_run_of_a_given_order_can_be_stopped(ray, tmp_path, schedule, how):
+    keywords, ends = {**SMALL, "bundles": 2, "shards": 2, "schedule": schedule}, Ends(how)
+    if schedule == "recorded":
+        with Gorila("MlpPolicy", "CartPole-v1", **{**keywords, "schedule": "race"}) as one:
+            one.learn(20_000).save_order(tmp_path / "race")
+        keywords["order"] = tmp_path / "race"
+    with running(**keywords) as model:
+        assert model.learn(20_000, callback=ends) is model and ends.ended == 1
+        assert 0 < model.num_timesteps < 20_000 and model.stats["updates"] > 0 and model.evaluate(episodes=1).mean_return > 0
+        taken = model.num_timesteps
+        model.save(tmp_path / "run", replay=True)
+        with pytest.raises(ConfigError, match="learn may be called once"):
+            model.learn(100)
+    with distributed.load(tmp_path / "run") as loaded:
+        assert loaded.num_timesteps == taken
+        assert loaded.learn(100, reset_num_timesteps=False).num_timesteps >= taken + 100
 
 
 def test_a_recorded_order_is_repeated_up_to_a_stop(ray, tmp_path):

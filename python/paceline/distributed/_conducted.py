@@ -15,9 +15,9 @@ from ._virtual import Latency
 
 
 class RayPlayers:
-    """Players whose calls go to the actors of a run. between: called while the driver waits."""
+    """Players whose calls go to the actors of a run. between: called while the driver waits; returns False to end the run."""
 
-    def __init__(self, run: Run, between: Callable[[], None]) -> None:
+    def __init__(self, run: Run, between: Callable[[], bool]) -> None:
         spec = run.spec
         self._bundles = [_ray.find(spec.run, "bundle", k) for k in range(spec.bundles)]
         self._shards = [_ray.find(spec.run, "shard", k) for k in range(spec.shards)]
@@ -30,10 +30,12 @@ class RayPlayers:
         legs: list[Any] = self._bundles[learner].leg.options(num_returns=1 + len(self._shards)).remote(steps, *pulled)
         return legs
 
-    def wait(self, leg: Any) -> Leg:
+    def wait(self, leg: Any) -> Leg | None:
         while not _ray.ray().wait([leg], timeout=0.1)[0]:
-            self._between()
-        self._between()
+            if not self._between():
+                return None
+        if not self._between():
+            return None
         result: Leg = _ray.ray().get(leg)
         while self._pushes and _ray.ray().wait([self._pushes[0]], timeout=0)[0]:
             _ray.ray().get(self._pushes.popleft())  # raises the error of a push
@@ -51,8 +53,11 @@ class RayPlayers:
         _ray.ray().get([shard.tell_in_order.remote(steps) for shard in self._shards])
 
 
-def conduct(run: Run, total: int, order: Order | None, between: Callable[[], None]) -> None:
-    """Trains for total steps of all learners, in an order or in the virtual one. A process that ends, ends the run."""
+def conduct(run: Run, total: int, order: Order | None, between: Callable[[], bool]) -> None:
+    """Trains for total steps of all learners, in an order or in the virtual one. A process that ends, ends the run.
+
+    between: called while the driver waits. If it returns False, the visits that were sent are the last ones.
+    """
     try:
         _conduct(run, total, order, RayPlayers(run, between))
     except _ray.lost_errors():
@@ -72,5 +77,6 @@ def _conduct(run: Run, total: int, order: Order | None, players: RayPlayers) -> 
         taken = sum(virtual(conductor, latency, spec.seed, spec.bundles, spec.shards, envs, total, first))
     else:
         visits, taken = order.part(total)
-        recorded(conductor, visits, spec.bundles)
+        if (stopped := recorded(conductor, visits, spec.bundles)) is not None:
+            taken = stopped
     players.end(taken)

@@ -17,7 +17,7 @@ from .._files import File
 from ..callbacks import as_callback, continues
 from ..curve import LearningCurve
 from ..envs.vector import label
-from ..errors import BusyError, ConfigError, PacelineError, StoppedError, notice
+from ..errors import BusyError, ConfigError, PacelineError, notice
 from ..logger import Logger, make_logger
 from ..policy import Evaluation, Policy
 from ..progress import ProgressLine
@@ -229,7 +229,10 @@ class Distributed:
         return self
 
     def stop(self) -> None:
-        """Makes the learn in progress return; any thread may call it. The processes stay."""
+        """Makes the learn in progress return; any thread may call it. The processes stay.
+
+        A run of a given order ends after the visits that were sent, and learn may not be called again.
+        """
         self._asked_to_stop = True
 
     def dump_logs(self, iteration: int = 0) -> None:
@@ -403,12 +406,12 @@ class Session:
         """Tells bundles and shards what comes next."""
         looked = time.monotonic()
 
-        def between() -> None:
+        def between() -> bool:
             nonlocal looked
-            if time.monotonic() > looked + POLL:
-                looked = time.monotonic()
-                if not self._between() or self.model._asked_to_stop:
-                    raise StoppedError("learn: stopped, a run of a given order cannot go on")
+            if time.monotonic() <= looked + POLL:
+                return True
+            looked = time.monotonic()
+            return self._between() and not self.model._asked_to_stop
 
         conduct(self.model.run, self.goal, self.order, between)
         time.sleep(2 * POLL_STATUS)  # until the supervisor has heard of the last visits

@@ -65,7 +65,9 @@ class Players(Protocol):
     def leg(self, learner: int, steps: int, pulled: list[Any]) -> list[Any]:
         """[Leg, the gradient's part of each shard], after adopting what was pulled, if anything."""
 
-    def wait(self, leg: Any) -> Leg: ...
+    def wait(self, leg: Any) -> Leg | None:
+        """The leg; None if the run is to end before it."""
+
     def push(self, shard: int, learner: int, number: int, leg: Any, gradient: Any) -> None:
         """Nothing is pushed if the leg's gradient was dropped."""
 
@@ -81,7 +83,7 @@ class Conductor:
         self._steps, self._number = [0] * learners, [0] * learners
         self._legs: list[list[Any]] = [[] for _ in range(learners)]
 
-    def start(self, learner: int) -> Callable[[], Leg]:
+    def start(self, learner: int) -> Callable[[], Leg | None]:
         """Begins the next leg of a learner; returns a call that waits for it."""
         self._legs[learner] = leg = self._players.leg(learner, self._steps[learner], self._pulled[learner])
         self._pulled[learner] = []
@@ -107,7 +109,7 @@ def virtual(
 
     envs: environments of a learner. first: rounds to an update without a warm-up. A learner of the
     library plans so many before it knows of its warm-up; it then drops their visits.
-    until: T at which the run ends. The first round before which T has
+    until: T at which the run ends, unless a wait ends it before. The first round before which T has
     reached it is not taken, and no visit after that round.
     """
     clocks = [Clock(latency, seed, k, shards) for k in range(learners)]
@@ -116,7 +118,8 @@ def virtual(
     events: list[Visit] = []
     while True:
         for k in sorted(legs):  # all legs are planned before the next event happens
-            leg = legs.pop(k)()
+            if (leg := legs.pop(k)()) is None:
+                return taken
             # The rounds of a learner whose run has ended still come before the end, which another one decides.
             rounds = 1 + -(-(until - sum(taken)) // envs) if leg.ended else (leg.steps - known[k]) // envs
             planned: list[Visit] = []
@@ -142,14 +145,20 @@ def virtual(
             legs[k] = conductor.start(k)
 
 
-def recorded(conductor: Conductor, steps: Iterable[Step], learners: int) -> None:
-    """Makes the visits of an order file."""
+def recorded(conductor: Conductor, steps: Iterable[Step], learners: int) -> int | None:
+    """Makes the visits of an order file. Returns T of the latest pull if the run is to end before its last visit, else None."""
     legs = [conductor.start(k) for k in range(learners)]
+    taken = 0
     for step in steps:
-        if step.push and step.shard == 0 and legs[step.learner]().ended:  # the wait bounds the calls under way
-            raise ConfigError(f"order: learner {step.learner} has ended, the order has further visits: the settings or calls differ")
+        if step.push and step.shard == 0:  # the wait bounds the calls under way
+            if (leg := legs[step.learner]()) is None:
+                return taken
+            if leg.ended:
+                raise ConfigError(f"order: learner {step.learner} has ended, the order has further visits: the settings or calls differ")
+        taken = max(taken, step.steps)
         if conductor.visit(step):
             legs[step.learner] = conductor.start(step.learner)
+    return None
 
 
 class Part:

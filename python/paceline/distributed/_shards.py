@@ -154,7 +154,7 @@ class Shard:
     def tell_in_order(self, steps: int) -> None:
         """Counts the steps of all learners at the end of a run, of which pushes have told less."""
         self._check_whole()
-        if missing := steps - self._total:
+        if (missing := steps - self._total) > 0:
             life = next(iter(self._steps), (0, 1))
             self._steps[life] = self._steps.get(life, 0) + missing
             self._total = steps
