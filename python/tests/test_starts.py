@@ -369,6 +369,29 @@ def test_a_game_without_published_scores_needs_them(pong, tmp_path, capsys, monk
     assert "normalised" in capsys.readouterr().out
 
 
+def test_the_scale_is_checked_before_a_game_is_played(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with paceline.DQN("MlpPolicy", "CartPole-v1", seed=1) as model:
+        model.save("agent")
+
+    def played(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(paceline.Policy, "evaluate", played)
+    for options, says in (
+        ([], "--normalise: the table has no scores of CartPole-v1, --random-score must give one"),
+        (["--random-score", "20"], "--normalise: the table has no scores of CartPole-v1, --human-score must give one"),
+        (["--random-score", "20", "--human-score", "inf"], "--human-score inf: must be finite"),
+        (["--random-score", "nan", "--human-score", "20"], "--random-score nan: must be finite"),
+        (
+            ["--random-score", "20", "--human-score", "20"],
+            "--normalise: the scores of the human and of the random agent are both 20, must differ",
+        ),
+    ):
+        assert main(["evaluate", "agent", "CartPole-v1", "--normalise", *options]) == 1
+        assert capsys.readouterr().err == f"paceline: {says}\n"
+
+
 def test_a_play_that_does_not_begin_leaves_an_earlier_script(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     earlier = Path("x.actions")

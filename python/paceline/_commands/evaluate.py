@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,7 @@ def run(args: argparse.Namespace) -> None:
         game = starts.described(args.env, keywords)[0] if args.random or args.normalise else ""
         if args.random and not game:
             raise ConfigError(f"--random: must be left out for {args.env}, is for Atari games")
+        scale = _scale(args, game) if args.normalise else {}
         result = policy.evaluate(args.env, episodes, args.epsilon, args.seed, **played, **keywords)
         random = None
         if args.random:
@@ -62,18 +64,22 @@ def run(args: argparse.Namespace) -> None:
     report = dict(result._asdict())
     if random is not None:
         report["random"] = dict(random._asdict())
+        scale = {"random": {"score": random.mean_return, "source": f"{random.episodes} episodes of --random"}} | scale
     if args.normalise:
-        report["normalised"] = _normalised(args, result.mean_return, game, random)
+        score = scores.normalised(result.mean_return, scale["random"]["score"], scale["human"]["score"])
+        report["normalised"] = {"score": score, **scale}
     print(json.dumps(report) if args.json else _text(report))
 
 
-def _normalised(args: argparse.Namespace, score: float, game: str, random: Any) -> dict[str, Any]:
-    """The normalised score, and the two scores of the scale with their sources."""
+def _scale(args: argparse.Namespace, game: str) -> dict[str, Any]:
+    """The scores of the scale that are known before a game is played, with their sources. --random measures the other one."""
     scale = {}
     for name, given in (("random", args.random_score), ("human", args.human_score)):
-        if name == "random" and random is not None:
-            scale[name] = {"score": random.mean_return, "source": f"{random.episodes} episodes of --random"}
-        elif given is not None:
+        if name == "random" and args.random:
+            continue
+        if given is not None:
+            if not math.isfinite(given):
+                raise ConfigError(f"--{name}-score {given:g}: must be finite")
             scale[name] = {"score": given, "source": f"--{name}-score"}
         else:
             try:
@@ -81,7 +87,10 @@ def _normalised(args: argparse.Namespace, score: float, game: str, random: Any) 
             except ConfigError:
                 raise ConfigError(f"--normalise: the table has no scores of {args.env}, --{name}-score must give one") from None
             scale[name] = {"score": getattr(table, name), "source": table.source}
-    return {"score": scores.normalised(score, scale["random"]["score"], scale["human"]["score"]), **scale}
+    human = scale["human"]["score"]
+    if "random" in scale and scale["random"]["score"] == human:
+        raise ConfigError(f"--normalise: the scores of the human and of the random agent are both {human:g}, must differ")
+    return scale
 
 
 def _text(report: dict[str, Any]) -> str:
