@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import _ffi
+from ._arguments import whole
 from .envs._infos import of_one, truth
 from .errors import ConfigError, SpaceError
 from .spaces import Array
@@ -160,6 +161,7 @@ class ReplayBuffer:
         terminated, truncated: of the last step.
         next_masks: [k, actions], the action masks of obs[1:]; None allows every action.
         """
+        env = whole("replay_buffer.add_steps: env", env, 0, self.n_envs - 1)
         model, k = self._model, len(rewards)
         stored = np.ascontiguousarray(model.obs_layout.read(obs, (k + 1,), "replay_buffer.add_steps: obs"), model.obs_layout.dtype)
         chosen = np.ascontiguousarray(self._from_zero(np.asarray(actions).reshape(-1), "add_steps"), np.int32)

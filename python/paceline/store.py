@@ -124,8 +124,10 @@ class Store:
         centered: bool = False, eps_inside: bool = False, first_average: int = 0, max_staleness: int = 0,
     ) -> None:  # fmt: skip
         flat = _flat("parameters", parameters)
-        first = whole("first", first, 0, flat.size)
-        size = flat.size - first if size is None else whole("size", size, 0, flat.size - first)
+        if not flat.size:
+            raise ConfigError("parameters: 0 numbers, must be at least 1")
+        first = whole("first", first, 0, flat.size - 1)
+        size = flat.size - first if size is None else whole("size", size, 1, flat.size - first)
         part = flat[first : first + size]
         if not isinstance(optimizer, str):
             raise ConfigError(f"optimizer: {optimizer!r}, must be a name, such as 'adagrad'")
@@ -164,6 +166,8 @@ class Store:
         A gradient that is too old is no error: the answer says so.
         """
         flat = _flat("grad", grad)
+        if flat.size != self.size:
+            raise ConfigError(f"grad: {flat.size} numbers, must be {self.size}, the parameters of the store")
         if not isinstance(learning_rate, numbers.Real):
             raise ConfigError(f"learning_rate: {learning_rate!r}, must be a number, 0 to 1000")
         if not isinstance(key, (tuple, list)) or len(key) != len(Key._fields):
@@ -186,6 +190,8 @@ class Store:
             out = np.empty(self.size, np.float32)
         elif not (isinstance(out, np.ndarray) and out.dtype == np.float32 and out.flags.c_contiguous and out.flags.writeable):
             raise ConfigError("out: must be a contiguous NumPy array of float32 that can be written")
+        elif out.size != self.size:
+            raise ConfigError(f"out: {out.size} numbers, must be {self.size}, the parameters of the store")
         version = c_int64()
         _lib.lib().paceline_store_pull(_pointer(out), out.size, ctypes.byref(version), self._handle.value)
         return out, version.value

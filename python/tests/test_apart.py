@@ -71,7 +71,9 @@ def test_what_is_refused():
     with made() as memory:
         buffer, obs = memory.replay_buffer, [observation(0, 0), observation(0, 1)]
         for arguments, says in (
-            ((2, obs, [1], [0.0]), "env: 2, must be 0 to 1"),
+            ((2, obs, [1], [0.0]), "^replay_buffer.add_steps: env: 2, must be 0 to 1$"),
+            ((-1, obs, [1], [0.0]), "^replay_buffer.add_steps: env: -1, must be 0 to 1$"),
+            ((0.0, obs, [1], [0.0]), "^replay_buffer.add_steps: env: 0.0, must be 0 to 1$"),
             ((0, obs, [3], [0.0]), r"actions\[0\]: 3, must be 1 to 2"),
             ((0, obs, [1], [np.nan]), "step 0: reward: NaN"),
             ((0, [obs[0], [np.inf, 0, 0]], [1], [0.0]), "step 1: observation"),

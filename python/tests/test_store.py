@@ -92,7 +92,7 @@ def test_wrong_input_changes_nothing():
     bad = numbers(2)
     bad[3] = np.nan
     for error, match, arguments in [
-        (ConfigError, "n: 99, must be 100, the number of parameters of the store", (numbers(1, 99), 0.1, 0, (0, 0, 71))),
+        (ConfigError, "grad: 99 numbers, must be 100, the parameters of the store", (numbers(1, 99), 0.1, 0, (0, 0, 71))),
         (ConfigError, "grad: shape", (numbers(1).reshape(10, 10), 0.1, 0, (0, 0, 71))),
         (ConfigError, "grad: str, must be an array of numbers", ("x", 0.1, 0, (0, 0, 71))),
         (NotFiniteError, "grad: number 3 is NaN, must be finite", (bad, 0.1, 0, (0, 0, 71))),
@@ -110,7 +110,7 @@ def test_wrong_input_changes_nothing():
     ]:
         with pytest.raises(error, match=match):
             store.push(*arguments)
-    with pytest.raises(ConfigError, match="n: 3, must be 100"):
+    with pytest.raises(ConfigError, match="out: 3 numbers, must be 100, the parameters of the store"):
         store.pull(np.empty(3, np.float32))
     for out in (np.empty(SIZE), np.empty(2 * SIZE, np.float32)[::2], [0.0] * SIZE):
         with pytest.raises(ConfigError, match="out: must be a contiguous NumPy array of float32"):
@@ -123,9 +123,10 @@ def test_wrong_input_changes_nothing():
         ("eps: '1', must be a number above 0, or None", {"eps": "1"}),
         ("centered: 'false', must be True or False", {"optimizer": "rmsprop", "centered": "false"}),
         ("optimizer.decay: 0.5, adagrad has no such setting", {"decay": 0.5}),
-        ("first: 101, must be 0 to 100", {"first": 101}),
-        ("size: 101, must be 0 to 100", {"size": 101}),
-        ("n: 0, must be 1 to 2147483648", {"size": 0}),
+        ("first: 100, must be 0 to 99", {"first": 100}),
+        ("size: 101, must be 1 to 100", {"size": 101}),
+        ("size: 0, must be 1 to 100", {"size": 0}),
+        ("size: 0, must be 1 to 60", {"first": 40, "size": 0}),
         ("max_staleness: -1, must be 0 to", {"max_staleness": -1}),
         ("first_average: 2, must be 0 to 1", {"first_average": 2}),
     ]:
@@ -133,6 +134,8 @@ def test_wrong_input_changes_nothing():
             Store(numbers(0), **keywords)
     with pytest.raises(NotFiniteError, match="parameters: number 3 is NaN, must be finite"):
         Store(bad)
+    with pytest.raises(ConfigError, match="^parameters: 0 numbers, must be at least 1$"):
+        Store([])
 
 
 def test_a_saved_store_goes_on(tmp_path):
