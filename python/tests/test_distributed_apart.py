@@ -1,5 +1,6 @@
 """Actors, replay shards and learners that are apart, in one process: Player, Memory, Sampled and Learner without Ray."""
 
+import collections
 import contextlib
 import itertools
 import sys
@@ -59,6 +60,7 @@ class Whole:
         ]
         self.memories = [Memory(_apart.memory_model(spec, k), spec, k) for k in range(spec.replay_shards)]
         self.sent, self.lose = [], 0
+        self.flying, self.most = collections.Counter(), collections.Counter()  # calls that are sent and not answered
         self.models = []
 
     # a Channel of a Learner
@@ -77,12 +79,19 @@ class Whole:
     def pull(self, shard):
         return self.answer(self.call(self.shards[shard].pull, self.spec.id))
 
+    def flies(self, call, number):
+        with self.lock:
+            self.flying[call] += number
+            self.most[call] = max(self.most[call], self.flying[call])
+
     # Replays
     def draw(self, shard, beta):
-        return self.call(self.memories[shard].draw, self.spec.id, beta)
+        self.flies("draw", 1)
+        return [self.call(self.memories[shard].draw, self.spec.id, beta)]
 
     def drawn(self, sent):
-        return sent
+        self.flies("draw", -1)
+        return sent[0]
 
     def errors(self, shard, *given):
         self.call(self.memories[shard].errors, self.spec.id, *given)
@@ -99,10 +108,12 @@ class Whole:
             pull, tell = whole.pull, whole.tell
 
             def add(self, *send):
+                whole.flies(("add", actor), 1)
                 whole.sent.append(send)
                 return send
 
             def added(self, send):
+                whole.flies(("add", actor), -1)
                 held = whole.call(memory.add, whole.spec.id, *send)
                 if whole.lose:
                     whole.lose -= 1
@@ -202,6 +213,16 @@ def test_a_send_that_comes_twice_counts_once():
         player, _ = train(whole, 500)
         assert whole.memories[0].added == player[0].steps == whole.join(0).steps
         player[0].close()
+
+
+def test_sends_and_minibatches_in_flight_are_bounded():
+    keywords = {**SETTINGS, "prioritized": "dqn_zoo"}
+    with contextlib.closing(Whole(spec_of(replay_shards=2, keywords=keywords))) as whole:
+        whole.lose = 3
+        players, learner = train(whole, 1000)
+        assert learner.tally.gradients > 50 and whole.most == {"draw": 1, ("add", 0): 1, ("add", 1): 1}
+        for player in players:
+            player.close()
 
 
 def test_a_stop_while_a_replay_shard_is_away_loses_no_step():

@@ -158,6 +158,36 @@ def test_lost_calls_change_nothing(how, delay):
     assert (sum(s.status()["counts"][0]["duplicate"] for s in channel.shards) > 0) == (how == "after")
 
 
+class Counted(Direct):
+    """Counts the pushes to each shard that are sent and not answered."""
+
+    def __init__(self, shards):
+        super().__init__(shards)
+        self.flying, self.most = [0] * len(shards), 0
+
+    def push(self, shard, *push):
+        self.flying[shard] += 1
+        self.most = max(self.most, *self.flying)
+        return shard, super().push(shard, *push)
+
+    def answer(self, sent):
+        shard, answer = sent
+        self.flying[shard] -= 1
+        return super().answer(answer)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3])
+@pytest.mark.parametrize("how", [None, "before", "after"])
+def test_pushes_in_flight_are_bounded(how, delay):
+    channel = Counted([shard(0), shard(1)])
+    one = Learner(Model(8, 40), channel, RANGES, run="id", learner=0, delay=delay)
+    one.begin(10**6)
+    channel.fault = lambda call: how if call % 7 == 3 else None
+    while one.update():
+        assert max(channel.flying) <= delay
+    assert channel.most == delay + 1 and channel.flying == [0, 0] and one.tally.applied == 32
+
+
 @pytest.mark.parametrize("how", ["before", "after"])
 def test_the_longest_delay_survives_lost_answers(how):
     longest = checked(**{**CHECKED, "delay": 63})["delay"]

@@ -13,12 +13,15 @@ import pytest
 
 pytest.importorskip("ray")
 
+import ray
+
 import ray_cluster
 from _ledgers import compare
 from paceline import DQN, Gorila, distributed, make_vec
 from paceline.distributed import _cores, _ray
 from paceline.errors import ConfigError, MissingFileError, PacelineError
 from ray_cluster import SMALL, leaving_nothing, until
+from test_setenv import SHIM
 
 running = functools.partial(ray_cluster.running, bundles=2, shards=2, copy_every=10)
 
@@ -140,6 +143,30 @@ cluster.shutdown()
     ledgers = compare(tmp_path)
     assert ledgers.pushes > 100 and ledgers.unknown == 0 and ledgers.in_flight <= 2
     assert 0 <= ledgers.lost - int(back[1]) <= 18  # answers of three shards under way to three learners
+
+
+def test_keepers_are_on_different_nodes(cluster):
+    with running() as model:
+        keepers = [_ray.find(model.name, "keeper", k) for k in range(2)]
+        nodes = ray.get([keeper.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id()) for keeper in keepers])
+        assert nodes[0] == cluster.head_node.node_id != nodes[1]
+
+
+def test_no_process_of_a_run_writes_the_environment(process, compile_c):
+    """A call of the library that writes it ends its process, which the run would report."""
+    shim = compile_c(SHIM, "shim.so", "-shared", "-fPIC", "-ldl")
+    code = """
+import sys
+from pathlib import Path
+from ray_cluster import local_cluster, running
+with local_cluster(), running(bundles=2, shards=2) as model:
+    model.learn(1000)
+    model.save("run", replay=True)
+    pids = model.run.call("status")["pids"]
+    print(len(pids), all(sys.argv[1] in Path(f"/proc/{pid}/maps").read_text() for pid in pids.values()), model.recoveries)
+"""
+    done = process(code, shim, env={"LD_PRELOAD": str(shim), "RAY_LD_PRELOAD_ON_WORKERS": "1"}, options=())
+    assert done.stdout.splitlines()[-1] == "6 True []" and "called by" not in done.stderr
 
 
 def test_a_checkpoint_is_written_while_training_goes_on_and_continued(cluster, tmp_path):
