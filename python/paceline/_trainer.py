@@ -299,10 +299,13 @@ class Trainer(Model):
 
     def _gradient_array(self, out: Array | None) -> Array:
         """out, or a new array for a gradient."""
+        size = self._native.parameters.sizes[self.sets[0]]
         if out is None:
-            return np.empty(self._native.parameters.sizes[self.sets[0]], np.float32)
+            return np.empty(size, np.float32)
         if not (isinstance(out, np.ndarray) and out.dtype == np.float32 and out.flags.c_contiguous and out.flags.writeable):
             raise ConfigError("out: must be a contiguous NumPy array of float32 that can be written")
+        if out.size != size:
+            raise ConfigError(f"out: {out.size} numbers, must be {size}, those of {self.sets[0]}")
         return out
 
     @staticmethod
@@ -326,6 +329,8 @@ class Trainer(Model):
             flat = np.ascontiguousarray(parameters, np.float32).reshape(-1)
         except (TypeError, ValueError) as err:
             raise ConfigError(f"parameters: {type(parameters).__name__}, must be an array of numbers") from err
+        if flat.size != (size := self._native.parameters.sizes[self.sets[0]]):
+            raise ConfigError(f"parameters: {flat.size} numbers, must be {size}, those of {self.sets[0]}")
         known = -1 if steps is None else whole("steps", steps, 0, 2 * MOST_STEPS)
         self._native.adopt(flat, whole("updates", updates, 0, MOST_STEPS), known)
         self._acting_key = ()

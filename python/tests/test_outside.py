@@ -181,7 +181,7 @@ def test_refused_calls_change_nothing():
         wrong = theta.copy()
         wrong[3] = np.nan
         for error, match, arguments in [
-            (ConfigError, f"n: {theta.size - 1}, must be {theta.size}, the number of parameters of q_net", (theta[1:], 0)),
+            (ConfigError, f"parameters: {theta.size - 1} numbers, must be {theta.size}, those of q_net", (theta[1:], 0)),
             (NotFiniteError, "parameters: number 3 is NaN, must be finite", (wrong, 0)),
             (ConfigError, "updates: -1, must be 0 to", (theta, -1)),
             (ConfigError, "steps: -1, must be 0 to", (theta, 0, -1)),
@@ -191,7 +191,7 @@ def test_refused_calls_change_nothing():
                 model.adopt(*arguments)
         with pytest.raises(ConfigError, match="out: must be a contiguous NumPy array of float32"):
             model.gradient(np.empty(theta.size))
-        with pytest.raises(ConfigError, match=f"n: 3, must be {theta.size}"):
+        with pytest.raises(ConfigError, match=f"out: 3 numbers, must be {theta.size}, those of q_net"):
             model.gradient(np.empty(3, np.float32))
         model.stop()
         with pytest.raises(StoppedError):
