@@ -111,6 +111,34 @@ func TestMunchausenRefusesTransitionsWithoutMasks(t *testing.T) {
 	}
 }
 
+// A minibatch of another replay memory comes without the masks of its observations, too. It is taken
+// where actions have no masks, and where the target needs none of the observations.
+func TestMunchausenRefusesMinibatchesWithoutMasks(t *testing.T) {
+	for _, c := range []struct{ munchausen, masks bool }{{true, true}, {true, false}, {false, true}} {
+		d := must(newTrial(cartpole(func(cfg *Config) {
+			cfg.Env, cfg.Concurrent, cfg.Clock, cfg.Updates, cfg.BatchSize = "", settings.Off, clockUpdates, "outside", 1
+			cfg.Munchausen.Munchausen = c.munchausen
+		}), makeWalks(2, c.masks)))(t)
+		defer d.Close()
+		batch := train.Transitions{
+			Obs: make([]byte, 8), NextObs: make([]byte, 8), Actions: []int32{1},
+			Rewards: []float32{1}, Discounts: []float32{1}, Weights: []float32{1},
+		}
+		if c.masks {
+			batch.NextMasks = []byte{1, 1, 1}
+		}
+		info, err := d.GradientOf(make([]float32, d.m.Theta.Layout.Size), &batch, nil)
+		switch {
+		case c.munchausen && c.masks:
+			if err == nil || !strings.HasPrefix(err.Error(), "munchausen: true, must be false for gradient_of where environments have action masks") {
+				t.Errorf("%v", err)
+			}
+		case err != nil || info.State != train.GradientReady:
+			t.Errorf("%+v: %+v, %v", c, info, err)
+		}
+	}
+}
+
 // The second forward pass and the masks are counted.
 func TestMemoryOfMunchausenIsCounted(t *testing.T) {
 	total := func(edits ...func(*Config)) (sum int64) {

@@ -98,6 +98,9 @@ func (r *Run) SetErrors(identities []int64, of []float32) {
 
 // UpdateOf implements train.Apart. The method has updated ThetaMinus.
 func (r *Run) UpdateOf(batch *train.Transitions, to []float32) error {
+	if r.spec.Masks && r.cfg.ownMasks() {
+		return errors.New("munchausen: true, must be false for gradient_of where environments have action masks, because the minibatch comes without the masks of its observations")
+	}
 	up := r.Updates
 	up.mu.Lock()
 	defer up.mu.Unlock()
