@@ -39,7 +39,7 @@ func TestPrioritisedOnGPU(t *testing.T) {
 }
 
 // The place where minibatches are gathered, the number of minibatches drawn at a time and reads
-// change no bit.
+// change no bit. Every run goes on with a second Begin inside a window.
 func TestReplayOnGPUChangesNoBit(t *testing.T) {
 	cudatest.Need(t)
 	for _, envs := range []int{1, 4} {
@@ -48,9 +48,10 @@ func TestReplayOnGPUChangesNoBit(t *testing.T) {
 			"stacks": cartpole(func(c *Config) {
 				c.Env, c.Policy, c.NetArch, c.LearningStarts, c.BatchSize = "Catch-v0", "MlpPolicy", []int{2}, 60, 2
 			}),
-			"n steps":     cartpole(func(c *Config) { c.NSteps = 3 }),
-			"prioritised": cartpole(func(c *Config) { c.Prioritized = "dopamine" }),
-			"standing":    cartpole(func(c *Config) { c.Prioritized, c.PriorityUpdate = "dopamine", ByWindow }),
+			"n steps":                            cartpole(func(c *Config) { c.NSteps = 3 }),
+			"prioritised":                        cartpole(func(c *Config) { c.Prioritized = "dopamine" }),
+			"standing":                           cartpole(func(c *Config) { c.Prioritized, c.PriorityUpdate = "dopamine", ByWindow }),
+			"standing, with betas up to the end": cartpole(func(c *Config) { c.Prioritized, c.PriorityUpdate = "dqn_zoo", ByWindow }),
 			"not concurrent": cartpole(func(c *Config) {
 				c.Concurrent, c.Actor, c.Tau, c.TargetUpdateInterval = settings.Off, ActorOnline, .5, 10
 			}),
@@ -81,9 +82,13 @@ func TestReplayOnGPUChangesNoBit(t *testing.T) {
 				if name == "stacks" { // of 84x84 pixels, which are slow on the software device
 					total = 140
 				}
-				check(t, d.Begin(total, train.ResetTimesteps|train.ResetEnvs))
-				for d.Stats().Steps < total {
-					check(t, d.Run(run.slice, 0))
+				flags := train.ResetTimesteps | train.ResetEnvs
+				for _, end := range []int64{total * 3 / 5, total} {
+					check(t, d.Begin(end-d.Stats().Steps, flags))
+					flags = 0
+					for d.Stats().Steps < end {
+						check(t, d.Run(run.slice, 0))
+					}
 				}
 				check(t, d.Settle())
 				h := must(d.Hashes())(t)

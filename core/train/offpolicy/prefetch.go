@@ -8,7 +8,8 @@ import (
 
 // prefetch holds minibatches of coming updates, drawn in the order of the updates and uploaded to a
 // GPU. Minibatch k belongs to update first+k. It is valid while the replay memory is the one that
-// it was drawn from and the stream stands where it was drawn.
+// it was drawn from, the stream stands where it was drawn, and the run, whose betas its weights have,
+// goes on.
 type prefetch struct {
 	drawing replay.Sampler
 	picks   [][]int // of each minibatch; uniform draws have one memory for all
@@ -24,6 +25,8 @@ type prefetch struct {
 	changes uint64       // memory.Changes() when they were drawn
 	before  rng.Stream   // the stream before minibatch 0
 	after   []rng.Stream // the stream after each; as many as there is memory for minibatches
+
+	discarded bool // the minibatches are those of a run that is over
 }
 
 // stream is the stream when k minibatches are drawn.
@@ -36,15 +39,19 @@ func (f *prefetch) stream(k int) rng.Stream {
 
 // find returns the index of the prefetched minibatch for update u, whose minibatch is drawn from
 // draws. It discards all of them if the replay memory, the order of updates or the stream has
-// changed (a flush, a load, an error), or if the memory for minibatches ends.
+// changed (a flush, a load, an error), if a run has begun, or if the memory for minibatches ends.
 func (f *prefetch) find(u int64, draws *rng.Stream) (int, error) {
 	k := u - f.first
-	if f.changes != f.memory.Changes() || k < 0 || k > int64(f.n) || k == int64(len(f.after)) || *draws != f.stream(int(k)) {
+	if f.discarded || f.changes != f.memory.Changes() || k < 0 || k > int64(f.n) || k == int64(len(f.after)) || *draws != f.stream(int(k)) {
 		f.first, f.n, f.changes, f.before, k = u, 0, f.memory.Changes(), *draws, 0
+		f.discarded = false
 		return 0, f.frames.Uploaded() // the GPU may still read the memory that is written next
 	}
 	return int(k), nil
 }
+
+// discard discards all minibatches at the next find. The caller has waited for updates in progress.
+func (f *prefetch) discard() { f.discarded = true }
 
 // drawnAtOnce is how many minibatches are drawn between two uploads. An upload also enqueues
 // updates. As many draws take about a millisecond, less than the updates that are enqueued already.
