@@ -1,6 +1,7 @@
 """`paceline reproduce dopamine`, on a small game with a tiny network."""
 
 import csv
+import errno
 import json
 import math
 import os
@@ -140,6 +141,37 @@ def test_wrong_arguments_give_one_line(tmp_path, capsys, given, says):
 def test_a_folder_that_cannot_be_written_is_refused(capsys):
     assert main(["reproduce", "dopamine", "--game", GAME, "--folder", "/proc/self"]) == 1
     assert "--folder /proc/self: " in (error := capsys.readouterr().err) and len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["episodes.csv", "iterations.csv", "seed2.json", "seed1.paceline"])
+def test_a_file_that_cannot_be_written_is_refused_before_training(tmp_path, capsys, name):
+    (tmp_path / name).mkdir()
+    assert main(arguments(tmp_path, "--no-plot")) == 1
+    said = capsys.readouterr()
+    assert said.err == f"paceline: {tmp_path / name}: Is a directory, must be a file that can be written\n"
+    assert said.out == "" and [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["seed1.json", "episodes.csv"])
+def test_a_disk_that_is_full_later_gives_one_line(tmp_path, capsys, monkeypatch, name):
+    """The file is as it was, and the same command goes on when there is room."""
+    replace = os.replace
+
+    def full(new, path):
+        if os.path.basename(path) == name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(new, path)
+
+    (tmp_path / "episodes.csv").write_text("before")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        assert main(arguments(tmp_path, "--no-plot", "--part", "50")) == 1
+    error = capsys.readouterr().err.splitlines()
+    assert error[-1] == f"paceline: {tmp_path / name}: No space left on device, must be a file that can be written"
+    assert not any(line.startswith("Traceback") for line in error)
+    assert (tmp_path / "episodes.csv").read_text() == "before" and not list(tmp_path.glob("*.new"))
+    assert main(arguments(tmp_path, "--no-plot", "--part", "50")) == 0
+    assert {each["seed"] for each in lines(tmp_path / "episodes.csv")} == {"1", "2"}
 
 
 def test_without_matplotlib_the_figure_is_left_out(tmp_path, capsys, monkeypatch):

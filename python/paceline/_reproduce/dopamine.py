@@ -20,11 +20,11 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from .._commands import keywords_of, known, show
 from ..callbacks import BaseCallback
@@ -94,7 +94,9 @@ def add_arguments(parser: argparse.ArgumentParser, number: Callable[[str], int],
 def _run(args: argparse.Namespace) -> int:
     keywords = _checked(args)
     folder = args.folder or Path(f"dopamine_{args.game}_{args.agent}".replace("/", "_"))
-    _make(folder)
+    episodes, iterations = folder / "episodes.csv", folder / "iterations.csv"
+    seeds = [Files(folder, seed, {}) for seed in range(1, args.seeds + 1)]
+    _make(folder, [episodes, iterations, *(path for each in seeds for path in (each.json, each.checkpoint))])
     if not args.no_plot and importlib.util.find_spec("matplotlib") is None:
         print("figure: needs matplotlib at the end of training (pip install 'paceline[plot]'); --no-plot draws none", file=sys.stderr)
     steps, runs = args.frames // SKIP, {}
@@ -105,10 +107,10 @@ def _run(args: argparse.Namespace) -> int:
         print(f"seed {seed}: {len(runs[seed])} episodes, mean return of the first iteration {_text(mean)}", flush=True)
     numbers = published(args.game, args.agent)
     lines = compare(runs, steps, numbers)
-    _write_episodes(folder / "episodes.csv", args.game, args.agent, runs)
-    _write_lines(folder / "iterations.csv", args.game, args.agent, lines)
+    _write_episodes(episodes, args.game, args.agent, runs)
+    _write_lines(iterations, args.game, args.agent, lines)
     _print(args.game, args.agent, lines)
-    print(f"written: {folder / 'episodes.csv'}, {folder / 'iterations.csv'}")
+    print(f"written: {episodes}, {iterations}")
     if not args.no_plot:
         path, title = folder / "returns.png", f"{args.game}, {args.agent}"
         show("figure", path, lambda: _draw(path, title, runs, steps, numbers))
@@ -134,13 +136,42 @@ def _checked(args: argparse.Namespace) -> dict[str, Any]:
     return keywords
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, files: Iterable[Path]) -> None:
+    """Makes the folder. Refuses one in which these files cannot be written, before hours of training."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as err:
         raise ConfigError(f"--folder {folder}: {err.strerror}, must be a folder that can be written") from None
+    for path in files:
+        with _refused(path):
+            if path.exists():
+                open(path, "r+b").close()
+
+
+@contextlib.contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """Raises a ConfigError that names path in the place of an OSError."""
+    try:
+        yield
+    except OSError as err:
+        raise ConfigError(f"{path}: {err.strerror}, must be a file that can be written") from None
+
+
+@contextlib.contextmanager
+def _replaced(path: Path) -> Iterator[TextIO]:
+    """A new text file, which replaces the file as a whole. After an error the file is as it was."""
+    new = path.with_suffix(".new")
+    with _refused(path):
+        try:
+            with open(new, "w", newline="", encoding="utf-8") as file:
+                yield file
+            os.replace(new, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                new.unlink()
+            raise
 
 
 class _Recorder(BaseCallback):
@@ -195,11 +226,8 @@ class Files:
         return episodes, done
 
     def write(self, episodes: list[Episode], done: bool) -> None:
-        """Replaces the file as a whole."""
-        text = json.dumps({"settings": self.settings, "done": done, "episodes": episodes})
-        new = self.json.with_suffix(".new")
-        new.write_text(text, "utf-8")
-        os.replace(new, self.json)
+        with _replaced(self.json) as file:
+            file.write(json.dumps({"settings": self.settings, "done": done, "episodes": episodes}))
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -274,7 +302,8 @@ def train(
             print(f"seed {seed}: stopped at step {model.num_timesteps:,}; the same command continues it", flush=True)
             raise KeyboardInterrupt
     files.write(episodes, done=True)
-    files.checkpoint.unlink(missing_ok=True)
+    with _refused(files.checkpoint):
+        files.checkpoint.unlink(missing_ok=True)
     if recorder.stopped:
         raise KeyboardInterrupt
     return episodes
@@ -344,7 +373,7 @@ def _print(game: str, agent: str, lines: list[Line]) -> None:
 
 
 def _write_episodes(path: Path, game: str, agent: str, runs: Mapping[int, list[Episode]]) -> None:
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with _replaced(path) as file:
         writer = csv.writer(file)
         writer.writerow(["game", "agent", "seed", "step", "return", "length"])
         for seed, episodes in runs.items():
@@ -352,7 +381,7 @@ def _write_episodes(path: Path, game: str, agent: str, runs: Mapping[int, list[E
 
 
 def _write_lines(path: Path, game: str, agent: str, lines: list[Line]) -> None:
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with _replaced(path) as file:
         writer = csv.writer(file)
         seeds = [f"seed{seed}" for seed in range(1, len(lines[0].means) + 1)]
         writer.writerow(
