@@ -80,6 +80,38 @@ func (c *Config) resolveHead() (notices []string, err error) {
 	return notices, nil
 }
 
+// checkWidth refuses distributions of so many numbers that those of all actions are more than a
+// network may compute.
+func (c *Config) checkWidth(actions int) error {
+	most := nn.MaxOutputs / max(1, actions)
+	if most == 0 {
+		return nil // too many actions for any head, which its layout refuses
+	}
+	type numbers struct {
+		setting string
+		n       int
+	}
+	var list []numbers
+	switch c.Distribution {
+	case Categorical:
+		list = []numbers{{"n_atoms", c.NAtoms}}
+	case Quantile:
+		list = []numbers{{"n_quantiles", c.NQuantiles}}
+	case Implicit:
+		list = []numbers{{"n_tau", c.NTau}, {"n_tau_target", c.NTauTarget}, {"n_tau_act", c.NTauAct}}
+	}
+	for _, x := range list {
+		if x.n > most {
+			return fmt.Errorf("%s: %d, must be at most %d where an environment has %d actions", x.setting, x.n, most, actions)
+		}
+	}
+	// Without double_q the taus of a target and those that choose its action are computed together.
+	if c.Distribution == Implicit && !c.DoubleQ && c.NTauTarget+c.NTauAct > most {
+		return fmt.Errorf("n_tau_target: %d and n_tau_act: %d, must be at most %d together where an environment has %d actions", c.NTauTarget, c.NTauAct, most, actions)
+	}
+	return nil
+}
+
 // head is the head that resolved settings stand for.
 func (c *Config) head(actions int) nn.Head {
 	h := nn.Head{Name: "q", Out: actions, Dueling: c.Dueling, Rescaled: c.DuelingRescaled}

@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
 // categorical and quantile are CartPole with distributions of its returns.
@@ -47,6 +49,42 @@ func TestBadHeadsAreRefused(t *testing.T) {
 	said, err := c.Resolve()
 	if err != nil || !slices.Contains(said, "loss: squared is not used where distribution is categorical") {
 		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// The error of a head that is too wide names the setting of its distribution.
+func TestDistributionsTooWideForTheActionsAreRefused(t *testing.T) {
+	taus := func(n, target, act int) func(*Config) {
+		return func(c *Config) { implicit(c); c.NTau, c.NTauTarget, c.NTauAct = n, target, act }
+	}
+	double := func(c *Config) { c.DoubleQ = true }
+	for _, c := range []struct {
+		actions int
+		edits   []func(*Config)
+		want    string // "": it is allowed
+	}{
+		{64, []func(*Config){quantile, func(c *Config) { c.NQuantiles = 1024 }}, ""},
+		{65, []func(*Config){quantile, func(c *Config) { c.NQuantiles = 1024 }}, "n_quantiles: 1024, must be at most 1008 where an environment has 65 actions"},
+		{100, []func(*Config){categorical, func(c *Config) { c.NAtoms = 656 }}, "n_atoms: 656, must be at most 655 where an environment has 100 actions"},
+		{200, []func(*Config){taus(512, 64, 32)}, "n_tau: 512, must be at most 327 where an environment has 200 actions"},
+		{200, []func(*Config){taus(64, 328, 32)}, "n_tau_target: 328, must be at most 327 where an environment has 200 actions"},
+		{200, []func(*Config){taus(64, 64, 328)}, "n_tau_act: 328, must be at most 327 where an environment has 200 actions"},
+		{200, []func(*Config){taus(64, 320, 8)}, "n_tau_target: 320 and n_tau_act: 8, must be at most 327 together where an environment has 200 actions"},
+		{200, []func(*Config){taus(327, 327, 8), double}, ""},
+		{200, []func(*Config){taus(327, 319, 8)}, ""},
+		{200, []func(*Config){taus(327, 319, 8), munchausen}, ""},
+	} {
+		d, err := newTrial(cartpole(append(c.edits, func(c *Config) { c.Env = "" })...), func(i int) (env.Env, error) {
+			e, err := traintest.MakeWalk(2)(i)
+			e.(*traintest.Walk).Action = env.ActionSpec{N: c.actions}
+			return e, err
+		})
+		if err == nil {
+			d.Close()
+		}
+		if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+			t.Errorf("%v, want %q", err, c.want)
+		}
 	}
 }
 
