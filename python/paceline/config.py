@@ -306,6 +306,22 @@ def one_of(name: str, classes: Mapping[str, Values]) -> Rule:
     return rule
 
 
+def alias(method: str, name: str, setting: str) -> Rule:
+    """The rule of an entry of policy_kwargs that is a setting of another name. An error names the entry."""
+
+    def rule(value: object) -> Values:
+        config = Config(method)
+        try:
+            config.set(setting, value)
+        except ConfigError as err:
+            raise ConfigError(f"policy_kwargs[{name!r}]{str(err).removeprefix(setting)}") from None
+        finally:
+            config.close()
+        return {setting: value}
+
+    return rule
+
+
 POLICY: Rules = {"normalize_images": lambda value: {"normalize_images": value}}
 """The rules of policy_kwargs that every method has."""
 

@@ -12,7 +12,7 @@ from ._files import File
 from ._replay_buffer import Minibatch, ReplayBuffer
 from ._trainer import Trainer, constructor
 from .compat._sb3_file import Saved
-from .config import ACTIVATION, Fixed, Rules, Values, class_name, optimizer_kwargs, translate, widths, zero_for_none
+from .config import ACTIVATION, Fixed, Rules, Values, alias, class_name, optimizer_kwargs, translate, widths, zero_for_none
 from .errors import ConfigError, notice
 from .learning import Periods
 from .schedules import Schedule
@@ -69,7 +69,7 @@ _POLICY: Rules = {
     "net_arch": _net_arch,
     "activation_fn": ACTIVATION,
     "n_quantiles": lambda value: {"n_quantiles": value},
-    "trunk": lambda value: {"cnn": value},
+    "trunk": alias("dqn", "trunk", "cnn"),
     "optimizer_class": lambda value: {"optimizer": class_name(value)},
     "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps"}),
 }

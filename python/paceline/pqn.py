@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._actor_critic import Hashes as Hashes
 from ._trainer import Trainer, constructor
-from .config import ACTIVATION, Rules, Values, optimizer_kwargs, translate, widths
+from .config import ACTIVATION, Rules, Values, alias, optimizer_kwargs, translate, widths
 from .learning import Periods
 from .schedules import Schedule
 
 _POLICY: Rules = {
     "net_arch": lambda value: {} if value is None else {"net_arch": widths(value)},
     "activation_fn": ACTIVATION,
-    "trunk": lambda value: {"cnn": value},
+    "trunk": alias("pqn", "trunk", "cnn"),
     "optimizer_kwargs": optimizer_kwargs({"eps": "radam_eps"}),
 }
 

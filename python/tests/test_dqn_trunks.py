@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from paceline import DQN
+from paceline import DQN, PQN
 from paceline.errors import ConfigError
 
 TINY = {"learning_starts": 32, "buffer_size": 200, "target_update_interval": 32, "device": "cpu", "seed": 1}
@@ -64,3 +64,9 @@ def test_small_images_and_padded_convolutions():
         DQN("CnnPolicy", "Mini-Breakout-v0", **TINY)
     with pytest.raises(ConfigError, match='cnn: resnet, must be nature, small, minatar, dopamine, der|cnn: "resnet", must be nature'):
         DQN("CnnPolicy", "Mini-Breakout-v0", cnn="resnet", **TINY)
+
+
+@pytest.mark.parametrize("method", [DQN, PQN])
+def test_an_unknown_trunk_is_refused_by_the_name_that_was_given(method):
+    with pytest.raises(ConfigError, match=r"^policy_kwargs\['trunk'\]: \"resnet\", must be nature, small, minatar"):
+        method("CnnPolicy", "Mini-Breakout-v0", policy_kwargs={"trunk": "resnet"}, device="cpu")
