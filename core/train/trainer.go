@@ -185,6 +185,7 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 	}
 	t.common.ActionMasks = t.spec.Masks
 	t.common.FitPolicy(t.spec.Obs)
+	t.noticeUnused()
 	if err := t.openDevice(); err != nil {
 		return err
 	}
@@ -197,6 +198,17 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 		return err
 	}
 	return limits.Admit(append(own, parts...)...)
+}
+
+// noticeUnused tells the user of convolutions that MlpPolicy does not have. The policy is resolved.
+func (t *Trainer) noticeUnused() {
+	cnn, err := t.cfg.Get("cnn")
+	if err != nil || t.common.Policy != PolicyMLP {
+		return // a method may have no convolutions
+	}
+	if usual, _ := t.cfg.Table().Defaults().Get("cnn"); cnn != usual {
+		t.host.Notify("cnn: %s is not used where policy is %s", cnn, t.common.Policy)
+	}
 }
 
 // make makes the method. If it fails it closes pool, source and device.

@@ -4,8 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from paceline import DQN, PQN
-from paceline.errors import ConfigError
+from paceline import DQN, PPO, PQN
+from paceline.errors import ConfigError, PacelineWarning
 
 TINY = {"learning_starts": 32, "buffer_size": 200, "target_update_interval": 32, "device": "cpu", "seed": 1}
 
@@ -70,3 +70,11 @@ def test_small_images_and_padded_convolutions():
 def test_an_unknown_trunk_is_refused_by_the_name_that_was_given(method):
     with pytest.raises(ConfigError, match=r"^policy_kwargs\['trunk'\]: \"resnet\", must be nature, small, minatar"):
         method("CnnPolicy", "Mini-Breakout-v0", policy_kwargs={"trunk": "resnet"}, device="cpu")
+
+
+@pytest.mark.parametrize("method, keywords", [
+    (DQN, {"cnn": "minatar"}), (DQN, {"policy_kwargs": {"trunk": "minatar"}}), (PQN, {"cnn": "minatar"}), (PPO, {"cnn": "minatar"}),
+])  # fmt: skip
+def test_convolutions_that_are_not_used_give_a_warning(method, keywords):
+    with pytest.warns(PacelineWarning, match="^cnn: minatar is not used where policy is MlpPolicy$"):
+        method("MlpPolicy", "Mini-Breakout-v0", device="cpu", seed=1, **keywords).close()

@@ -3,6 +3,7 @@ package traintest
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -173,6 +174,22 @@ func zeroRate(t *testing.T, s Subject) {
 		texts := notices(t, tr, "learning_rate")
 		if len(texts) != 1-run || run == 0 && !strings.HasPrefix(texts[0], "learning_rate: 0 from the first update of this run (step ") {
 			t.Errorf("run %d: %q", run, texts)
+		}
+	}
+}
+
+// unusedConvolutions tests that a trainer with MlpPolicy gives one notice about a cnn other than the
+// default.
+func unusedConvolutions(t *testing.T, s Subject) {
+	c := s.config(t)
+	usual, err := c.Get("cnn")
+	if err != nil {
+		return // the method has no convolutions
+	}
+	for cnn, want := range map[string][]string{usual: nil, "minatar": {"cnn: minatar is not used where policy is MlpPolicy"}} {
+		check(t, c.Set("cnn", cnn))
+		if texts := notices(t, s.newTrainer(t, c, nil), "cnn"); !slices.Equal(texts, want) {
+			t.Errorf("%q, want %q", texts, want)
 		}
 	}
 }

@@ -105,6 +105,7 @@ func Run(t *testing.T, s Subject) {
 		"an interrupted run continues":               interrupted,
 		"a run in slices":                            inSlices,
 		"a learning rate of 0 gives a notice":        zeroRate,
+		"unused convolutions give a notice":          unusedConvolutions,
 		"stop and continue":                          stopAndContinue,
 		"pushed equals built in":                     pushedEqualsBuiltIn,
 		"an environment fails":                       environmentFails,
