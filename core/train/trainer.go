@@ -200,14 +200,15 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 	return limits.Admit(append(own, parts...)...)
 }
 
-// noticeUnused tells the user of convolutions that MlpPolicy does not have. The policy is resolved.
+// noticeUnused tells the user of layers that the policy does not have. The policy is resolved.
 func (t *Trainer) noticeUnused() {
-	cnn, err := t.cfg.Get("cnn")
-	if err != nil || t.common.Policy != PolicyMLP {
-		return // a method may have no convolutions
+	name := map[string]string{PolicyMLP: "cnn", PolicyCNN: "activation_fn"}[t.common.Policy]
+	value, err := t.cfg.Get(name)
+	if err != nil {
+		return // a method may have no such setting
 	}
-	if usual, _ := t.cfg.Table().Defaults().Get("cnn"); cnn != usual {
-		t.host.Notify("cnn: %s is not used where policy is %s", cnn, t.common.Policy)
+	if usual, _ := t.cfg.Table().Defaults().Get(name); value != usual {
+		t.host.Notify("%s: %s is not used where policy is %s", name, value, t.common.Policy)
 	}
 }
 

@@ -78,3 +78,9 @@ def test_an_unknown_trunk_is_refused_by_the_name_that_was_given(method):
 def test_convolutions_that_are_not_used_give_a_warning(method, keywords):
     with pytest.warns(PacelineWarning, match="^cnn: minatar is not used where policy is MlpPolicy$"):
         method("MlpPolicy", "Mini-Breakout-v0", device="cpu", seed=1, **keywords).close()
+
+
+@pytest.mark.parametrize("method, given", [(DQN, "tanh"), (PPO, "relu")])
+def test_an_activation_that_is_not_used_gives_a_warning(method, given):
+    with pytest.warns(PacelineWarning, match=f"^activation_fn: {given} is not used where policy is CnnPolicy$"):
+        method("CnnPolicy", "Mini-Breakout-v0", cnn="minatar", policy_kwargs={"activation_fn": given}, device="cpu", seed=1).close()
