@@ -13,7 +13,7 @@ from fake_ray import Lost, Ray, Ref, TaskError
 from in_process import Direct
 from paceline import DQN, Gorila, Store, distributed
 from paceline.callbacks import BaseCallback, CheckpointCallback, EvalCallback
-from paceline.distributed import _actors, _conducted, _files, _ray, _run
+from paceline.distributed import _actors, _conducted, _files, _ray, _run, _supervisor
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
@@ -71,13 +71,16 @@ def test_processes_end_and_what_is_said_is_what_was_lost(ray, tmp_path):
         assert 0 <= ledgers.lost - lost <= 3 * 4  # answers under way to two learners
 
 
-def test_a_keeper_that_hangs_stops_no_copies_to_the_other(ray):
+def test_a_keeper_that_hangs_stops_no_copies_to_the_other(ray, monkeypatch):
+    monkeypatch.setattr(_supervisor, "SAVE", 0.0)
+    monkeypatch.setattr(_supervisor, "POLL", 0.01)
     with running(bundles=1) as model:
         ray.hanging.add(f"{model.name}/keeper/0")
         updates = model.learn(600).stats["updates"]
         copies = ray.actors[f"{model.name}/keeper/1"].status()["copies"]
         assert updates > 50 and all(updates - version <= 10 for _, version, _ in copies.values()) and len(copies) == 2
         assert ray.unanswered.count((f"{model.name}/keeper/0", "keep")) == 2  # one of each shard
+        assert ray.unanswered.count((f"{model.name}/keeper/0", "remember")) <= 3  # of begin and halt, and one more
         ray.hanging.clear()
 
 

@@ -36,6 +36,7 @@ class Supervisor:
         self._halted = 0  # the latest begin that was halted
         # Keepers take the saves of a later supervisor, also of one that found no keeper when it started.
         self._started, self._saves, self._saved = time.time_ns(), 0, 0.0
+        self._saving: dict[int, Any] = {}  # the latest save sent to each keeper
         self._driven = False  # a driver has asked for a status
         self._ended, self._trouble = False, ""
         self._make()
@@ -125,14 +126,23 @@ class Supervisor:
             self._handles["shard", 0].tell.remote(self.spec.id, *told)
 
     def _save(self, wait: float = 0.0) -> None:
-        """Gives the keepers what a later supervisor of this run needs. wait: seconds to wait for one of them."""
+        """Gives the keepers what a later supervisor of this run needs. wait: seconds to wait for one of them.
+
+        Without wait a keeper that has not answered the save before gets none.
+        """
+        ray = _ray.ray()
         with self._lock:
             self._saves, self._saved = self._saves + 1, time.monotonic()
             age = self._started, self._saves
             state = pickle.dumps((self._number, self._goal, self._halted, self._watch))
-        sent = [h.remember.remote(self.spec.id, age, state) for (part, _), h in self._handles.items() if part == "keeper"]
+            sent = list(self._saving.values())
+            late = ray.wait(sent, num_returns=len(sent), timeout=0)[1] if sent else []
+            for (part, k), handle in self._handles.items():
+                if part == "keeper" and (wait or self._saving.get(k) not in late):
+                    self._saving[k] = handle.remember.remote(self.spec.id, age, state)
+            sent = list(self._saving.values())
         if wait:
-            _ray.ray().wait(sent, num_returns=1, timeout=wait)
+            ray.wait(sent, num_returns=1, timeout=wait)
 
     def _resume(self) -> None:
         """Goes on where the supervisor before this one was."""
