@@ -71,7 +71,7 @@ COMMANDS = {
         "--kills 1 --nodes 1 --minutes 0.1 --steps 20000 --evaluate 5",
     ),
     "gorila-faults-apart": (
-        "python python/benchmarks/gorila_faults.py --actors 4",
+        "python python/benchmarks/gorila_faults.py --actors 4 --kills 20 --nodes 2 --minutes 10 --steps 500000",
         "--kills 6 --nodes 1 --minutes 0.1 --steps 20000 --evaluate 5",
     ),
     "tuner": (
