@@ -332,6 +332,7 @@ def _gorila_faults(report: dict[str, Any]) -> Made:
         "updates": stats["updates"], "updates lost, as was said": stats["lost_updates"],
         "updates lost, by the ledgers of shards": ledgers["lost"],
         "answers under way when shards ended, at most": report["lost_most"],
+        "transitions lost with replay memories": stats["lost_transitions"], "steps lost with actors, at most": stats["lost_steps"],
         "pushes refused as too old, of all shards": stats["refused"], "pushes that arrived twice": stats["duplicates"],
         "lives": ledgers["lives"], "lives whose ledgers are equal": ledgers["equal"],
         "lives that ended whole, and whose ledgers differ": ledgers["unequal"],
