@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._trainer import Trainer
-from .config import ACTIVATION, Fixed, Rule, Rules, Values, one_of, optimizer_kwargs, translate, widths
+from .config import ACTIVATION, Fixed, Rule, Rules, Values, alias, one_of, optimizer_kwargs, translate, widths
 from .errors import ConfigError
 from .learning import Periods
 
@@ -48,6 +48,12 @@ def _net_arch(value: Any) -> Values:
     return {f"net_arch_{name}": widths(value.get(name, [])) for name in ("pi", "vf")}
 
 
+def _eps(value: object) -> Values:
+    """The rule of eps in optimizer_kwargs, which is rms_prop_eps or adam_eps; settings chooses."""
+    alias("a2c", "optimizer_kwargs.eps", "adam_eps")(value)
+    return {"optimizer_eps": value}
+
+
 _POLICY: Rules = {
     "net_arch": _net_arch,
     "activation_fn": ACTIVATION,
@@ -63,7 +69,7 @@ _POLICY: Rules = {
         "RMSpropTFLike": {"use_rms_prop": True, "rms_prop_eps_inside": True, "rms_prop_first": 1},
         "Adam": {"use_rms_prop": False},
     }),
-    "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps", "alpha": "rms_prop_alpha"}),
+    "optimizer_kwargs": optimizer_kwargs({"eps": _eps, "alpha": alias("a2c", "optimizer_kwargs.alpha", "rms_prop_alpha")}),
 }  # fmt: skip
 
 
@@ -73,7 +79,7 @@ def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> V
     use_rms_prop: the default of the keyword of that name.
     """
     out = translate(keywords, _FIXED, rules, _POLICY)
-    if "optimizer_eps" in out:  # each optimiser has a setting of its own for eps
+    if "optimizer_eps" in out:
         eps = out.pop("optimizer_eps")
         out["rms_prop_eps" if out.get("use_rms_prop", use_rms_prop) else "adam_eps"] = eps
     return out

@@ -306,18 +306,22 @@ def one_of(name: str, classes: Mapping[str, Values]) -> Rule:
     return rule
 
 
-def alias(method: str, name: str, setting: str) -> Rule:
-    """The rule of an entry of policy_kwargs that is a setting of another name. An error names the entry."""
+def alias(method: str, name: str, setting: str, of: Callable[[Any], Any] = lambda value: value) -> Rule:
+    """The rule of an entry of policy_kwargs that is a setting of another name.
+
+    name: of the entry, or a path such as "optimizer_kwargs.eps"; an error names it. of: the setting's value.
+    """
+    entry = "policy_kwargs" + "".join(f"[{part!r}]" for part in name.split("."))
 
     def rule(value: object) -> Values:
         config = Config(method)
         try:
-            config.set(setting, value)
+            config.set(setting, of(value))
         except ConfigError as err:
-            raise ConfigError(f"policy_kwargs[{name!r}]{str(err).removeprefix(setting)}") from None
+            raise ConfigError(f"{entry}{str(err).removeprefix(setting)}") from None
         finally:
             config.close()
-        return {setting: value}
+        return {setting: of(value)}
 
     return rule
 
@@ -347,14 +351,18 @@ ACTIVATION = one_of("activation_fn", {name: {"activation_fn": name.lower()} for 
 """The rule of policy_kwargs["activation_fn"]."""
 
 
-def optimizer_kwargs(names: Mapping[str, str]) -> Rule:
-    """The rule of policy_kwargs["optimizer_kwargs"]. names: PyTorch's name and the setting of each."""
+def optimizer_kwargs(rules: Rules) -> Rule:
+    """The rule of policy_kwargs["optimizer_kwargs"]. rules: those of PyTorch's names."""
 
-    def rule(value: Mapping[str, Any] | None) -> Values:
-        given = {name: number for name, number in (value or {}).items() if (name, number) != ("weight_decay", 0)}
-        unknown = sorted(set(given) - set(names))
-        if unknown:
-            raise ConfigError(f"policy_kwargs['optimizer_kwargs']: {unknown} not known, must be {' or '.join(map(repr, names))}")
-        return {names[name]: number for name, number in given.items()}
+    def rule(value: object) -> Values:
+        if not isinstance(value, (Mapping, type(None))):
+            raise ConfigError(f"policy_kwargs['optimizer_kwargs']: {value!r}, must be a dict of {' or '.join(map(repr, rules))}")
+        out: Values = {}
+        for name, number in (value or {}).items():
+            if name in rules:
+                out.update(rules[name](number))
+            elif (name, number) != ("weight_decay", 0):
+                raise ConfigError(f"policy_kwargs['optimizer_kwargs'][{name!r}]: not known, must be {' or '.join(map(repr, rules))}")
+        return out
 
     return rule

@@ -70,8 +70,8 @@ _POLICY: Rules = {
     "activation_fn": ACTIVATION,
     "n_quantiles": lambda value: {"n_quantiles": value},
     "trunk": alias("dqn", "trunk", "cnn"),
-    "optimizer_class": lambda value: {"optimizer": class_name(value)},
-    "optimizer_kwargs": optimizer_kwargs({"eps": "optimizer_eps"}),
+    "optimizer_class": alias("dqn", "optimizer_class", "optimizer", class_name),
+    "optimizer_kwargs": optimizer_kwargs({"eps": alias("dqn", "optimizer_kwargs.eps", "optimizer_eps")}),
 }
 
 

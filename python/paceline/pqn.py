@@ -15,7 +15,7 @@ _POLICY: Rules = {
     "net_arch": lambda value: {} if value is None else {"net_arch": widths(value)},
     "activation_fn": ACTIVATION,
     "trunk": alias("pqn", "trunk", "cnn"),
-    "optimizer_kwargs": optimizer_kwargs({"eps": "radam_eps"}),
+    "optimizer_kwargs": optimizer_kwargs({"eps": alias("pqn", "optimizer_kwargs.eps", "radam_eps")}),
 }
 
 

@@ -118,7 +118,10 @@ def test_notice_gives_the_error_for_noise():
         ({"learning_rate": "fast"}, "learning_rate: 'fast', must be a number"),
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
         ({"policy_kwargs": {"dueling": True}}, r"policy_kwargs\['dueling'\]: not known"),
-        ({"policy_kwargs": {"optimizer_kwargs": {"betas": 1}}}, "betas"),
+        ({"policy_kwargs": {"optimizer_class": "SGD"}}, r"^policy_kwargs\['optimizer_class'\]: \"sgd\", must be adam"),
+        ({"policy_kwargs": {"optimizer_kwargs": 1}}, r"^policy_kwargs\['optimizer_kwargs'\]: 1, must be a dict of 'eps'"),
+        ({"policy_kwargs": {"optimizer_kwargs": {"betas": 1}}}, r"\['optimizer_kwargs'\]\['betas'\]: not known, must be 'eps'"),
+        ({"policy_kwargs": {"optimizer_kwargs": {"eps": -1}}}, r"^policy_kwargs\['optimizer_kwargs'\]\['eps'\]: -1, must be 1e-20 to 1000"),
         ({"policy_kwargs": {"activation_fn": "elu"}}, "must be Tanh or ReLU"),
     ],
 )

@@ -338,6 +338,10 @@ def test_the_command_line_records_and_evaluates(pong, tmp_path, capsys, monkeypa
     assert normal["human"] == {"score": 15.5, "source": scores.published("pong", "human_starts").source}
     assert normal["random"] == {"score": report["random"]["mean_return"], "source": "6 episodes of --random"}
     assert normal["score"] == scores.normalised(report["mean_return"], normal["random"]["score"], 15.5)
+    # The measured score of the random agent can be the human's.
+    measured = str(report["random"]["mean_return"])
+    assert main([*evaluate, "--random", "--normalise", "--human-score", measured]) == 0
+    assert f"normalised   none (0 is random {float(measured):g}, 6 episodes of --random; 100 is human" in capsys.readouterr().out
     assert main([*evaluate, "--normalise", "--human-score", "20"]) == 0
     says = f"(0 is random -18, {scores.published('pong', 'human_starts').source}; 100 is human 20, --human-score)"
     assert says in capsys.readouterr().out

@@ -87,6 +87,9 @@ func (c *Config) checkWidth(actions int) error {
 	if most == 0 {
 		return nil // too many actions for any head, which its layout refuses
 	}
+	if c.Distribution == Categorical && most < 2 {
+		return fmt.Errorf("distribution: categorical, must be none or quantile where an environment has %d actions, more than %d", actions, nn.MaxOutputs/2)
+	}
 	type numbers struct {
 		setting string
 		n       int

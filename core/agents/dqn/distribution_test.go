@@ -66,6 +66,8 @@ func TestDistributionsTooWideForTheActionsAreRefused(t *testing.T) {
 		{64, []func(*Config){quantile, func(c *Config) { c.NQuantiles = 1024 }}, ""},
 		{65, []func(*Config){quantile, func(c *Config) { c.NQuantiles = 1024 }}, "n_quantiles: 1024, must be at most 1008 where an environment has 65 actions"},
 		{100, []func(*Config){categorical, func(c *Config) { c.NAtoms = 656 }}, "n_atoms: 656, must be at most 655 where an environment has 100 actions"},
+		{32768, []func(*Config){categorical, func(c *Config) { c.NAtoms = 2 }}, ""},
+		{32769, []func(*Config){categorical, func(c *Config) { c.NAtoms = 2 }}, "distribution: categorical, must be none or quantile where an environment has 32769 actions, more than 32768"},
 		{200, []func(*Config){taus(512, 64, 32)}, "n_tau: 512, must be at most 327 where an environment has 200 actions"},
 		{200, []func(*Config){taus(64, 328, 32)}, "n_tau_target: 328, must be at most 327 where an environment has 200 actions"},
 		{200, []func(*Config){taus(64, 64, 328)}, "n_tau_act: 328, must be at most 327 where an environment has 200 actions"},

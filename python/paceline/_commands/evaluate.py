@@ -66,8 +66,9 @@ def run(args: argparse.Namespace) -> None:
         report["random"] = dict(random._asdict())
         scale = {"random": {"score": random.mean_return, "source": f"{random.episodes} episodes of --random"}} | scale
     if args.normalise:
-        score = scores.normalised(result.mean_return, scale["random"]["score"], scale["human"]["score"])
-        report["normalised"] = {"score": score, **scale}
+        ends = scale["random"]["score"], scale["human"]["score"]
+        # What --random measured can be the human's score. The games that were played are still reported.
+        report["normalised"] = {"score": None if ends[0] == ends[1] else scores.normalised(result.mean_return, *ends), **scale}
     print(json.dumps(report) if args.json else _text(report))
 
 
@@ -102,5 +103,6 @@ def _text(report: dict[str, Any]) -> str:
         ends = "; ".join(
             f"{end} is {name} {normal[name]['score']:g}, {normal[name]['source']}" for end, name in ((0, "random"), (100, "human"))
         )
-        lines.append(f"{'normalised':<12} {normal['score']:.2f} ({ends})")
+        score = "none" if normal["score"] is None else f"{normal['score']:.2f}"
+        lines.append(f"{'normalised':<12} {score} ({ends})")
     return "\n".join(lines)
