@@ -21,6 +21,7 @@ var bitShapes = []Conv{
 	{InC: 5, InH: 9, InW: 12, OutC: 19, Kernel: 6, Stride: 3, Linear: true},
 	{InC: 3, InH: 11, InW: 16, OutC: 18, Kernel: 5, Stride: 5},
 	{InC: 4, InH: 4, InW: 7, OutC: 9, Kernel: 2, Stride: 2, Linear: true},
+	{InC: 3, InH: 14, InW: 11, OutC: 18, Kernel: 8, Stride: 3},
 }
 
 // realigned moves every slice from the odd addresses of the arena to memory of its own.

@@ -11,7 +11,8 @@ import (
 // is two strides wide, 2 x 2 if it is three) and outputs that do not; images that need no padding
 // and are read in place; rows that no kernel reaches; channels and cells that do not fill a vector,
 // a pair or a tile; batches around PACELINE_CONV_BLOCK; several groups of tiles (54 forward, 64 and
-// 200 backward), and images larger than a group; and patches that do not overlap.
+// 200 backward), and images larger than a group; patches that do not overlap, and patches of
+// kernels that are less than one, more than three or no whole number of strides wide.
 var convShapes = []struct {
 	n int
 	c Conv
@@ -62,6 +63,10 @@ var convShapes = []struct {
 	{33, Conv{InC: 3, InH: 6, InW: 5, OutC: 7, Kernel: 2, Stride: 2}},
 	{7, Conv{InC: 4, InH: 14, InW: 16, OutC: 33, Kernel: 5, Stride: 5}},
 	{1, Conv{InC: 4, InH: 84, InW: 84, OutC: 32, Kernel: 5, Stride: 5}},
+	{9, Conv{InC: 3, InH: 12, InW: 10, OutC: 17, Kernel: 8, Stride: 1}},
+	{7, Conv{InC: 4, InH: 21, InW: 17, OutC: 5, Kernel: 8, Stride: 2}},
+	{1, Conv{InC: 4, InH: 36, InW: 33, OutC: 32, Kernel: 8, Stride: 3}},
+	{9, Conv{InC: 2, InH: 7, InW: 9, OutC: 3, Kernel: 2, Stride: 3}},
 	{8, Conv{InC: 32, InH: 16, InW: 16, OutC: 64, Kernel: 5, Stride: 5}},
 }
 
@@ -132,6 +137,9 @@ func randomShape(r *rand.Rand) (n int, c Conv) {
 	for {
 		c.Stride = 1 + r.IntN(5)
 		c.Kernel = c.Stride * (1 + r.IntN(3))
+		if r.IntN(4) == 0 {
+			c.Kernel = 1 + r.IntN(9)
+		}
 		c.InH = c.Kernel + r.IntN(7*c.Stride)
 		c.InW = c.Kernel + r.IntN(7*c.Stride)
 		c.InC, c.OutC, n = 1+r.IntN(40/c.Stride), 1+r.IntN(40), 1+r.IntN(40)

@@ -5,9 +5,8 @@
 // Layouts. Every array is row-major. Images are [n, height, width, channel], or
 // [n, channel, height, width] where a Conv says planar. Convolution weights are
 // [out, in, kernel, kernel] and dense weights [out, in], as in PyTorch. Convolution kernels are
-// square, one, two or three strides wide, and never padded. A slice may be longer than a call needs;
-// the call neither reads nor writes the rest. Outputs must not overlap inputs, except where a
-// function says so.
+// square and never padded. A slice may be longer than a call needs; the call neither reads nor writes
+// the rest. Outputs must not overlap inputs, except where a function says so.
 //
 // Paths. Every function exists once per path:
 //
@@ -56,7 +55,7 @@
 // products; amx.c does so with loops of its own for the layers. entry.c holds the functions that
 // cgo calls: it cuts a call into parts, which the threads of a team (team.c) share.
 //
-// Blocking. A convolution whose kernel is r strides wide is an r x r convolution over cells of
+// Blocking. A convolution whose kernel is r = 2 or 3 strides wide is an r x r convolution over cells of
 // stride x stride pixels. Winograd's filtering with 4 x 4 points computes it with 16 matrix
 // products over tiles of cells, with 1.7 to 2.3 times fewer multiplications. The points are
 // computed in four groups, row by row, so that the operands of a group (64 to 400 KB) stay in the

@@ -198,7 +198,6 @@ func TestShortSlicesPanic(t *testing.T) {
 		{"x: 195 elements, must be at least 196", func() { ConvBackwardU8(nil, big, big, bytes(195), 1, big, big, 2, c, big) }},
 		{"kernel: 0 images", func() { ConvForward(nil, big, big, big, big, 0, c, big) }},
 		{"the kernel must fit the image", func() { ConvPack(nil, big, big, 1, &Conv{InC: 1, InH: 4, InW: 4, OutC: 1, Kernel: 6, Stride: 3}, big) }},
-		{"one, two or three strides wide", func() { ConvPack(nil, big, big, 1, &Conv{InC: 1, InH: 4, InW: 4, OutC: 1, Kernel: 4, Stride: 1}, big) }},
 		{"every number must be at least 1", func() { ConvPack(nil, big, big, 1, &Conv{InC: 1, InH: 4, InW: 4, Kernel: 4, Stride: 2}, big) }},
 		{"on 0 rows", func() { DenseForward(nil, big, big, big, big, 0, d, big) }},
 		{"y: 7 elements, must be at least 8", func() { DenseForward(nil, s(7), big, big, big, 2, d, big) }},

@@ -6,7 +6,7 @@ import (
 )
 
 // Conv is one convolution layer followed by a ReLU, unless it is Linear. Every number is at least
-// 1; Kernel is one, two or three times Stride, and at most InH and InW.
+// 1; Kernel is at most InH and InW. It is fast where Kernel is two or three times Stride.
 type Conv struct {
 	InC, InH, InW, OutC, Kernel, Stride int
 	// Images are [channel, height, width] where planar, [height, width, channel] otherwise.
@@ -41,8 +41,6 @@ func (c *Conv) Check() error {
 		return fmt.Errorf("convolution %+v: every number must be at least 1", *c)
 	case c.InH < c.Kernel || c.InW < c.Kernel:
 		return fmt.Errorf("convolution %+v: the kernel must fit the image", *c)
-	case c.Kernel != c.Stride && c.Kernel != 2*c.Stride && c.Kernel != 3*c.Stride:
-		return fmt.Errorf("convolution %+v: the kernel must be one, two or three strides wide", *c)
 	}
 	return nil
 }
@@ -54,7 +52,7 @@ func ConvPack(t *Team, packed, w []float32, scale float32, c *Conv, ws []float32
 	c.check(t, 1, ws)
 	atLeast("packed", len(packed), c.PackLen())
 	atLeast("w", len(w), c.WeightLen())
-	if c.single() {
+	if c.patched() {
 		refConvPack(t, packed, w, scale, c, ws)
 		return
 	}
@@ -66,7 +64,7 @@ func ConvPackBack(t *Team, packed, w []float32, c *Conv, ws []float32) {
 	c.check(t, 1, ws)
 	atLeast("packed", len(packed), c.PackBackLen())
 	atLeast("w", len(w), c.WeightLen())
-	if c.single() {
+	if c.patched() {
 		refConvPackBack(t, packed, w, c, ws)
 		return
 	}
@@ -112,7 +110,7 @@ func ConvBackwardU8(t *Team, dw, db []float32, x []uint8, scale float32, y, dy [
 
 func (c *Conv) forward(t *Team, y, x []float32, x8 []uint8, packed, b []float32, n int, ws []float32) {
 	l := layersOf(c.Precision, c.Portable)
-	if c.single() {
+	if c.patched() {
 		l.patchForward(t, y, x, x8, packed, b, n, c, ws)
 		return
 	}
@@ -121,7 +119,7 @@ func (c *Conv) forward(t *Team, y, x []float32, x8 []uint8, packed, b []float32,
 
 func (c *Conv) backward(t *Team, dw, db, dx, x []float32, x8 []uint8, scale float32, packed, y, dy []float32, n int, ws []float32) {
 	l := layersOf(c.Precision, c.Portable)
-	if c.single() {
+	if c.patched() {
 		l.patchBackward(t, dw, db, dx, x, x8, scale, packed, y, dy, n, c, ws)
 		return
 	}
@@ -133,7 +131,7 @@ func (c *Conv) backward(t *Team, dw, db, dx, x []float32, x8 []uint8, scale floa
 // in use, without Winograd's sums before and after the products.
 func (c *Conv) Flop() (direct, done float64) {
 	s := c.cells()
-	if c.single() || layersOf(c.Precision, c.Portable).direct {
+	if c.patched() || layersOf(c.Precision, c.Portable).direct {
 		direct = 2 * float64(c.OutH()*c.OutW()*c.WeightLen())
 		return direct, direct
 	}

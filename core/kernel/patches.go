@@ -1,13 +1,12 @@
 package kernel
 
-// A kernel that is one stride wide has patches that do not overlap: each number of an image is in at
-// most one of them. Such a convolution is a dense layer whose rows are the patches, [channel, row,
-// column]. Blocks of convBlock images are computed one after the other, so their patches stay in the
-// cache; each block has sums of its own, as in the other convolutions. Threads share the work of the
-// dense layer, whose parts are outputs forward and inputs backward.
+// A convolution whose kernel is not two or three strides wide is a dense layer whose rows are the
+// patches, [channel, row, column]. Blocks of convBlock images are computed one after the other; each
+// block has sums of its own, as in the other convolutions. Threads share the work of the dense layer,
+// whose parts are outputs forward and inputs backward.
 
-// single reports whether the kernel is one stride wide.
-func (c *Conv) single() bool { return c.Kernel == c.Stride }
+// patched reports whether the convolution is a dense layer of its patches.
+func (c *Conv) patched() bool { return c.Kernel != 2*c.Stride && c.Kernel != 3*c.Stride }
 
 // dense is the layer of the patches.
 func (c *Conv) dense() Dense {
@@ -75,13 +74,13 @@ func gather[T uint8 | float32](to []float32, images []T, n int, c *Conv) {
 	})
 }
 
-// scatter is the reverse of gather. Numbers that are in no patch are 0.
+// scatter adds up the numbers of the patches where they were in the images.
 func (c *Conv) scatter(images, from []float32, n int) {
 	clear(images[:n*c.InLen()])
 	step := c.inStrides().w
 	c.eachLine(n, func(image, patch int) {
 		for k, v := range from[patch : patch+c.Kernel] {
-			images[image+k*step] = v
+			images[image+k*step] += v
 		}
 	})
 }

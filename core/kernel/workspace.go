@@ -42,7 +42,7 @@ func (c *Conv) cells() cells {
 
 // PackLen returns the number of floats that ConvPack writes.
 func (c *Conv) PackLen() int {
-	if c.single() {
+	if c.patched() {
 		return c.WeightLen()
 	}
 	return max(points*roundUp(c.OutC, maxCols)*c.cells().deep, roundUp(c.OutC, tileSide)*c.Kernel*roundUp(c.run(), tileDepth)/2)
@@ -50,7 +50,7 @@ func (c *Conv) PackLen() int {
 
 // PackBackLen returns the number of floats that ConvPackBack writes.
 func (c *Conv) PackBackLen() int {
-	if c.single() {
+	if c.patched() {
 		return c.WeightLen()
 	}
 	return max(points*roundUp(c.cells().deep, maxCols)*c.OutC, c.Kernel*roundUp(c.run(), tileSide)*roundUp(c.OutC, tileDepth)/2)
@@ -62,7 +62,7 @@ func (c *Conv) run() int { return c.Kernel * c.InC }
 // Workspace returns the floats of scratch that any convolution call with team t on up to n images
 // needs, on every path.
 func (c *Conv) Workspace(n int, t *Team) int {
-	if c.single() {
+	if c.patched() {
 		return c.patchWorkspace(n, t)
 	}
 	return t.Threads()*c.perThread() + (convBlocks(n)-1)*(c.WeightLen()+c.OutC)

@@ -75,7 +75,7 @@ func GPUs() ([]gpu.Info, error) { return devices.GPUs() }
 // onlyCPU asks the settings of the method, as CPUSettings.
 func (t *Trainer) onlyCPU() (given, must string) {
 	if s, ok := t.cfg.settings().(CPUSettings); ok {
-		return s.OnlyCPU()
+		return s.OnlyCPU(t.common.Policy)
 	}
 	return "", ""
 }

@@ -15,7 +15,7 @@ func (c *plainConfig) Resolve() ([]string, error) { return nil, nil }
 // cpuConfig has settings that a GPU does not compute.
 type cpuConfig struct{ plainConfig }
 
-func (c *cpuConfig) OnlyCPU() (given, must string) { return "dueling: true", "false" }
+func (c *cpuConfig) OnlyCPU(string) (given, must string) { return "dueling: true", "false" }
 
 // onDevice is a Trainer of a method that has the settings of a table.
 func onDevice(table *settings.Table, edit func(*Common)) *Trainer {

@@ -55,8 +55,8 @@ type LateResets interface {
 // CPU, and other devices are refused.
 type CPUSettings interface {
 	// OnlyCPU returns the first such setting with its value, "dueling: true", and what it must be on a
-	// GPU, "false"; "": a GPU computes all settings. The setting policy is resolved.
-	OnlyCPU() (given, must string)
+	// GPU, "false"; "": a GPU computes all settings. policy is PolicyMLP or PolicyCNN.
+	OnlyCPU(policy string) (given, must string)
 }
 
 var registry = map[string]*Definition{}

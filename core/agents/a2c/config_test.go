@@ -56,6 +56,25 @@ func TestBadSettingsAreRefused(t *testing.T) {
 	}
 }
 
+// A GPU that the caller names is refused before it is opened, if it has no kernels for the cnn.
+func TestGPURefusesTheStridesOfGA3C(t *testing.T) {
+	for _, cnn := range []string{"ga3c_1", "ga3c_2", "ga3c_3"} {
+		c := small(func(c *Config) { c.Policy, c.CNN = train.PolicyCNN, cnn })
+		if given, must := c.OnlyCPU(c.Policy); given != "cnn: "+cnn || must != "another" {
+			t.Errorf("%q, %q", given, must)
+		}
+		if given, _ := c.OnlyCPU(train.PolicyMLP); given != "" { // cnn is not used
+			t.Errorf("%q", given)
+		}
+	}
+	for _, cnn := range []string{"nature", "ga3c_4"} {
+		c := small(func(c *Config) { c.Policy, c.CNN = train.PolicyCNN, cnn })
+		if given, _ := c.OnlyCPU(c.Policy); given != "" {
+			t.Errorf("%q", given)
+		}
+	}
+}
+
 // Stable-Baselines3's MlpPolicy has two trunks, its CnnPolicy one.
 func TestNetworksEqualStableBaselines3(t *testing.T) {
 	image := env.Spec{Obs: env.ObsSpec{Shape: []int{4, 84, 84}}, Action: env.ActionSpec{N: 6}}

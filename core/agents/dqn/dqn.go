@@ -90,9 +90,9 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 }
 
 // OnlyCPU implements train.CPUSettings.
-func (c *Config) OnlyCPU() (given, must string) {
+func (c *Config) OnlyCPU(policy string) (given, must string) {
 	switch {
-	case c.Policy == train.PolicyCNN && (c.CNN == Dopamine || c.CNN == DER):
+	case policy == train.PolicyCNN && (c.CNN == Dopamine || c.CNN == DER):
 		return "cnn: " + c.CNN, "another"
 	case c.Distribution != NoDistribution:
 		return "distribution: " + c.Distribution, "none"

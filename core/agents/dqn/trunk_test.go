@@ -30,11 +30,10 @@ func TestLayersOfImages(t *testing.T) {
 			t.Error(err)
 		}
 		cfg.Distribution = NoDistribution
-		if given, _ := cfg.OnlyCPU(); (given != "") != (c.cnn == Dopamine || c.cnn == DER) {
+		if given, _ := cfg.OnlyCPU(train.PolicyCNN); (given != "") != (c.cnn == Dopamine || c.cnn == DER) {
 			t.Errorf("%s: only the CPU computes %q", c.cnn, given)
 		}
-		cfg.Policy = train.PolicyMLP // cnn is not used
-		if given, _ := cfg.OnlyCPU(); given != "" {
+		if given, _ := cfg.OnlyCPU(train.PolicyMLP); given != "" {
 			t.Errorf("%s with MlpPolicy: only the CPU computes %q", c.cnn, given)
 		}
 	}

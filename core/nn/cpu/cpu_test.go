@@ -29,7 +29,7 @@ func TestNewRefusesBadNumbersOfThreads(t *testing.T) {
 func TestBytesCountsEveryTensor(t *testing.T) {
 	d := mustCPU(t, 2)
 	bytesMLP := nntest.ActorCritic(env.ObsSpec{Shape: []int{5, 3, 2}}, 3, nn.Trunk{Arch: "mlp", Activation: "tanh"}, nn.Trunk{Arch: "mlp", Hidden: []int{}})
-	plain := []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN(), nntest.Padded(), nntest.Patches(), nntest.Tiny(), bytesMLP}
+	plain := []nn.Spec{nntest.SmallMLP(), nntest.SmallNature(), nntest.TwoMLPs(), nntest.OneCNN(), nntest.Padded(), nntest.Patches(), nntest.WidePatches(), nntest.Tiny(), bytesMLP}
 	for _, s := range slices.Concat(nntest.Norms(plain...), nntest.Policies(), nntest.Distributions(), nntest.Duels(), rescaled(nntest.Duels()), plain) {
 		const rows = 11
 		got := func(n nn.Needs) int64 {

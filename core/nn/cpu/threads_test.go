@@ -75,7 +75,7 @@ func TestThreadsChangeNoBit(t *testing.T) {
 	distributions[1].Heads[0].Quantiles, distributions[1].Heads[0].Dueling, distributions[1].Heads[0].Rescaled = 33, true, true
 	distributions[2].Heads[0].Cosines, distributions[2].Heads[0].Taus = 64, 32
 	for _, precision := range precisions {
-		for _, s := range []nn.Spec{nntest.WithPolicy(both, []int32{3, 2}, 4), nntest.SmallNature(), wide(), nntest.OneCNN(), nntest.Padded(), nntest.Patches(), both, nntest.WithNorm(nntest.SmallNature(), "layer_all"), nntest.WithNorm(nntest.OneCNN(), "layer_channels"), nntest.WithNorm(both, "layer_channels"), distributions[0], distributions[1], distributions[2]} {
+		for _, s := range []nn.Spec{nntest.WithPolicy(both, []int32{3, 2}, 4), nntest.SmallNature(), wide(), nntest.OneCNN(), nntest.Padded(), nntest.Patches(), nntest.WidePatches(), both, nntest.WithNorm(nntest.SmallNature(), "layer_all"), nntest.WithNorm(nntest.OneCNN(), "layer_channels"), nntest.WithNorm(both, "layer_channels"), distributions[0], distributions[1], distributions[2]} {
 			for _, rows := range batches {
 				s.Precision = precision
 				var want []float32

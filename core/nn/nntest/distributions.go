@@ -34,12 +34,12 @@ func Duels() []nn.Spec {
 	return all
 }
 
-// distributions are those of Distributions, Duels, Padded and Patches that the device computes.
+// distributions are those of Distributions, Duels, Padded, Patches and WidePatches that the device computes.
 func (on *suite) distributions(t *testing.T) []nn.Spec {
 	if on.device(t, 1).Name() != "cpu" {
 		return nil
 	}
-	return append(append(Distributions(), Duels()...), Padded(), Patches())
+	return append(append(Distributions(), Duels()...), Padded(), Patches(), WidePatches())
 }
 
 // naivePoints returns what a loss sees of each head; taus are [rows, taus] of the head that has

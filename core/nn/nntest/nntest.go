@@ -61,8 +61,15 @@ func Patches() nn.Spec {
 	return QSpec(env.ObsSpec{Shape: []int{2, 31, 59}}, 3, nn.Trunk{Arch: "der_cnn"})
 }
 
+// WidePatches returns a network whose first kernels are two and two thirds strides wide.
+func WidePatches() nn.Spec {
+	return QSpec(env.ObsSpec{Shape: []int{2, 37, 35}}, 3, nn.Trunk{Arch: "ga3c_3_cnn"})
+}
+
 // onlyOnCPU reports whether no GPU computes the convolutions.
-func onlyOnCPU(arch string) bool { return arch == "dopamine_cnn" || arch == "der_cnn" }
+func onlyOnCPU(arch string) bool {
+	return slices.Contains([]string{"dopamine_cnn", "der_cnn", "ga3c_1_cnn", "ga3c_2_cnn", "ga3c_3_cnn"}, arch)
+}
 
 // Tiny returns a network for images of 10x10 cells.
 func Tiny() nn.Spec {

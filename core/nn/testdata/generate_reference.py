@@ -50,6 +50,7 @@ CNNS = {  # convolutions (outputs, kernel, stride), and the width of the dense l
     "minatar_cnn": ([(16, 3, 1)], 128),
     "dopamine_cnn": ([(32, 8, 4), (64, 4, 2), (64, 3, 1)], 512),
     "der_cnn": ([(32, 5, 5), (64, 5, 5)], 256),
+    "ga3c_3_cnn": ([(32, 8, 3), (32, 4, 2), (64, 4, 2)], 256),
 }
 
 
@@ -763,6 +764,8 @@ def main():
         mlp | implicit | noisy,
         small | implicit | noisy | {"batch": 4, "clip": 10},
     ]
+    # Kernels that are no whole number of strides wide.
+    cases.append(nature | mnih | {"arch": "ga3c_3_cnn", "obs": [2, 37, 35]})
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("reference.json")
     result = {"torch": torch.__version__.split("+")[0], "cases": [run(c) for c in cases]}
     path.write_text(json.dumps(result, separators=(",", ":")).replace('{"arch"', '\n{"arch"') + "\n")

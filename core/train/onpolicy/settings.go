@@ -51,6 +51,14 @@ type ActorCritic struct {
 // ResetsLate implements train.LateResets.
 func (c *ActorCritic) ResetsLate() bool { return !c.MidBatchReset }
 
+// OnlyCPU implements train.CPUSettings: a GPU has kernels that are two or three strides wide.
+func (c *ActorCritic) OnlyCPU(policy string) (given, must string) {
+	if policy == train.PolicyCNN && slices.Contains([]string{"ga3c_1", "ga3c_2", "ga3c_3"}, c.CNN) {
+		return "cnn: " + c.CNN, "another"
+	}
+	return "", ""
+}
+
 // Trunks of the two heads.
 const (
 	TrunkAuto     = "auto"
@@ -91,7 +99,7 @@ func PolicyHeads(a env.ActionSpec, trunks int) []nn.Head {
 func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setting {
 	type ac = ActorCritic
 	return settings.Within(part, []settings.Setting{
-		settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256), cule (Dalton et al. 2020: nature with 32 in the place of the last 64), minatar (Young & Tian 2019, for images from 5x5 on: 16 of 3x3, 128), or ga3c_1 to ga3c_4 (Babaeizadeh et al. 2017: 32 of 8x8 with stride 1 to 4, 32 of 4x4 stride 2, 64 of 4x4 stride 2, 256)", []string{"nature", "small", "cule", "minatar", "ga3c_1", "ga3c_2", "ga3c_3", "ga3c_4"}, func(c *ac) *string { return &c.CNN }),
+		settings.Text("cnn", "nature", "CnnPolicy's layers: nature (Mnih et al. 2015), small (Mnih et al. 2016: 16 of 8x8 stride 4, 32 of 4x4 stride 2, 256), cule (Dalton et al. 2020: nature with 32 in the place of the last 64), minatar (Young & Tian 2019, for images from 5x5 on: 16 of 3x3, 128), or ga3c_1 to ga3c_4 (Babaeizadeh et al. 2017: 32 of 8x8 with stride 1 to 4, 32 of 4x4 stride 2, 64 of 4x4 stride 2, 256; a GPU computes ga3c_4 alone of them)", []string{"nature", "small", "cule", "minatar", "ga3c_1", "ga3c_2", "ga3c_3", "ga3c_4"}, func(c *ac) *string { return &c.CNN }),
 		settings.Ints("net_arch_pi", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the policy head; none: the head reads the observation", func(c *ac) *[]int { return &c.NetArchPi }),
 		settings.Ints("net_arch_vf", "64,64", 1, 65536, "widths", "widths of MlpPolicy's hidden layers before the value head; none: the head reads the observation", func(c *ac) *[]int { return &c.NetArchVf }),
 		settings.Text("trunk", TrunkAuto, "trunks of the two heads: shared (one trunk), separate (one trunk each), or auto: shared for CnnPolicy, separate for MlpPolicy", []string{TrunkAuto, TrunkShared, TrunkSeparate}, func(c *ac) *string { return &c.Trunk }),
