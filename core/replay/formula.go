@@ -141,9 +141,12 @@ func checkError(err float32) {
 // priority returns the priority of an error.
 func (c *Priorities) priority(err float32) float64 {
 	checkError(err)
-	e, rule := math.Abs(float64(err)), &rules[c.Formula]
-	if !c.Distributions && c.Formula.Error(false) == RowLoss {
-		e = huber(e)
+	e, rule := float64(err), &rules[c.Formula]
+	if !c.Distributions {
+		e = math.Abs(e)
+		if c.Formula.Error(false) == RowLoss {
+			e = huber(e)
+		}
 	}
 	low, high := c.Formula.clip(c.Distributions)
 	e = min(max(e, low), high)
