@@ -13,7 +13,8 @@ import (
 // Units finds dead hidden units of a network: every 10,000 steps it checks 32 successive
 // minibatches for units that are 0 on all observations. A dead unit has no gradient and does not
 // change. A network with a dead layer has the same outputs for every observation, which no loss
-// shows.
+// shows. If one stream of a dueling head is dead, the other one still depends on the observation,
+// and the layers below the streams still learn.
 //
 // Units only reads what updates have computed. It is not part of a checkpoint: after a load the
 // first multiple of 10,000 steps that is passed begins a check.
@@ -106,7 +107,7 @@ func (u *Units) conclude() {
 	if len(dead) > 0 && !u.said.dead {
 		u.said.dead = true
 		u.notices = append(u.notices, "dead units: every unit of "+strings.Join(dead, " and ")+
-			" is 0 on all observations of 32 minibatches, so nothing below learns any more; begin anew with a lower learning_rate")
+			" is 0 on all observations of 32 minibatches, so weights that act only through these units no longer learn; begin anew with a lower learning_rate")
 	}
 	if u.flat && !u.said.flat {
 		u.said.flat = true

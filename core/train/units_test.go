@@ -137,6 +137,19 @@ func TestUnitsNotifyOnce(t *testing.T) {
 	}
 }
 
+// The other stream of a dueling head still feeds the layers below: the notice is true of them.
+func TestUnitsOfADeadStream(t *testing.T) {
+	u := NewUnits(nn.Spec{Obs: env.ObsSpec{Shape: []int{3}}, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{2, 2}}}, Heads: []nn.Head{{Name: "q", Out: 2, Dueling: true}}})
+	l := &seen{alive: [][]bool{{true, true}, {false, false}, {true, true}}}
+	for range 32 {
+		u.Look(l, 10_000, []byte{1, 2, 3, 1, 2, 4})
+	}
+	want := "dead units: every unit of q_net.value.0 is 0 on all observations of 32 minibatches, so weights that act only through these units no longer learn; begin anew with a lower learning_rate"
+	if shares, said := report(u); !slices.Equal(shares, []float64{0, 1, 0}) || !slices.Equal(said, []string{want}) {
+		t.Errorf("%v, %q", shares, said)
+	}
+}
+
 // Row numbers give the same result as copies of the rows, also for a row of zeros and for row -1.
 func TestEqualRowsAreFoundByRowNumber(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
