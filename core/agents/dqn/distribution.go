@@ -2,6 +2,7 @@ package dqn
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
@@ -46,7 +47,7 @@ func ofHead() []settings.Setting {
 		settings.Text("distribution", NoDistribution, "what the network learns of the return of each action: none (its mean), categorical (probabilities of n_atoms returns; C51, Bellemare et al. 2017), quantile (n_quantiles quantiles; QR-DQN, Dabney et al. 2018) or implicit (the quantile of any probability tau; IQN, Dabney et al. 2018b). loss is not used with the latter three, and a GPU does not compute them", []string{NoDistribution, Categorical, Quantile, Implicit}, func(h *Head) *string { return &h.Distribution }),
 		settings.Int("n_atoms", 51, 2, nn.MaxAtoms, "returns of a categorical distribution, at equal distances from v_min to v_max", func(h *Head) *int { return &h.NAtoms }),
 		settings.Float("v_min", -10, -1e9, 1e9, "smallest return of a categorical distribution; smaller ones count as this one", func(h *Head) *float64 { return &h.VMin }),
-		settings.Float("v_max", 10, -1e9, 1e9, "largest return of a categorical distribution; larger ones count as this one", func(h *Head) *float64 { return &h.VMax }),
+		settings.Float("v_max", 10, -1e9, 1e9, "largest return of a categorical distribution; larger ones count as this one. v_max - v_min must be at least a thousandth of the larger of |v_min| and |v_max|, because Q-values are float32", func(h *Head) *float64 { return &h.VMax }),
 		settings.Float("least_prob", 0, 0, 0.5, "smallest probability in the logarithm of a categorical loss: smaller ones count as this one and have no gradient (Stooke & Abbeel's code: 1e-6); 0: the logarithm is exact", func(h *Head) *float64 { return &h.LeastProb }),
 		settings.Int("n_quantiles", 200, 1, nn.MaxAtoms, "quantiles of a quantile distribution", func(h *Head) *int { return &h.NQuantiles }),
 		settings.Int("n_tau", 64, 1, mostTaus, "N: taus that an update draws for each row, whose quantiles learn; with distribution implicit", func(h *Head) *int { return &h.NTau }),
@@ -67,6 +68,8 @@ func (c *Config) resolveHead() (notices []string, err error) {
 	switch {
 	case c.Distribution == Categorical && !(c.VMin < c.VMax):
 		return nil, fmt.Errorf("v_min: %g, must be below v_max (%g)", c.VMin, c.VMax)
+	case c.Distribution == Categorical && c.VMax-c.VMin < c.leastSupport():
+		return nil, fmt.Errorf("v_max - v_min: %g, must be at least %g, a thousandth of the larger of |v_min| and |v_max|", c.VMax-c.VMin, c.leastSupport())
 	case c.Distribution == Implicit && c.BatchSize*max(c.NTau, c.NTauTarget+c.NTauAct) > nn.MaxRows:
 		return nil, fmt.Errorf("batch_size: %d, must be at most %d with these numbers of taus", c.BatchSize, nn.MaxRows/max(c.NTau, c.NTauTarget+c.NTauAct))
 	case c.Distribution == Implicit && c.NumEnvs*c.NTauAct > nn.MaxRows:
@@ -79,6 +82,10 @@ func (c *Config) resolveHead() (notices []string, err error) {
 	}
 	return notices, nil
 }
+
+// leastSupport is the smallest v_max - v_min. On narrower supports the float32 means of different
+// distributions become equal, so that the best action can no longer be told.
+func (h *Head) leastSupport() float64 { return max(math.Abs(h.VMin), math.Abs(h.VMax)) / 1000 }
 
 // checkWidth refuses distributions of so many numbers that those of all actions are more than a
 // network may compute.

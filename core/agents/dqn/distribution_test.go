@@ -26,6 +26,8 @@ func implicit(c *Config) {
 func TestBadHeadsAreRefused(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
 		"v_min: 10, must be below v_max (10)":                                        func(c *Config) { categorical(c); c.VMin, c.VMax = 10, 10 },
+		"v_max - v_min: 1, must be at least 1000.001, a thousandth of the larger of": func(c *Config) { categorical(c); c.VMin, c.VMax = 1e6, 1e6+1 },
+		"v_max - v_min: 0.5, must be at least 1, a thousandth of the larger of":      func(c *Config) { categorical(c); c.VMin, c.VMax = -1000, -999.5 },
 		"dueling_rescaled: true, must be false where dueling is false":               func(c *Config) { c.DuelingRescaled = true },
 		`distribution: "normal", must be none, categorical, quantile`:                func(c *Config) { c.Distribution = "normal" },
 		"net_arch: [32], must be at least two widths where distribution is implicit": func(c *Config) { implicit(c); c.NetArch = []int{32} },
@@ -45,7 +47,7 @@ func TestBadHeadsAreRefused(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	c := cartpole(categorical, func(c *Config) { c.Loss = "squared" })
+	c := cartpole(categorical, func(c *Config) { c.Loss, c.VMin, c.VMax = "squared", 999, 1000 })
 	said, err := c.Resolve()
 	if err != nil || !slices.Contains(said, "loss: squared is not used where distribution is categorical") {
 		t.Errorf("%q, %v", said, err)
