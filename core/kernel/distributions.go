@@ -91,10 +91,11 @@ func (b *DistributionBatch) check(dx, perRow []float32) {
 //
 //	-sum over k of targets[i, k] * log(max(p[k], least))
 //
-// where p is the softmax of the logits of actions[i]; a probability below least has no gradient. A
-// row's loss is multiplied by its weight. The result is the sum in float64, times weight. perRow,
-// if not nil, gets the rows' losses without weights or, with divergence, these minus the entropies
-// of the targets: the Kullback-Leibler divergences. dx must not be an input.
+// where p is the softmax of the logits of actions[i]; a probability below least has no gradient, and
+// in the sums a denormal target counts as 0. A row's loss is multiplied by its weight. The result is
+// the sum in float64, times weight. perRow, if not nil, gets the rows' losses without weights or,
+// with divergence, these minus the entropies of the targets: the Kullback-Leibler divergences. dx
+// must not be an input.
 func CategoricalLoss(dx, perRow []float32, b *DistributionBatch, least float32, divergence bool, weight float32) float64 {
 	b.check(dx, perRow)
 	return current.Load().categoricalLoss(dx, perRow, b, least, divergence, weight)

@@ -68,7 +68,7 @@ static TARGET double categorical_loss(const struct paceline_distribution_args *a
         log_p = log_least;
       else
         mass += m[k];
-      if (m[k] != 0) { /* 0 log 0 is 0 */
+      if (!(m[k] < 0x1p-126f)) { /* 0 log 0 is 0, and a denormal counts as 0: its logarithm is -Inf */
         loss -= (double)m[k] * log_p;
         if (divergence) entropy -= (double)m[k] * logarithm(m[k]);
       }

@@ -187,6 +187,20 @@ func TestCategoricalLossMatchesFloat64(t *testing.T) {
 	}
 }
 
+// The logarithm of a denormal is -Inf, also where denormals are not flushed to zero.
+func TestDenormalTargetsCountAsZero(t *testing.T) {
+	sameOnPaths(t, func(t *testing.T) []float32 {
+		b := &DistributionBatch{X: []float32{0, -1, -2}, Actions: []int32{0}, Targets: []float32{1, 0x1p-127, 0x1p-149}, Width: 1, Points: 3}
+		dx, perRow, want := make([]float32, 3), []float32{0}, math.Log(1+math.Exp(-1)+math.Exp(-2))
+		for _, divergence := range []bool{false, true} {
+			loss := CategoricalLoss(dx, perRow, b, 0, divergence, 1)
+			near(t, "loss", float32(loss), want, 1)
+			near(t, "row", perRow[0], want, 1)
+		}
+		return slices.Concat(dx, perRow)
+	})
+}
+
 func TestQuantileLossMatchesFloat64(t *testing.T) {
 	for _, quantiles := range []int{1, 7, 32, 201} {
 		for _, kappa := range []float32{1, 0.1} {

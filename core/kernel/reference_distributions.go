@@ -72,7 +72,7 @@ func refCategoricalLoss(dx, perRow []float32, b *DistributionBatch, least float3
 			} else {
 				mass += float64(m[k])
 			}
-			if m[k] != 0 { // 0 log 0 is 0
+			if !(m[k] < 0x1p-126) { // 0 log 0 is 0, and a denormal counts as 0: its log32 is -Inf
 				loss -= float64(float64(m[k]) * float64(logP))
 				if divergence {
 					entropy -= float64(float64(m[k]) * float64(log32(m[k])))
