@@ -10,7 +10,7 @@ from paceline.errors import ConfigError
 HEADS = {
     "categorical": {"distribution": "categorical", "n_atoms": 11, "v_min": 0.0, "v_max": 50.0},
     "quantile": {"distribution": "quantile", "n_quantiles": 7},
-    "dueling": {"dueling": True, "dueling_rescaled": True},
+    "dueling": {"dueling": True, "dueling_rescaled": True, "policy_kwargs": {"net_arch": [16, 12]}},
 }
 HEADS["implicit"] = {
     "distribution": "implicit", "n_tau": 6, "n_tau_target": 5, "n_tau_act": 4, "n_cosines": 8,
@@ -41,8 +41,8 @@ def implicit_by_hand(model, obs, taus, dueling=False):
     return (value + advantage - advantage.mean(axis=2, keepdims=True)).mean(axis=1)
 
 
-def by_hand(model, obs, distribution="none", n_atoms=1, v_min=0.0, v_max=0.0, n_quantiles=1, dueling=False, dueling_rescaled=False):
-    """The Q-values of a network with one hidden layer, from its weights."""
+def by_hand(model, obs, distribution="none", n_atoms=1, v_min=0.0, v_max=0.0, n_quantiles=1, dueling=False, **_):
+    """The Q-values of a network with one hidden layer, or with two where it is dueling, from its weights."""
     net = "quantile_net" if distribution == "quantile" else "q_net"
     weights = {name: array.astype(np.float64) for name, array in model.get_parameters()["policy"].items()}
 
@@ -53,9 +53,11 @@ def by_hand(model, obs, distribution="none", n_atoms=1, v_min=0.0, v_max=0.0, n_
     shape = [(-1, 2, points), (-1, points, 2)][actions - 1]
 
     def stream(name):
-        return dense(np.maximum(dense(obs, f"{name}0"), 0), f"{name}2")
+        return dense(np.maximum(dense(x, f"{name}0"), 0), f"{name}2")
 
+    x = obs
     if dueling:
+        x = np.maximum(dense(obs, "0"), 0)
         advantage = stream("advantage.").reshape(shape)
         x = np.expand_dims(stream("value."), actions) + advantage - advantage.mean(axis=actions, keepdims=True)
     else:

@@ -56,7 +56,7 @@ func ofHead() []settings.Setting {
 		settings.Int("n_cosines", 64, 1, nn.MaxAtoms, "cosines of a tau, cos(pi i tau) with i from 1 on, from which the network computes its embedding; with distribution implicit", func(h *Head) *int { return &h.NCosines }),
 		settings.Float("kappa", 1, 1e-6, 1e6, "error up to which the loss of a quantile is quadratic", func(h *Head) *float64 { return &h.Kappa }),
 		settings.Bool("dueling", false, "Dueling network (Wang et al. 2016): a stream for the value of a state and one for the advantages of actions, each with a copy of its own of the last hidden layer; with a distribution, for each of its numbers", func(h *Head) *bool { return &h.Dueling }),
-		settings.Bool("dueling_rescaled", false, "multiply the gradient that flows from both streams of a dueling network into the layers below them by the root of 1/2, as in its paper", func(h *Head) *bool { return &h.DuelingRescaled }),
+		settings.Bool("dueling_rescaled", false, "multiply the gradient that flows from both streams of a dueling network into the layers below them by the root of 1/2, as in its paper. MlpPolicy has such layers where net_arch has at least two widths", func(h *Head) *bool { return &h.DuelingRescaled }),
 	})
 }
 

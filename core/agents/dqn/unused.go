@@ -3,6 +3,8 @@ package dqn
 import (
 	"fmt"
 	"strings"
+
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 // switched lists settings that are used with some values of another setting only.
@@ -42,4 +44,12 @@ func (c *Config) noticeUnused() (notices []string, err error) {
 		}
 	}
 	return notices, err
+}
+
+// noticeUnusedLayers tells the user of a setting of layers that the network does not have. The
+// policy is resolved.
+func (c *Config) noticeUnusedLayers(h *train.Host) {
+	if c.DuelingRescaled && c.Policy == train.PolicyMLP && len(c.NetArch) < 2 {
+		h.Notify("dueling_rescaled: true is not used where net_arch is %v: no layer is below the streams", c.NetArch)
+	}
 }

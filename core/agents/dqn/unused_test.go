@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
 func TestUnusedSettingsAreNoticed(t *testing.T) {
@@ -60,5 +62,32 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 	}
 	if len(names) != len(changed) {
 		t.Errorf("%d settings with a switch, must be %d", len(names), len(changed))
+	}
+}
+
+// With fewer than two widths no gradient flows from the streams into a layer.
+func TestUnusedRescalingIsNoticed(t *testing.T) {
+	for _, c := range []struct {
+		arch     []int
+		learners int
+		want     string
+	}{
+		{nil, 0, "dueling_rescaled: true is not used where net_arch is []: no layer is below the streams"},
+		{[]int{16}, 0, "dueling_rescaled: true is not used where net_arch is [16]: no layer is below the streams"},
+		{[]int{16}, 2, "dueling_rescaled: true is not used where net_arch is [16]: no layer is below the streams"},
+		{[]int{16, 12}, 0, ""},
+	} {
+		d := traintest.NewTrainer(t, trainConfig(cartpole(func(to *Config) {
+			to.NetArch, to.Learners, to.Dueling, to.DuelingRescaled = c.arch, c.learners, true, true
+		})), nil)
+		if c.learners > 0 {
+			check(t, d.Run(200, 0))
+		}
+		if said := must(d.Notice())(t); said != c.want {
+			t.Errorf("net_arch %v, %d learners: %q, must be %q", c.arch, c.learners, said, c.want)
+		}
+		if said := must(d.Notice())(t); said != "" {
+			t.Errorf("said again: %q", said)
+		}
 	}
 }
