@@ -24,7 +24,7 @@ type Device interface {
 	Optimizer(c OptimizerConfig, size int) (Optimizer, error)
 	Stepper(c StepperConfig) (Stepper, error)
 	// QStepper returns a QStepper, which computes the column "target" of its loss. target says how,
-	// and CheckTarget what goes together.
+	// and its Check what goes together.
 	QStepper(c StepperConfig, target Target) (QStepper, error)
 	// Backup returns a Backup of sets and an optimiser of this device.
 	Backup(sets []*Params, o Optimizer) (Backup, error)
@@ -202,8 +202,8 @@ type Stepper interface {
 	// only read.
 	Learn(p *Params, b Batch, r *Report) error
 	// Step takes one step of p with learning rate lr along the gradient of the latest Learn, which
-	// filled in r, and sets r.Norm. If loss, norm or one of r.Rows is not finite, p and the optimiser
-	// do not change, and the error is a *NotFinite.
+	// filled in r, and sets r.Norm. If loss or norm is not finite, p and the optimiser do not change,
+	// and the error is a *NotFinite. The CPU checks r.Rows, too; a GPU does not.
 	Step(p *Params, lr float64, r *Report) error
 	// Update is Learn and Step. On a GPU it is one launch.
 	Update(p *Params, b Batch, lr float64, r *Report) error
@@ -224,9 +224,9 @@ type Stepper interface {
 type QStepper interface {
 	// Update takes one step of theta along the gradient of the loss of t, and sets r.Loss and
 	// r.Norm. A target is r + discount max_a Q(s', a; target) over the actions that s' allows, or in
-	// double Q-learning r + discount Q(s', argmax_a Q(s', a; theta); target). If loss, norm
-	// or one of r.Rows is not finite, theta and the optimiser do not change, and the error is a
-	// *NotFinite.
+	// double Q-learning r + discount Q(s', argmax_a Q(s', a; theta); target). If loss or norm is not
+	// finite, theta and the optimiser do not change, and the error is a *NotFinite. The CPU checks
+	// r.Rows, too; a GPU does not.
 	Update(theta, target *Params, t *experience.Transitions, lr float64, r *Report) error
 	// Look is that of Learner.
 	Look(a *Activity)
@@ -287,10 +287,9 @@ type Backup interface {
 	Restore() (ok, last bool)
 }
 
-// NotFinite is the error of an update whose loss or gradient is not finite. It wraps
-// fault.ErrNotFinite.
+// NotFinite is the error of an update with a number that is not finite. It wraps fault.ErrNotFinite.
 type NotFinite struct {
-	What  string // "loss" or "gradient norm"
+	What  string // the number, such as "loss", "gradient norm" or, of Report.Rows, "error of a row"
 	Value float64
 }
 

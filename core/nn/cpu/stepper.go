@@ -53,9 +53,9 @@ func (s *stepper) Step(p *nn.Params, lr float64, r *nn.Report) error {
 	if !finite(r.Loss) {
 		return &nn.NotFinite{What: "loss", Value: r.Loss}
 	}
-	for _, row := range r.Rows { // a row's loss may overflow where the weighted mean does not
+	for _, row := range r.Rows { // a row's error may overflow where the weighted mean does not
 		if !finite(float64(row)) {
-			return &nn.NotFinite{What: "loss of a row", Value: float64(row)}
+			return &nn.NotFinite{What: "error of a row", Value: float64(row)}
 		}
 	}
 	if s.admit != nil && !s.admit(r) {

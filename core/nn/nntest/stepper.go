@@ -160,7 +160,7 @@ func (on *suite) testNotFinite(t *testing.T) {
 	}
 }
 
-// testRowsNotFinite shows that a row whose loss overflows ends an update, although the weighted
+// testRowsNotFinite shows that a row whose error overflows ends an update, although the weighted
 // mean is finite.
 func (on *suite) testRowsNotFinite(t *testing.T) {
 	if on.device(t, 1).Name() != "cpu" {
@@ -176,7 +176,7 @@ func (on *suite) testRowsNotFinite(t *testing.T) {
 	}
 	before, r := p.Clone(), nn.Report{Rows: make([]float32, 4)}
 	err := st.Update(p, b, 1e-3, &r)
-	if e := (*nn.NotFinite)(nil); !errors.As(err, &e) || e.What != "loss of a row" || !math.IsInf(e.Value, 1) || math.IsInf(r.Loss, 0) {
+	if e := (*nn.NotFinite)(nil); !errors.As(err, &e) || e.What != "error of a row" || !math.IsInf(e.Value, 1) || math.IsInf(r.Loss, 0) {
 		t.Errorf("loss %v: error %v", r.Loss, err)
 	}
 	if !slices.Equal(p.Host(), before.Host()) || st.Optimizer().Step() != 0 {
