@@ -65,23 +65,34 @@ func (s Spec) Layout() (*Layout, error) {
 	for _, y := range layers {
 		add(y.Name+".weight", y.WeightShape()...)
 		add(y.Name+".bias", y.BiasShape()...)
-		if l.Size > maxParams {
-			for i, t := range s.Trunks {
-				if t.Arch == "mlp" {
-					return nil, fmt.Errorf("%shidden: %v: more than %d parameters", s.prefix(i), t.Hidden, maxParams)
-				}
-			}
-			return nil, fmt.Errorf("obs.shape: %v: more than %d parameters", s.Obs.Shape, maxParams)
+		if err := s.checkSize(l.Size); err != nil {
+			return nil, err
 		}
 	}
 	for _, y := range layers {
 		if y.Sigma > 0 {
 			add(y.Name+".weight_sigma", y.WeightShape()...)
 			add(y.Name+".bias_sigma", y.BiasShape()...)
+			if err := s.checkSize(l.Size); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if _, gaussians := s.Policy(); gaussians > 0 {
 		add(logStdName, gaussians)
 	}
 	return l, nil
+}
+
+// checkSize refuses more than maxParams parameters.
+func (s *Spec) checkSize(floats int) error {
+	if floats <= maxParams {
+		return nil
+	}
+	for i, t := range s.Trunks {
+		if t.Arch == "mlp" {
+			return fmt.Errorf("%shidden: %v: more than %d parameters", s.prefix(i), t.Hidden, maxParams)
+		}
+	}
+	return fmt.Errorf("obs.shape: %v: more than %d parameters", s.Obs.Shape, maxParams)
 }

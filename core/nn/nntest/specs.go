@@ -37,6 +37,7 @@ func (on *suite) testImpossibleSpecs(t *testing.T) {
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Hidden: []int{8, 0}}), "hidden[1]: 0, must be 1 to "},
 		{ActorCritic(f32(4), 1, nn.Trunk{Arch: "mlp"}, nn.Trunk{Arch: "mlp", Hidden: []int{8, 0}}), "trunks[1].hidden[1]: 0, must be 1 to "},
 		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Hidden: []int{1 << 14, 1 << 14, 1 << 14}}), "hidden: [16384 16384 16384]: more than 268435456 parameters"},
+		{QSpec(f32(4), 1, nn.Trunk{Arch: "mlp", Hidden: []int{12_000, 12_000}, Noisy: 0.5}), "hidden: [12000 12000]: more than 268435456 parameters"}, // with sigmas
 		{QSpec(f32(4, 84, 84), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.dtype: float32, must be uint8 for nature_cnn"},
 		{QSpec(u8(84, 84), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [84 84], must be [channels, height, width] of at least 36x36 for nature_cnn"},
 		{QSpec(u8(1, 36, 35), 1, nn.Trunk{Arch: "nature_cnn"}), "obs.shape: [1 36 35], must be [channels, height, width] of at least 36x36 for nature_cnn; the cnn \"minatar\" takes 5x5"},
