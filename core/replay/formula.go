@@ -58,7 +58,7 @@ type Error uint8
 const (
 	AbsoluteTD Error = iota // |target - Q|, not clipped
 	RowLoss                 // the loss of the row before its weight: a cross-entropy, a quantile loss, the Huber loss of |target - Q|
-	Divergence              // the Kullback-Leibler divergence of the target's distribution from Q's
+	Divergence              // of probabilities the Kullback-Leibler divergence of the target from the prediction, of quantiles the RowLoss
 )
 
 // Error returns the error that the formula takes where Q-values are means of distributions, and
