@@ -10,6 +10,7 @@
 //	"replay"          the indices of minibatches from a replay memory
 //	"minibatches", i  the order of a rollout's rows in epoch i
 //	"weights"         the initial weights
+//	"noise", i        the seed of the noise of learner i, from 1 on; learner 0 has the run's
 //	"noise act", i    the noise of a network that acts, in the round that begins at step i
 //	"noise online", i, "noise choice", i, "noise target", i   the noise of the networks of update i
 //	"act", i          the action of row i in policy.Act

@@ -77,6 +77,48 @@ func TestEveryRoundActsWithNoiseOfItsOwn(t *testing.T) {
 	}
 }
 
+// Each outside learner has noise of its own, in its actions and in its updates. Learner 0 has that of
+// a run without learners, and a checkpoint that another learner loads changes neither.
+func TestOutsideLearnersHaveNoiseOfTheirOwn(t *testing.T) {
+	learner := func(k, of int) *trial {
+		return newDQN(t, cartpole(noisy, func(c *Config) {
+			c.Concurrent, c.Clock, c.Updates, c.OutsideLearners, c.OutsideLearner = settings.Off, clockUpdates, "outside", of, k
+			c.BatchSize, c.LearningStarts, c.NumEnvs = 1, 4, 1
+		}))
+	}
+	batch := train.Transitions{
+		Obs: slices.Repeat([]byte{0, 0, 128, 63}, 4), NextObs: make([]byte, 16), Actions: []int32{1}, // 1 and 0
+		Rewards: []float32{1}, Discounts: []float32{1}, Weights: []float32{1},
+	}
+	noise := func(d *trial) (acting, gradient []float32) {
+		d.m.Perturb()
+		gradient = make([]float32, d.m.Theta.Layout.Size)
+		if info, err := d.GradientOf(gradient, &batch, nil); err != nil || info.State != train.GradientReady {
+			t.Fatalf("%+v, %v", info, err)
+		}
+		return slices.Clone(d.m.Samplers.Acting.Host()), gradient
+	}
+	alone := learner(0, 1)
+	path := t.TempDir() + "/a.paceline"
+	check(t, alone.Save(path, true))
+	acting, gradient := noise(alone)
+	for k := range 2 {
+		for _, load := range []bool{false, true} {
+			d := learner(k, 2)
+			if load {
+				check(t, d.Load(path))
+			}
+			acts, learns := noise(d)
+			if slices.Equal(acts, acting) != (k == 0) {
+				t.Errorf("learner %d, load %v: acts with the noise of a run alone: %v", k, load, k > 0)
+			}
+			if slices.Equal(learns, gradient) != (k == 0) {
+				t.Errorf("learner %d, load %v: learns with the noise of a run alone: %v", k, load, k > 0)
+			}
+		}
+	}
+}
+
 // The policy, its files and evaluation have no noise.
 func TestPoliciesHaveNoNoise(t *testing.T) {
 	d := newDQN(t, cartpole(noisy))

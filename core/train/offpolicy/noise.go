@@ -8,21 +8,34 @@ import (
 // noise makes the parameters that a noisy network acts with. The noise of a round is a function of
 // the seed and of the step at which the round begins, so it depends neither on threads nor on how a
 // run is cut into calls, and only the seed is part of a checkpoint. nn.StepperConfig.Seed says
-// where the noise of updates comes from.
+// where the noise of updates comes from. The learners of a run have noise of their own.
 type noise struct {
-	seed uint64
-	of   *nn.Noise
-	from *nn.Params
-	with *nn.Params // from with the noise of the latest round
+	run     uint64 // seed of the run
+	learner int    // number of this learner in the run
+	seed    uint64 // of this learner's noise; learner 0 has the run's
+	of      *nn.Noise
+	from    *nn.Params
+	with    *nn.Params // from with the noise of the latest round
 }
 
-// newNoise returns nil for a network that is not noisy. acting are its parameters without noise.
-func newNoise(net nn.Spec, acting *nn.Params, seed uint64) (*noise, error) {
+// newNoise returns nil for a network that is not noisy. acting are its parameters without noise, run
+// and learner the fields of noise.
+func newNoise(net nn.Spec, acting *nn.Params, run uint64, learner int) (*noise, error) {
 	if net.Trunks[0].Noisy == 0 {
 		return nil, nil
 	}
 	of, err := net.NewNoise()
-	return &noise{seed: seed, of: of, from: acting, with: acting.Clone()}, err
+	n := &noise{learner: learner, of: of, from: acting, with: acting.Clone()}
+	n.setRun(run)
+	return n, err
+}
+
+// setRun sets the seed of the run.
+func (n *noise) setRun(seed uint64) {
+	n.run, n.seed = seed, seed
+	if n.learner > 0 {
+		n.seed = rng.New(seed, "noise", n.learner).Uint64()
+	}
 }
 
 // Perturb draws the noise of the round that begins, of a noisy network after the warm-up. It may be

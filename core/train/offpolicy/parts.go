@@ -24,7 +24,7 @@ type savedClock struct {
 	// Learner says that the Run is one of several learners. Updates are its own, those that the
 	// parameters have seen are those of all learners.
 	Learner bool `json:"learner,omitempty"`
-	// Noise is the seed of a noisy network's noise.
+	// Noise is the run's seed of a noisy network's noise.
 	Noise uint64 `json:"noise_seed,omitempty"`
 	// Outliers is absent if no gradient's loss was looked at.
 	Outliers *outliers `json:"outliers,omitempty"`
@@ -73,7 +73,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 		s = savedClock{r.Clock, r.Schedule, r.cfg.Periods, r.Updates.Done(), r.Updates.minibatch.stepper.Optimizer().Step(), draws,
 			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, r.asked(r.Clock.T), r.learners > 0, 0, nil}
 		if r.noise != nil {
-			s.Noise = r.noise.seed
+			s.Noise = r.noise.run
 		}
 		if r.Snapshot != nil {
 			s.Seen[setSnapshot] = r.Snapshot.Updates
@@ -107,7 +107,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 				r.Snapshot.Updates = s.Seen[setSnapshot]
 			}
 			if r.noise != nil {
-				r.noise.seed = s.Noise
+				r.noise.setRun(s.Noise)
 			}
 			r.Updates.minibatch.outliers = s.outliers()
 			r.turn, r.firstUpdate = 0, 0
