@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
@@ -184,5 +185,26 @@ func TestPrioritiesOfWindowsOfAnUpdate(t *testing.T) {
 				t.Errorf("concurrent %v: %+v, must be %+v", concurrent, got, want)
 			}
 		}
+	}
+}
+
+// Priorities that stand still do so in the whole burst of updates, also where calls end inside it.
+func TestPrioritiesStandStillInABurst(t *testing.T) {
+	c := cartpole(func(c *Config) {
+		c.Prioritized, c.PriorityUpdate, c.Concurrent = "kaixhin", ByWindow, settings.Off
+		c.TrainFreq, c.GradientSteps, c.Window = 40, 20, 400
+	})
+	want := learn(t, c, 300, offpolicy.Concurrently)
+	d := newDQN(t, c)
+	o := slow(d, 2*time.Millisecond)
+	check(t, d.Begin(300, 0))
+	calls := 0
+	for ; d.Stats().Steps < 300; calls++ {
+		check(t, d.Run(0, 15*time.Millisecond))
+	}
+	o.pause.Store(0)
+	check(t, d.Settle())
+	if got := hashesOf(t, d); got != want || calls < 5 {
+		t.Errorf("in %d calls %+v, want %+v", calls, got, want)
 	}
 }

@@ -23,7 +23,7 @@
 //   - Inside a window the replay memory and ThetaMinus do not change, so the window's updates are
 //     defined at its start and may run at any time inside it. The replay memory is flushed at a
 //     window's boundary, at the end of the warm-up, by Insert, and without concurrent training
-//     before every update.
+//     before the updates that the latest steps have made due.
 //   - The trainer thread writes Theta and the optimiser, and only while an update is in progress.
 //     Every other reader and writer first waits until no update is in progress (Updates.wait).
 //   - Which updates are due is a function of the counts (Config.updatesDue). A reader waits for

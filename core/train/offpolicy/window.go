@@ -99,10 +99,14 @@ func (r *Run) release(t int64, whole bool) error {
 }
 
 // CatchUp does the updates that are due, where training is not concurrent. All experience enters
-// the replay memory first.
+// the replay memory before the first of them. An Interrupt may end CatchUp between two of them: the
+// next call goes on without a flush, which would change the priorities that stand still until the
+// last of them is done.
 func (r *Run) CatchUp(interrupt *train.Interrupt) error {
 	if u := r.due(r.Clock.T); r.Updates.Done() < u {
-		r.Flush()
+		if r.Memory.Pending() > 0 {
+			r.Flush()
+		}
 		if err := r.await(u, interrupt); err != nil {
 			return err
 		}
