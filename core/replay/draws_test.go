@@ -267,3 +267,21 @@ func BenchmarkPrioritised(b *testing.B) {
 		m.Close()
 	}
 }
+
+// A memory of CuLE's priorities may have more transitions than an int32 counts. Here one block of
+// leaves stands for all blocks.
+func TestRanksBeyondAnInt32(t *testing.T) {
+	const groups = 1<<31/(blockSize*groupSize) + 1
+	k := &ranks{leaves: make([]uint32, blockSize), sizes: []int32{blockSize}, order: make([]int32, groups*groupSize), groups: make([]int32, groups)}
+	for i := range k.leaves {
+		k.leaves[i] = uint32(i)
+	}
+	for g := range k.groups {
+		k.groups[g] = blockSize * groupSize
+	}
+	for _, i := range []int{5, 1<<31 - 1, 1 << 31, 1<<31 + blockSize + 7} {
+		if got := k.at(i); got != i%blockSize {
+			t.Errorf("place %d: leaf %d, must be %d", i, got, i%blockSize)
+		}
+	}
+}

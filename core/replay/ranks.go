@@ -83,14 +83,20 @@ func (k *ranks) find(x float64) (leaf int, mass float64) {
 		}
 	}
 	r = min(r, k.n-1)
-	i, g, j := int32(r), 0, 0
-	for ; i >= k.groups[g]; g++ {
-		i -= k.groups[g]
+	return k.at(r), k.massOf(r + 1)
+}
+
+// at returns the leaf at place i of the order, from 0 on. i may exceed an int32.
+func (k *ranks) at(i int) (leaf int) {
+	g := 0
+	for ; i >= int(k.groups[g]); g++ {
+		i -= int(k.groups[g])
 	}
-	for j = g * groupSize; i >= k.sizes[k.order[j]]; j++ {
-		i -= k.sizes[k.order[j]]
+	j := g * groupSize
+	for ; i >= int(k.sizes[k.order[j]]); j++ {
+		i -= int(k.sizes[k.order[j]])
 	}
-	return int(k.block(j)[i]), k.massOf(r + 1)
+	return int(k.block(j)[i])
 }
 
 func (k *ranks) mass(leaf int) float64 {
