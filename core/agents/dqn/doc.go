@@ -118,8 +118,9 @@
 // Minibatches are drawn uniformly, or with prioritized by priorities (replay.Prioritised,
 // drawing.go). A transition enters with the priority of those that were never drawn, at the flush
 // that makes it drawable. Each update draws by the priorities that the updates before it have set,
-// also inside a window; with priority_update: window by those of the window's beginning. A weight
-// multiplies the loss of its row, or with dqn_zoo and the loss huber the squared error, whose
+// also inside a window. With priority_update: window it draws by those of the latest flush: that of
+// the window's beginning, or without concurrency that before the updates that are due together. A
+// weight multiplies the loss of its row, or with dqn_zoo and the loss huber the squared error, whose
 // gradient is then clipped.
 //
 // Where environments have action masks, only allowed actions are chosen, drawn (each with the same
@@ -155,7 +156,8 @@
 // after the updates that are done. If the call in progress reaches the window's end and has no time
 // limit, no reader can run before that end, and the whole window is released at its start. The bits
 // are those of one update at a time. With prioritized every draw waits for the errors of the update
-// before it, as on the CPU, and the GPU waits for every draw.
+// before it, as on the CPU, and the GPU waits for every draw. With priority_update: window no draw
+// waits.
 //
 // At every boundary a copy of the parameters, the optimiser and the counts is begun. When the GPU
 // is lost, readers and checkpoints get this copy.
