@@ -495,7 +495,10 @@ typedef struct paceline_stats {
  * paceline_trainer_begin without flags, if none was begun, or if the run that this function began
  * or that a checkpoint held is over. out: the counters afterwards, or NULL. A failure of an
  * environment, a panic or a loss that is not finite is returned here, with its step. Refused for
- * environments that you step. */
+ * environments that you step.
+ * An update for which n_step_tails leaves no transition to draw is an error, too. Parameters can
+ * still be read and saved then. Updates go on after paceline_trainer_add_transitions, a load, or a
+ * begin with PACELINE_RESET_TIMESTEPS. */
 PACELINE_API int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, int64_t max_steps, int64_t max_ms);
 
 /* Writes the results of the latest round, for programs that look at every round

@@ -41,7 +41,7 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	if !t.begun {
 		flags |= ResetTimesteps | ResetEnvs
 	}
-	if err := t.settle(t.interrupt(0)); err != nil && (flags&ResetTimesteps == 0 || !ofLoss(err)) {
+	if err := t.settle(t.interrupt(0)); err != nil && (flags&ResetTimesteps == 0 || !changedNothing(err)) {
 		return err
 	}
 	if flags&ResetEnvs == 0 && t.needsReset {
@@ -198,11 +198,11 @@ func (t *Trainer) settle(interrupt *Interrupt) error {
 	return err
 }
 
-// settleToRead is settle before a read. After a loss that is not finite the earlier parameters can
-// still be read, and after a GPU was lost those of the latest copy.
+// settleToRead is settle before a read. After a loss that is not finite, or where nothing could be
+// drawn, the earlier parameters can still be read, and after a GPU was lost those of the latest copy.
 func (t *Trainer) settleToRead() error {
 	err := t.settle(t.interrupt(0))
-	if ofLoss(err) {
+	if changedNothing(err) {
 		return nil
 	}
 	if err == nil {
@@ -217,11 +217,11 @@ func (t *Trainer) settleToRead() error {
 	return err
 }
 
-// ofLoss reports whether err is about a loss that is not finite, and not about a number of an
-// environment.
-func ofLoss(err error) bool {
+// changedNothing reports whether err is of an update that has changed nothing: its loss is not
+// finite, or nothing could be drawn. A number of an environment that is not finite is another error.
+func changedNothing(err error) bool {
 	var e *env.Error
-	return errors.Is(err, fault.ErrNotFinite) && !errors.As(err, &e)
+	return errors.Is(err, ErrNothingToDraw) || errors.Is(err, fault.ErrNotFinite) && !errors.As(err, &e)
 }
 
 // recover goes back to the latest copy that was made before the GPU was lost.

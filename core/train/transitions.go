@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -20,8 +21,8 @@ type Replayed interface {
 	// and within an environment by age, oldest first.
 	Recall(numbers []int64, to *Transitions)
 	// Insert adds transitions of no episode of the run, transition i to environment i mod num_envs.
-	// They, and all steps before them, can be drawn at once. An error names a row; the rows before
-	// it have been added.
+	// They, and all steps before them, can be drawn at once, and updates go on after
+	// ErrNothingToDraw. An error names a row; the rows before it have been added.
 	Insert(from *Transitions) error
 }
 
@@ -78,7 +79,7 @@ func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 			return fmt.Errorf("row %d: %w", i, err)
 		}
 	}
-	if err := t.settle(nil); err != nil {
+	if err := t.settle(nil); err != nil && !errors.Is(err, ErrNothingToDraw) {
 		return err
 	}
 	return t.replayed.Insert(from)

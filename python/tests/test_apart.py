@@ -36,7 +36,7 @@ def fill(memory, env, steps, **end):
 def test_steps_are_drawn_over_n_steps():
     with made(n_steps=3) as memory:
         buffer = memory.replay_buffer
-        with pytest.raises(ConfigError, match="none of 0 transitions can be drawn"):
+        with pytest.raises(ConfigError, match="replay memory: 0 transitions, no transition can be drawn"):
             buffer.draw()
         fill(memory, 0, 5, terminated=True)
         fill(memory, 1, 4, truncated=True)

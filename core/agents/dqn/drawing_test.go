@@ -1,6 +1,7 @@
 package dqn
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/offpolicy"
 )
 
@@ -76,21 +78,98 @@ func TestBadDrawingIsRefused(t *testing.T) {
 	}
 }
 
-// Segments that are all shorter than n steps leave nothing to draw.
-func TestNothingToDrawIsAnError(t *testing.T) {
-	d, err := newTrial(cartpole(func(c *Config) {
-		c.NSteps, c.NStepTails = 5, "drop" // episodes of a counter have at most 4 steps
-	}), func(i int) (env.Env, error) { return newCounter(i), nil })
-	check(t, err)
-	defer d.Close()
-	check(t, d.Begin(400, 0))
-	err = d.Run(0, 0)
-	if err == nil {
-		err = d.Settle()
+// Where all segments have become shorter than n steps, and are truncated, nothing can be drawn: the
+// error says so, what was learned can be read and saved, and updates go on with other experience.
+func TestNothingToDrawLosesNothing(t *testing.T) {
+	for name, edit := range map[string]func(*Config){
+		"concurrent":     func(*Config) {},
+		"not concurrent": func(c *Config) { c.Concurrent = settings.Off },
+		"learners":       func(c *Config) { c.Learners = 2 },
+	} {
+		t.Run(name, func(t *testing.T) { nothingToDraw(t, edit) })
 	}
-	if err == nil || !strings.Contains(err.Error(), "n_steps: 5, n_step_tails: drop, none of ") {
-		t.Error(err)
+}
+
+func nothingToDraw(t *testing.T, edit func(*Config)) {
+	c := cartpole(edit, func(c *Config) {
+		c.Env, c.NSteps, c.NStepTails, c.BufferSize, c.Window = "", 5, "drop_truncated", 200, 32
+	})
+	shrinking := func(i int) (env.Env, error) {
+		e := newCounter(i)
+		e.ends, e.lengths = slices.Repeat([]env.End{env.Truncated}, 10_000), slices.Repeat([]int{4}, 10_000)
+		for k := range 12 {
+			e.lengths[k] = 20
+		}
+		return e, nil
 	}
+	made := func(c Config) *trainer {
+		tr := must(train.New(trainConfig(c), shrinking))(t)
+		t.Cleanup(func() { check(t, tr.Close()) })
+		return &trainer{tr}
+	}
+	d, folder := made(c), t.TempDir()
+	full, empty := filepath.Join(folder, "full"), filepath.Join(folder, "empty")
+	check(t, d.Begin(4000, 0))
+	check(t, d.Run(400, 0))
+	check(t, d.Save(full, true))
+	says := "n_step_tails: drop_truncated, no transition can be drawn: no episode among the "
+	refuses(t, d.all(), says)
+	refuses(t, d.Run(10, 0), says)
+	stats := d.Stats()
+	if stats.Updates < 100 {
+		t.Errorf("%d updates before", stats.Updates)
+	}
+
+	weights := make([]float32, d.ParameterSets()[0].Size)
+	updates := must(d.GetParameters("q_net", weights))(t)
+	if int64(updates) != stats.Updates {
+		t.Errorf("parameters of %d updates, must be of %d", updates, stats.Updates)
+	}
+	must(d.Policy())(t)
+	check(t, d.Save(empty, true))
+	c.NStepTails = "keep"
+	next := made(c)
+	check(t, next.Load(empty))
+	check(t, next.Run(200, 0))
+	check(t, next.Settle(0))
+	if now := next.Stats(); now.Updates <= stats.Updates {
+		t.Errorf("loaded with other tails: %d updates after %d", now.Updates, stats.Updates)
+	}
+
+	goesOn := func(what string) {
+		t.Helper()
+		before := d.Stats().Updates
+		refuses(t, d.all(), says)
+		if now := d.Stats().Updates; now <= before {
+			t.Errorf("%s: %d updates, before %d", what, now, before)
+		}
+	}
+	x := rowsOf(*d.Spec(), c.NumEnvs)
+	for i := range x.Terminated {
+		x.Terminated[i] = true
+	}
+	check(t, d.AddTransitions(x))
+	goesOn("added transitions")
+	check(t, d.LoadExperience(full))
+	check(t, d.Begin(2000, train.ResetEnvs))
+	goesOn("loaded experience")
+	check(t, d.Load(full))
+	goesOn("loaded")
+	refuses(t, d.Begin(4000, 0), says)
+	check(t, d.Begin(4000, train.ResetTimesteps))
+	check(t, d.Run(int64(c.LearningStarts)/2, 0))
+	refuses(t, d.all(), says)
+}
+
+// trainer is a Trainer with or without learners.
+type trainer struct{ *train.Trainer }
+
+// all takes all steps of the run and does all of their updates.
+func (d *trainer) all() error {
+	if err := d.Run(0, 0); err != nil {
+		return err
+	}
+	return d.Settle(0)
 }
 
 // judge is a stepper that reports large errors of transitions with action 0, and of others none.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/paceline-rl/paceline/core/fault"
@@ -84,7 +85,7 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 // Settle implements train.Method: what comes before the next round in order.
 func (m *Method) Settle(interrupt *train.Interrupt) error {
 	if m.turns.Follows() != nil {
-		return m.err // nothing is due
+		return m.Failed() // nothing is due
 	}
 	if m.pushed && m.joint != nil {
 		m.joint.pace()
@@ -99,8 +100,8 @@ func (m *Method) Settle(interrupt *train.Interrupt) error {
 
 // slice lets all learners do their parts of a slice, each on a goroutine.
 func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learner) error) error {
-	if m.err != nil {
-		return m.err
+	if err := m.Failed(); err != nil {
+		return err
 	}
 	for _, l := range m.learners {
 		l.now.Store(0)
@@ -196,8 +197,13 @@ func guarded(do func() error) (err error) {
 	return do()
 }
 
-// Failed implements train.Method.
-func (m *Method) Failed() error { return m.err }
+// Failed implements train.Method. What was added or loaded may have let all learners go on.
+func (m *Method) Failed() error {
+	if !slices.ContainsFunc(m.learners, func(l *learner) bool { return l.Learner.Failed() != nil }) {
+		m.err = nil
+	}
+	return m.err
+}
 
 // Sets is the store's parameters.
 func (m *Method) Sets() []nn.Set { return []nn.Set{{Name: m.set, Params: m.center, Writable: true}} }

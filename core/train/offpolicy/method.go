@@ -1,6 +1,7 @@
 package offpolicy
 
 import (
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/train"
@@ -17,7 +18,8 @@ const (
 // Begin implements train.Method.
 func (r *Run) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
-		r.Updates.forgive()
+		r.Updates.forgive(fault.ErrNotFinite)
+		r.Updates.forgive(train.ErrNothingToDraw)
 	}
 	r.room.forget()
 	if flags&train.ResetEnvs != 0 {
@@ -107,7 +109,7 @@ func (r *Run) Sets() []nn.Set {
 
 // Wrote implements train.Method. The snapshot follows Theta.
 func (r *Run) Wrote(set string) {
-	r.Updates.forgive()
+	r.Updates.forgive(fault.ErrNotFinite)
 	if set == setTheta && r.Snapshot != nil {
 		r.Snapshot.CopyFrom(r.Theta)
 	}

@@ -123,14 +123,24 @@ func (m *minibatch) step(u int64, batch *experience.Transitions) error {
 	return nil
 }
 
-// drawable returns an error if no transition can be drawn, which happens where every segment is
-// shorter than n steps.
+// drawable returns train.ErrNothingToDraw, with the cause, if no transition can be drawn.
 func (m *minibatch) drawable() error {
-	if m.drawing.Len() > 0 {
+	n, stored, tails := m.cfg.Steps, m.memory.Len(), m.cfg.Tails
+	switch {
+	case m.drawing.Len() > 0:
 		return nil
+	case stored == 0:
+		return fmt.Errorf("replay memory: 0 transitions, %w; add steps or transitions first", train.ErrNothingToDraw)
+	case tails == replay.KeepTails:
+		return fmt.Errorf("n_steps: %d, %w: no episode among the %d transitions of the replay memory has %d steps or has ended; add steps first",
+			n, train.ErrNothingToDraw, stored, n)
 	}
-	return fmt.Errorf("n_steps: %d, n_step_tails: %s, none of %d transitions can be drawn; must be fewer steps, or learning_starts of more",
-		m.cfg.Steps, replay.TailNames[m.cfg.Tails], m.memory.Len())
+	or := ""
+	if tails == replay.DropTruncated {
+		or = " or terminates"
+	}
+	return fmt.Errorf("n_step_tails: %s, %w: no episode among the %d transitions of the replay memory has %d steps (n_steps)%s; must be keep, or n_steps smaller",
+		replay.TailNames[tails], train.ErrNothingToDraw, stored, n, or)
 }
 
 // stepOf is the step, of all learners and warm-up included, of the burst that update u belongs to.

@@ -8,6 +8,7 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 // savedClock is part "clock": every count, schedule and random stream except those of the
@@ -205,6 +206,7 @@ func (r *Run) replayPart(whole *bool) checkpoint.Part {
 		}
 		return func() {
 			adopt()
+			r.Updates.forgive(train.ErrNothingToDraw)
 			r.drawing.Flushed()
 			r.room.forget()
 			// The loaded episodes in progress are not those of the trainer's environments. A file

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
@@ -96,12 +95,12 @@ func (g *progress) wake() {
 	g.mu.Unlock()
 }
 
-// forgive lets updates continue after a loss that is not finite, because the parameters or the run
-// are others now. Other errors stay.
-func (g *progress) forgive() {
+// forgive lets updates continue after an error of this kind, because its cause is gone: the
+// parameters, the experience or the run are others now. Other errors stay.
+func (g *progress) forgive(kind error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if errors.Is(g.err, fault.ErrNotFinite) {
+	if errors.Is(g.err, kind) {
 		g.err = nil
 		g.released = g.done
 	}

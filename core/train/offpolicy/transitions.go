@@ -7,6 +7,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/replay"
+	"github.com/paceline-rl/paceline/core/train"
 )
 
 // Stored implements train.Replayed.
@@ -34,6 +35,7 @@ func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int)
 		if r.spec.Masks && r.cfg.ownMasks() {
 			return errors.New("munchausen: true, no transitions can be added where environments have action masks, because they come without the masks of their observations")
 		}
+		r.Updates.forgive(train.ErrNothingToDraw)
 		if err := r.await(0, nil); err != nil {
 			return err
 		}
