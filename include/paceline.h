@@ -648,9 +648,12 @@ PACELINE_API int paceline_trainer_read_transitions(const paceline_transitions *t
 /* Settles, then adds transitions to the replay memory (method "dqn"): demonstrations, or those of
  * another agent. Row i becomes the newest transition of environment i mod num_envs and is part of
  * no episode. If observations are stacks of frames, next_obs is obs shifted by one frame. The added
- * rows, and all steps before them, can be sampled at once; episodes in progress go on. If a row is
- * refused (an action out of range, NaN), none is added. If memory is missing, the error names a
- * row, and the rows before it are added. */
+ * rows, and all steps before them, can be sampled at once; episodes in progress go on.
+ * With n_steps above 1 an added row is a tail of one step (see n_step_tails), and the latest
+ * n_steps - 1 steps of an episode in progress are tails, as before a truncation. Rows are refused if
+ * n_step_tails drops all of them.
+ * If a row is refused (an action out of range, NaN), none is added. If memory is missing, the error
+ * names a row, and the rows before it are added. */
 PACELINE_API int paceline_trainer_add_transitions(paceline_trainer *t, const paceline_transitions *rows);
 
 /* Stops the trainer, waits for its threads (at most one environment step and one update) and frees

@@ -248,8 +248,9 @@ func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 }
 
 // Insert adds a transition that does not belong to an episode of environment e. It is a segment of
-// its own, which is truncated if s does not terminate. A segment in progress is cut before it and
-// continues after it, with the same observations and targets. If stacks are stored one frame for
+// one step, which is truncated if s does not terminate. A segment in progress is cut before it and
+// continues after it, from the same observation. Targets of one step stay the same. Over n steps the
+// added transition and the last n-1 before the cut are tails. If stacks are stored one frame for
 // each step, next must be obs shifted by a frame (ErrNotAStack under StackDetect). Insert takes up
 // to two of the steps of Room. An error changes nothing.
 func (m *Memory) Insert(e int, s *experience.Step, obs, next []byte) error {

@@ -123,7 +123,13 @@ class ReplayBuffer:
         """Adds one transition for each environment, such as demonstrations.
 
         Every argument is [n_envs, ...]. Updates can draw the transitions at once. They belong to no
-        episode of the run. infos: a true "TimeLimit.truncated" marks done as a time limit;
+        episode of the run.
+
+        With n_steps above 1 the target of an added transition has one step, and the targets of the
+        latest n_steps - 1 steps of an episode in progress end here, as at a truncation. Raises
+        ConfigError if n_step_tails drops all of the added transitions.
+
+        infos: a true "TimeLimit.truncated" marks done as a time limit;
         "action_mask" is the mask of next_obs.
         """
         n, model = self.n_envs, self._model

@@ -157,6 +157,37 @@ func TestAddedTransitionsCutNoEpisode(t *testing.T) {
 	}
 }
 
+// Over n steps an added transition is a tail. Rows of which none could ever be drawn are refused.
+func TestAddedTransitionsThatCannotBeDrawnAreRefused(t *testing.T) {
+	const never = " where n_steps is 3: each has one step and could never be drawn"
+	for _, x := range []struct {
+		steps      int
+		tails      string
+		some, none string // the refusal of rows of which some terminate, or none
+		stored     int
+	}{
+		{3, "keep", "", "", 16},
+		{3, "drop_truncated", "", "n_step_tails: drop_truncated, must be keep to add transitions that do not terminate" + never, 8},
+		{3, "drop", "n_step_tails: drop, must be keep to add transitions" + never, "n_step_tails: drop, must be keep to add transitions" + never, 0},
+		{1, "drop", "", "", 16},
+	} {
+		d := newDQN(t, cartpole(func(c *Config) { c.NSteps, c.NStepTails = x.steps, x.tails }))
+		rows := made(*d.Spec(), 8, 1)
+		for says, some := range map[*string]bool{&x.some: true, &x.none: false} {
+			for i := range rows.Terminated {
+				rows.Terminated[i] = some && i < 3
+			}
+			if err := d.AddTransitions(rows); (*says == "") != (err == nil) || err != nil && err.Error() != *says {
+				t.Errorf("n_steps %d, %s: %v, must be %q", x.steps, x.tails, err, *says)
+			}
+		}
+		if got := d.m.Memory.Len(); got != x.stored {
+			t.Errorf("n_steps %d, %s: %d transitions, must be %d", x.steps, x.tails, got, x.stored)
+		}
+		check(t, d.AddTransitions(rowsOf(*d.Spec(), 0)))
+	}
+}
+
 func TestBadTransitionsAreRefused(t *testing.T) {
 	d := newDQN(t, cartpole())
 	spec := *d.Spec()

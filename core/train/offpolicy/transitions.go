@@ -3,6 +3,7 @@ package offpolicy
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
@@ -35,6 +36,9 @@ func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int)
 		if r.spec.Masks && r.cfg.ownMasks() {
 			return errors.New("munchausen: true, no transitions can be added where environments have action masks, because they come without the masks of their observations")
 		}
+		if err := r.addable(from); err != nil {
+			return err
+		}
 		r.Updates.forgive(train.ErrNothingToDraw)
 		if err := r.await(0, nil); err != nil {
 			return err
@@ -53,6 +57,22 @@ func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int)
 		}
 	}
 	return nil
+}
+
+// addable refuses transitions of which none could ever be drawn: over n steps each is a tail.
+func (r *Run) addable(from *experience.Transitions) error {
+	which := "transitions"
+	switch {
+	case r.cfg.Steps == 1 || r.cfg.Tails == replay.KeepTails || len(from.Actions) == 0:
+		return nil
+	case r.cfg.Tails == replay.DropTruncated:
+		if slices.Contains(from.Terminated, true) {
+			return nil
+		}
+		which = "transitions that do not terminate"
+	}
+	return fmt.Errorf("n_step_tails: %s, must be keep to add %s where n_steps is %d: each has one step and could never be drawn",
+		replay.TailNames[r.cfg.Tails], which, r.cfg.Steps)
 }
 
 // insert adds a transition to environment e.
