@@ -620,9 +620,12 @@ PACELINE_API int paceline_trainer_save_order(paceline_trainer *t, const char *pa
  * PACELINE_SAVE_EXPERIENCE has the proposals, too. A failure leaves an older file as it was. */
 PACELINE_API int paceline_trainer_save_trace(paceline_trainer *t, const char *path);
 
-/* Replaces the stored experience alone (of "dqn": the replay memory) by that of a checkpoint with
- * PACELINE_SAVE_EXPERIENCE. Weights, counters and random streams stay. The episodes in progress are
- * cut: the next call on the run must be a begin with PACELINE_RESET_ENVS. */
+/* Replaces the stored experience alone (of "dqn": the replay memory and its priorities) by that of a
+ * checkpoint with PACELINE_SAVE_EXPERIENCE. Weights, counters and random streams stay. The episodes
+ * in progress are cut: the next call on the run must be a begin with PACELINE_RESET_ENVS.
+ * If the file has no priorities, or those of another prioritized, priority_alpha, distribution,
+ * n_steps or n_step_tails, its transitions get the priority of new ones, and a notice names the
+ * setting. */
 PACELINE_API int paceline_trainer_load_experience(paceline_trainer *t, const char *path);
 
 /* Transitions of the replay memory, in arrays of yours. Entry i of every array is transition i. */

@@ -65,7 +65,8 @@ type Part struct {
 	Version int
 	// Optional says that the part may be missing in a file.
 	Optional bool
-	// Alone says that the part can be loaded without the others.
+	// Alone says that the part can be loaded without those that are not. Read then refuses a file that
+	// does not have the part, if it is needed.
 	Alone bool
 	// Write writes the part. If Write is nil, Save omits the part, which must be Optional.
 	Write func(w io.Writer) error

@@ -30,10 +30,21 @@ type waitingError struct {
 	Error float32
 }
 
+// OtherPriorities is the error of priorities that another formula or other settings have made. It
+// begins with the name of the setting.
+type OtherPriorities struct{ text string }
+
+func (e *OtherPriorities) Error() string { return e.text }
+
+func otherPriorities(format string, args ...any) error {
+	return &OtherPriorities{fmt.Sprintf(format, args...)}
+}
+
 var errDamagedPriorities = fmt.Errorf("%w: the priorities contradict the replay memory", checkpoint.ErrFormat)
 
 // Part returns the part of a checkpoint with the priorities. It is optional: if a file does not
-// have it, no transition was drawn. The file must have the same Priorities.
+// have it, no transition was drawn. Read refuses other Priorities with OtherPriorities; Standing may
+// differ.
 func (p *Prioritised) Part(name string) (checkpoint.Part, bool) {
 	return checkpoint.Part{Name: name, Version: prioritiesVersion, Optional: true,
 		Write: p.save,
@@ -164,15 +175,15 @@ func (p *Prioritised) checkHeader(h *savedPriorities) error {
 	case h.Formula >= uint32(len(FormulaNames)) || h.Tails >= uint32(len(TailNames)) || h.Distributions > 1:
 		return errDamagedPriorities
 	case h.Formula != want.Formula:
-		return fmt.Errorf("prioritized: priorities saved with %s, must be %s", Formula(h.Formula), p.cfg.Formula)
+		return otherPriorities("prioritized: priorities saved with %s, must be %s", Formula(h.Formula), p.cfg.Formula)
 	case h.Distributions != want.Distributions:
-		return fmt.Errorf("prioritized: priorities saved from the errors of other heads, must be those of the present ones")
+		return otherPriorities("distribution: priorities saved from the errors of other heads, must be those of the present ones")
 	case h.Alpha != want.Alpha:
-		return fmt.Errorf("priority_alpha: priorities saved with %v, must be %v", h.Alpha, want.Alpha)
+		return otherPriorities("priority_alpha: priorities saved with %v, must be %v", h.Alpha, want.Alpha)
 	case h.N != want.N:
-		return fmt.Errorf("n_steps: priorities saved with %d, must be %d", h.N, want.N)
-	case h.Tails != want.Tails:
-		return fmt.Errorf("n_step_tails: priorities saved with %s, must be %s", TailNames[h.Tails], TailNames[want.Tails])
+		return otherPriorities("n_steps: priorities saved with %d, must be %d", h.N, want.N)
+	case h.Tails != want.Tails && h.N > 1:
+		return otherPriorities("n_step_tails: priorities saved with %s, must be %s", TailNames[h.Tails], TailNames[want.Tails])
 	}
 	return nil
 }

@@ -178,7 +178,7 @@ func TestForgedPrioritiesAreRefused(t *testing.T) {
 		{contradict, func(b []byte) []byte { b[0] = 77; return b }},
 		{contradict, func(b []byte) []byte { b[header-1] = 1; return b }}, // a position
 		{"prioritized: priorities saved with dopamine, must be kaixhin", func(b []byte) []byte { b[0] = byte(Dopamine); return b }},
-		{"prioritized: priorities saved from", func(b []byte) []byte { b[4] = 1; return b }},
+		{"distribution: priorities saved from", func(b []byte) []byte { b[4] = 1; return b }},
 		{"n_steps: priorities saved with 2, must be 3", func(b []byte) []byte { b[8] = 2; return b }},
 		{"n_step_tails: priorities saved with drop, must be keep", func(b []byte) []byte { b[12] = 2; return b }},
 		{"priority_alpha: priorities saved with 0, must be 1", func(b []byte) []byte { put(b, 16, 0); return b }},

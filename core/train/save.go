@@ -195,7 +195,8 @@ func (t *Trainer) Load(path string) (err error) {
 }
 
 // LoadExperience replaces the stored experience by that of a checkpoint and leaves everything else
-// as it is. The networks may differ. The next Begin, which must come before any step, cuts the episodes in progress.
+// as it is. The networks may differ. Priorities of other settings are not loaded, and a notice says
+// so. The next Begin, which must come before any step, cuts the episodes in progress.
 func (t *Trainer) LoadExperience(path string) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -223,9 +224,6 @@ func (t *Trainer) LoadExperience(path string) (err error) {
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
-	}
-	for i := range parts {
-		parts[i].Optional = false
 	}
 	t.haltUpdates()
 	adopt, err := r.Load(parts)

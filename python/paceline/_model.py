@@ -404,6 +404,9 @@ class Model(Attributes):
         """Replaces the experience with the experience of a file of save_replay_buffer or save(replay=True).
 
         The episodes in progress are cut (truncated). truncate_last_traj must be True.
+
+        With prioritized the priorities are loaded, too. If the file has none, or those of other settings,
+        its transitions get the priority of new ones, and a warning names the setting.
         """
         if not truncate_last_traj:
             why = "the environments are in other states than when the file was written"
@@ -413,6 +416,7 @@ class Model(Attributes):
             _sb3_file.refuse_pickle(name, "load_replay_buffer")
             self._native.load_experience(name)
         self._cut_episodes = True
+        self._native.warn_of_notices()
 
     # ------------------------------------------------------------------ ending
 

@@ -84,6 +84,33 @@ def test_updates_start_at_once_after_experience_is_loaded(tmp_path):
         assert model.stats["updates"] == updates + 40 // model.train_freq.frequency
 
 
+def test_experience_is_loaded_with_its_priorities(tmp_path):
+    """A transition of a large error is still drawn often; in a model of other priorities it is not, which a warning says."""
+    space = spaces.Box(-100, 100, (1,), np.float32), spaces.Discrete(2)
+    keywords = {"num_envs": 1, "seed": 1, "updates": "outside", "clock": "updates", "concurrent": False, "batch_size": 64,
+                "learning_starts": 64, "buffer_size": 200, "prioritized": "kaixhin", "priority_alpha": 1.0}  # fmt: skip
+
+    def share(model):
+        return np.mean([(model.replay_buffer.draw(0.0).obs[:, 0] == 7).mean() for _ in range(5)])
+
+    with DQN("MlpPolicy", space, **keywords) as model:
+        buffer = model.replay_buffer
+        buffer.add_steps(0, np.arange(101, dtype=np.float32)[:, None], [0] * 100, [0.0] * 100, begins=True, truncated=True)
+        for _ in range(40):
+            batch = buffer.draw(0.0)
+            buffer.set_errors(batch.identities, np.where(batch.obs[:, 0] == 7, 100, 0.01))
+        assert share(model) > 0.9
+        model.save_replay_buffer(tmp_path / "buffer")
+    with DQN("MlpPolicy", space, **keywords) as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.load_replay_buffer(tmp_path / "buffer")
+        assert share(model) > 0.9
+    with DQN("MlpPolicy", space, **{**keywords, "priority_alpha": 0.5}) as model:
+        with pytest.warns(PacelineWarning, match="^priority_alpha: priorities saved with 1, must be 0.5; the transitions of the file"):
+            model.load_replay_buffer(tmp_path / "buffer")
+        assert share(model) < 0.1
+
+
 def test_a_file_without_experience_gives_one_warning(tmp_path):
     with DQN("MlpPolicy", "CartPole-v1", **STEPS) as model:
         model.learn(400).save(tmp_path / "model")

@@ -1,12 +1,15 @@
 package dqn
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -45,7 +48,7 @@ func TestExperienceOfAnotherRunIsLoaded(t *testing.T) {
 	check(t, to.Run(0, 0))
 
 	check(t, from.Save(path, false))
-	refuses(t, to.LoadExperience(path), `part "replay.bin" is missing`)
+	refuses(t, to.LoadExperience(path), `part "replay.bin": missing`)
 	check(t, to.Begin(4, 0)) // the refused load has changed nothing
 }
 
@@ -65,6 +68,60 @@ func TestExperienceOfAnotherNetworkIsLoaded(t *testing.T) {
 	check(t, to.Run(300, 0))
 	refuses(t, newDQN(t, cartpole(func(c *Config) { c.Munchausen.Munchausen = true })).LoadExperience(path), `munchausen: the checkpoint has "false"`)
 	refuses(t, newDQN(t, cartpole()).Load(path), `distribution: the checkpoint has "quantile"`)
+}
+
+// Experience is loaded with its priorities. If they are other ones than those of the trainer, or the
+// file has none, its transitions have the priority of new ones, and a notice names the setting.
+func TestExperienceIsLoadedWithItsPriorities(t *testing.T) {
+	priorities := func(path string) (all []byte) {
+		r := must(checkpoint.Open(path))(t)
+		defer r.Close()
+		must(r.Load([]checkpoint.Part{{Name: "priorities.bin", Version: 1, Read: func(in io.Reader, _ int64) (_ func(), err error) {
+			all, err = io.ReadAll(in)
+			return nil, err
+		}}}))(t)
+		return all
+	}
+	folder := t.TempDir()
+	first, second := filepath.Join(folder, "a.paceline"), filepath.Join(folder, "b.paceline")
+	set := func(c *Config) { c.Prioritized, c.NSteps, c.NStepTails = "kaixhin", 2, "drop_truncated" }
+	from := newDQN(t, cartpole(set))
+	check(t, from.Run(700, 0))
+	check(t, from.Save(first, true))
+	uniform := filepath.Join(folder, "c.paceline")
+	without := newDQN(t, cartpole())
+	check(t, without.Run(700, 0))
+	check(t, without.Save(uniform, true))
+
+	for _, x := range []struct {
+		path, says string
+		edit       func(c *Config)
+	}{
+		{first, "", func(c *Config) { c.NetArch, c.PriorityUpdate = []int{8}, ByWindow }},
+		{first, "prioritized: priorities saved with kaixhin, must be dopamine", func(c *Config) { c.Prioritized, c.Alpha = "dopamine", 0.5 }},
+		{first, "priority_alpha: priorities saved with 0.5, must be 0.6", func(c *Config) { c.Alpha = 0.6 }},
+		{first, "distribution: priorities saved from the errors of other heads", func(c *Config) { quantile(c) }},
+		{first, "n_steps: priorities saved with 2, must be 3", func(c *Config) { c.NSteps = 3 }},
+		{first, "n_step_tails: priorities saved with drop_truncated, must be keep", func(c *Config) { c.NStepTails = "keep" }},
+		{uniform, "prioritized: none in the file", func(*Config) {}},
+	} {
+		to := newDQN(t, cartpole(set, x.edit, func(c *Config) { c.Seed = 8 }))
+		check(t, to.Run(400, 0))
+		for text := "."; text != ""; {
+			text = must(to.Notice())(t)
+		}
+		check(t, to.LoadExperience(x.path))
+		if notice := must(to.Notice())(t); !strings.HasPrefix(notice, x.says) || (x.says == "") != (notice == "") {
+			t.Errorf("notice %q, must be %q", notice, x.says)
+		}
+		check(t, to.Save(second, true))
+		if x.path == first && bytes.Equal(priorities(first), priorities(second)) != (x.says == "") {
+			t.Errorf("%q: the priorities of the file: %v, must be %v", x.says, x.says != "", x.says == "")
+		}
+		check(t, to.Begin(500, train.ResetEnvs))
+		check(t, to.Run(0, 0))
+		check(t, to.Settle())
+	}
 }
 
 // After a load of a file without experience, random steps come before updates, and a notice says so

@@ -1,12 +1,14 @@
 package offpolicy
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/policy"
+	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
 	"github.com/paceline-rl/paceline/core/train"
 )
@@ -34,7 +36,7 @@ type savedClock struct {
 // Parts lists a checkpoint's parts. Experience comes last, and the environments at the very end
 // (see actor.Group).
 func (r *Run) Parts(saving bool) []checkpoint.Part {
-	whole := false // the clock was read, too, not the experience alone
+	whole := false // the clock is read, too, not the experience alone
 	optimizer := nn.TensorsPart("optimizer.safetensors", r.Updates.minibatch.stepper.Optimizer().State())
 	parts := []checkpoint.Part{
 		policy.SetPart(setTheta, r.Theta),
@@ -48,7 +50,7 @@ func (r *Run) Parts(saving bool) []checkpoint.Part {
 	}
 	parts = append(parts, r.replayPart(&whole))
 	if p, ok := r.drawing.Part("priorities.bin"); ok {
-		parts = append(parts, p)
+		parts = append(parts, r.prioritiesPart(p, &whole))
 	}
 	return append(parts, r.Samplers.Environments(saving))
 }
@@ -67,7 +69,7 @@ func (r *Run) snapshotPart() checkpoint.Part {
 	return p
 }
 
-// clockPart is the part of the counts. It sets whole when it is adopted.
+// clockPart is the part of the counts. It sets whole when it is read.
 func (r *Run) clockPart(whole *bool) checkpoint.Part {
 	save := func() (s savedClock, err error) {
 		draws, err := r.Updates.minibatch.draws.MarshalBinary()
@@ -93,8 +95,8 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 		if err != nil {
 			return nil, err
 		}
+		*whole = true
 		return func() {
-			*whole = true
 			r.Updates.minibatch.draws = draws
 			r.Clock, r.Schedule = s.Clock, s.Schedule
 			if (r.Schedule.Beta == nil) != (r.cfg.Beta == nil) {
@@ -192,14 +194,18 @@ func (s *savedClock) outliers() outliers {
 	return *s.Outliers
 }
 
-// replayPart is the part of the replay memory. If the file has none, the memory is emptied at the
-// end. If nothing can be drawn then, learning_starts random steps come before further updates; a
-// later load of experience ends these steps. whole is that of clockPart.
+// replayPart is the part of the replay memory. If the file has none, a load of the whole file empties
+// the memory at the end, and a load of experience alone is refused. If nothing can be drawn after a
+// load, learning_starts random steps come before further updates; a later load of experience ends
+// these steps. whole is that of clockPart.
 func (r *Run) replayPart(whole *bool) checkpoint.Part {
 	p := r.Memory.Part("replay.bin", r.spec.Action.N)
 	p.Alone = true
 	read := p.Read
 	p.Read = func(in io.Reader, n int64) (func(), error) {
+		if in == nil && !*whole {
+			return nil, errors.New("missing; the file must be saved with its experience")
+		}
 		adopt, err := read(in, n)
 		if err != nil {
 			return nil, err
@@ -221,6 +227,30 @@ func (r *Run) replayPart(whole *bool) checkpoint.Part {
 				c.refilled()
 			}
 		}, nil
+	}
+	return p
+}
+
+// prioritiesPart is the part of the priorities. Experience that is loaded alone may have none, or
+// other ones: its transitions then have the priority of new ones, and a notice says why. whole is
+// that of clockPart.
+func (r *Run) prioritiesPart(p checkpoint.Part, whole *bool) checkpoint.Part {
+	p.Alone = true
+	read := p.Read
+	p.Read = func(in io.Reader, n int64) (func(), error) {
+		if *whole {
+			return read(in, n)
+		}
+		const instead = "; the transitions of the file were loaded with the priority of new ones"
+		if in == nil {
+			return func() { r.Host.Notify("prioritized: none in the file" + instead) }, nil
+		}
+		adopt, err := read(in, n)
+		if other := (*replay.OtherPriorities)(nil); errors.As(err, &other) {
+			_, err := io.Copy(io.Discard, in)
+			return func() { r.Host.Notify("%v"+instead, other) }, err
+		}
+		return adopt, err
 	}
 	return p
 }
