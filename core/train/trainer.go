@@ -184,7 +184,9 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 		return err
 	}
 	t.common.ActionMasks = t.spec.Masks
-	t.common.FitPolicy(t.spec.Obs)
+	if err := t.cfg.fitPolicy(t.spec.Obs); err != nil {
+		return err
+	}
 	t.noticeUnused()
 	if err := t.openDevice(); err != nil {
 		return err

@@ -24,7 +24,7 @@ class A2C(ActorCritic):
     update from these num_envs * n_steps steps follows, and the cycle repeats.
 
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
-        and value, for images of at least 36x36) or "auto".
+        and value, for images of at least 36x36; see cnn) or "auto" (by the observation, as in DQN).
     env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
         frame_stack, env_kwargs, action_masks: as in DQN. An update has num_envs * n_steps rows;
         8 or 16 environments are usual.

@@ -102,7 +102,9 @@ class DQN(Trainer):
     """Deep Q-learning with stable-baselines3's keywords; updates run concurrently with the environments.
 
     policy: "MlpPolicy" (dense layers with ReLU; policy_kwargs={"net_arch": [128, 128],
-        "activation_fn": "tanh"} changes them), "CnnPolicy" (convolutions, see cnn) or "auto".
+        "activation_fn": "tanh"} changes them), "CnnPolicy" (convolutions, see cnn) or "auto" ("CnnPolicy"
+        for images, else "MlpPolicy"; for images from 5x5 that are smaller than the default cnn takes,
+        with cnn="minatar").
         policy_kwargs={"normalize_images": False} passes images to the network unscaled, 0 to 255.
         uint8 images of a space up to 1 always reach it as 0 and 1.
     env: the name of a built-in environment (CartPole-v1, Acrobot-v1, MountainCar-v0, Catch-v0,

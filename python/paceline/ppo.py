@@ -34,7 +34,7 @@ class PPO(ActorCritic):
     minibatches of batch_size. Then the cycle repeats.
 
     policy: "MlpPolicy" (dense layers), "CnnPolicy" (the Nature CNN, shared by policy
-        and value, for images of at least 36x36) or "auto".
+        and value, for images of at least 36x36; see cnn) or "auto" (by the observation, as in DQN).
     env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
         frame_stack, env_kwargs, action_masks: as in DQN. Updates are due after every n_steps
         rounds.

@@ -34,7 +34,7 @@ class PQN(Trainer):
 
     policy: "MlpPolicy" (dense layers, policy_kwargs={"net_arch": [128, 128],
         "activation_fn": "relu"}), "CnnPolicy" (the Nature CNN, for images of at least 36x36;
-        see cnn) or "auto".
+        see cnn) or "auto" (by the observation, as in DQN).
     env, learning_rate, seed, num_envs, num_threads, groups, device, precision, isa,
         frame_stack, env_kwargs: as in DQN. The authors use 128 environments for Atari games,
         CleanRL 8: see from_preset("pqn", env) and from_preset("pqn_cleanrl", env).

@@ -66,6 +66,15 @@ def test_small_images_and_padded_convolutions():
         DQN("CnnPolicy", "Mini-Breakout-v0", cnn="resnet", **TINY)
 
 
+@pytest.mark.parametrize("method", [DQN, PPO])
+def test_policy_auto_fits_small_images(method, tmp_path):
+    with method("auto", "Mini-Breakout-v0", device="cpu", seed=1) as model:
+        assert (model.policy_name, model.setting("cnn")) == ("CnnPolicy", "minatar")
+        model.save(tmp_path / "game.paceline")
+    with method.load(tmp_path / "game.paceline") as model:
+        assert (model.policy_name, model.setting("cnn")) == ("CnnPolicy", "minatar")
+
+
 @pytest.mark.parametrize("method", [DQN, PQN])
 def test_an_unknown_trunk_is_refused_by_the_name_that_was_given(method):
     with pytest.raises(ConfigError, match=r"^policy_kwargs\['trunk'\]: \"resnet\", must be nature, small, minatar"):

@@ -50,7 +50,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
-	cfg := small(func(c *Config) { c.Trunk, c.NetArchVf = "shared", []int{4} })
+	cfg := small(func(c *Config) { c.Policy, c.Trunk, c.NetArchVf = "MlpPolicy", "shared", []int{4} })
 	if _, err := cfg.Network(&cfg.Common, (&traintest.Walk{}).Spec()); err == nil || err.Error() != "net_arch_vf: [4], must be net_arch_pi ([8]) where trunk is shared" {
 		t.Error(err)
 	}
@@ -86,8 +86,8 @@ func TestNetworksEqualStableBaselines3(t *testing.T) {
 		{(&traintest.Walk{}).Spec(), func(*Config) {}, "mlp[8]tanh mlp[8]tanh pi 3@0*0.01 v 1@1*1"},
 		{(&traintest.Walk{}).Spec(), func(c *Config) { c.Trunk, c.ActivationFn = "shared", "relu" }, "mlp[8]relu pi 3@0*0.01 v 1@0*1"},
 		{(&traintest.Walk{}).Spec(), func(c *Config) { c.NetArchPi, c.NetArchVf, c.OrthoInit = nil, []int{5, 4}, false }, "mlp[]tanh mlp[5 4]tanh pi 3@0*0 v 1@1*0"},
-		{image, func(*Config) {}, "nature_cnn[] pi 6@0*0.01 v 1@0*1"},
-		{image, func(c *Config) { c.CNN, c.Trunk = "small", "separate" }, "small_cnn[] small_cnn[] pi 6@0*0.01 v 1@1*1"},
+		{image, func(c *Config) { c.Policy = "CnnPolicy" }, "nature_cnn[] pi 6@0*0.01 v 1@0*1"},
+		{image, func(c *Config) { c.Policy, c.CNN, c.Trunk = "CnnPolicy", "small", "separate" }, "small_cnn[] small_cnn[] pi 6@0*0.01 v 1@1*1"},
 		{image, func(c *Config) { c.Policy = "MlpPolicy" }, "mlp[8]tanh mlp[8]tanh pi 6@0*0.01 v 1@1*1"},
 	} {
 		cfg := small(c.edit)

@@ -70,7 +70,6 @@ func newMethod(s *train.Setup) (train.Method, error) {
 
 // run is the run that resolved settings stand for.
 func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
-	c.FitPolicy(s.Spec.Obs)
 	if err := cmp.Or(c.checkTrunk(), c.checkWidth(s.Spec.Action.N)); err != nil {
 		return offpolicy.Config{}, err
 	}

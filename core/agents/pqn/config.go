@@ -81,9 +81,8 @@ func (c *Config) Resolve() (notices []string, err error) {
 // ResetsLate implements train.LateResets.
 func (c *Config) ResetsLate() bool { return !c.MidBatchReset }
 
-// network resolves the settings that depend on the observation, and returns the network.
+// network returns the network. The setting policy is resolved.
 func (c *Config) network(spec env.Spec) (nn.Spec, error) {
-	c.FitPolicy(spec.Obs)
 	trunk := nn.Trunk{Arch: "mlp", Hidden: c.NetArch, Activation: c.ActivationFn, Norm: norms[c.LayerNorm]}
 	if c.Policy == train.PolicyCNN {
 		trunk = nn.Trunk{Arch: c.CNN + "_cnn", Norm: norms[c.LayerNorm]}

@@ -57,7 +57,7 @@ func TestEveryLayerExceptTheHeadHasANorm(t *testing.T) {
 		{"all", 1e-5, 1687206 + 2*(32*20*20+64*9*9+64*7*7+512)},
 	} {
 		cfg := *Settings.Defaults().Struct().(*Config)
-		cfg.LayerNorm, cfg.LayerNormEps = c.norm, c.eps
+		cfg.Policy, cfg.LayerNorm, cfg.LayerNormEps = train.PolicyCNN, c.norm, c.eps
 		net := must(cfg.network(image))(t)
 		layout := must(net.Layout())(t)
 		if layout.Size != c.numbers {

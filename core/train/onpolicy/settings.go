@@ -138,9 +138,8 @@ func MidBatchReset[C any](field func(*C) *bool) settings.Setting {
 // Shape names the settings in which a checkpoint and the trainer that loads it must agree.
 var Shape = []string{"env", "env_options", "policy", "normalize_images", "cnn", "net_arch_pi", "net_arch_vf", "trunk", "activation_fn", "squashed", "scaled", "normalize_obs", "normalize_reward", "num_envs", "mid_batch_reset", "use_rms_prop", "action_masks"}
 
-// Network resolves the settings that depend on the observation, and returns the network.
+// Network resolves the setting trunk and returns the network. The setting policy is resolved.
 func (c *ActorCritic) Network(common *train.Common, spec env.Spec) (nn.Spec, error) {
-	common.FitPolicy(spec.Obs)
 	if c.Trunk == TrunkAuto {
 		c.Trunk = TrunkSeparate
 		if common.Policy == train.PolicyCNN {

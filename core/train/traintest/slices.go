@@ -194,6 +194,38 @@ func unusedConvolutions(t *testing.T, s Subject) {
 	}
 }
 
+// autoInSmallGame tests that policy auto chooses layers for images of 10x10, and that a trainer with
+// the resolved settings loads a checkpoint.
+func autoInSmallGame(t *testing.T, s Subject) {
+	c := s.config(t, "env", "Mini-Breakout-v0", "policy", "auto")
+	if _, err := c.Get("cnn"); err != nil || s.Settings["normalize_obs"] == "true" {
+		return // the method has no convolutions, or the settings are not for images
+	}
+	open := func(c *train.Config) *train.Trainer {
+		tr, err := train.New(c, nil)
+		check(t, err)
+		t.Cleanup(func() { check(t, tr.Close()) })
+		return tr
+	}
+	tr := open(c)
+	resolved := tr.Config()
+	policy, cnn := Must(resolved.Get("policy"))(t), Must(resolved.Get("cnn"))(t)
+	if policy != train.PolicyCNN || cnn != "minatar" {
+		t.Errorf("policy %s, cnn %s", policy, cnn)
+	}
+	if texts := notices(t, tr, "cnn"); texts != nil {
+		t.Errorf("%q", texts)
+	}
+	file := filepath.Join(t.TempDir(), "game.paceline")
+	check(t, tr.Save(file, false))
+	check(t, open(resolved).Load(file))
+	check(t, c.Set("cnn", "small"))
+	_, err := train.New(c, nil)
+	if err == nil || !strings.Contains(err.Error(), "of at least 20x20 for small_cnn") {
+		t.Errorf("%v", err)
+	}
+}
+
 // notices reads all notices and returns those about a setting.
 func notices(t testing.TB, tr *train.Trainer, setting string) (list []string) {
 	t.Helper()

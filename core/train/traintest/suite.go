@@ -106,6 +106,7 @@ func Run(t *testing.T, s Subject) {
 		"a run in slices":                            inSlices,
 		"a learning rate of 0 gives a notice":        zeroRate,
 		"unused convolutions give a notice":          unusedConvolutions,
+		"policy auto in a small game":                autoInSmallGame,
 		"stop and continue":                          stopAndContinue,
 		"pushed equals built in":                     pushedEqualsBuiltIn,
 		"an environment fails":                       environmentFails,

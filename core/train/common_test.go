@@ -1,0 +1,44 @@
+package train
+
+import (
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/settings"
+)
+
+// cnnConfig has the setting cnn.
+type cnnConfig struct {
+	Common
+	CNN string
+}
+
+func (c *cnnConfig) Resolve() ([]string, error) { return nil, nil }
+
+// Policy auto takes another cnn only where the default one cannot be computed and another one can.
+func TestAutoFitsTheObservation(t *testing.T) {
+	def := &Definition{Settings: settings.New[cnnConfig]("cnn", append(CommonSettings(func(c *cnnConfig) *Common { return &c.Common }),
+		settings.Text("cnn", "nature", "layers: nature, small or minatar", []string{"nature", "small", "minatar"}, func(c *cnnConfig) *string { return &c.CNN })), nil)}
+	for _, c := range []struct {
+		policy, cnn    string
+		dtype          env.DType
+		shape          []int
+		fitted, layers string
+	}{
+		{policyAuto, "nature", env.Uint8, []int{4, 36, 36}, PolicyCNN, "nature"},
+		{policyAuto, "nature", env.Uint8, []int{4, 36, 35}, PolicyCNN, "minatar"},
+		{policyAuto, "nature", env.Uint8, []int{4, 5, 5}, PolicyCNN, "minatar"},
+		{policyAuto, "nature", env.Uint8, []int{4, 5, 4}, PolicyCNN, "nature"}, // refused with the default
+		{policyAuto, "nature", env.Float32, []int{4, 10, 10}, PolicyCNN, "nature"},
+		{policyAuto, "small", env.Uint8, []int{4, 10, 10}, PolicyCNN, "small"},
+		{PolicyCNN, "nature", env.Uint8, []int{4, 10, 10}, PolicyCNN, "nature"},
+		{policyAuto, "nature", env.Uint8, []int{10, 10}, PolicyMLP, "nature"},
+	} {
+		cfg := &Config{def.Settings.Defaults(), def}
+		to := cfg.Struct().(*cnnConfig)
+		to.Policy, to.CNN = c.policy, c.cnn
+		if err := cfg.fitPolicy(env.ObsSpec{DType: c.dtype, Shape: c.shape}); err != nil || to.Policy != c.fitted || to.CNN != c.layers {
+			t.Errorf("%v: policy %s, cnn %s, %v", c, to.Policy, to.CNN, err)
+		}
+	}
+}
