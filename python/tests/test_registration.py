@@ -82,6 +82,25 @@ def test_mini_games_have_boolean_planes_and_options(id, planes):
     assert truncations == [False, False, True]
 
 
+def test_gymnasium_make_only_lowers_the_limit_of_a_mini_game():
+    for limit, steps in {3: 3, 2600: 2500}.items():
+        assert length(gymnasium.make("paceline/Mini-Freeway-v0", max_episode_steps=limit)) == steps
+    assert length(paceline.make("Mini-Freeway-v0", max_episode_steps=2600)) == 2600
+    envs = gymnasium.make_vec("paceline/Mini-Freeway-v0", num_envs=1, max_episode_steps=2600)
+    assert length(envs, np.zeros(1, np.int64)) == 2600
+
+
+def length(env, action=0):
+    """The steps of an episode that does nothing."""
+    env.reset(seed=1)
+    for step in range(1, 3000):
+        _, _, terminated, truncated, _ = env.step(action)
+        if np.any(terminated) or np.any(truncated):
+            env.close()
+            return step
+    raise AssertionError("no end")
+
+
 def test_sync_and_async_vectors_give_the_same_observations():
     for mode, keywords in (("sync", {}), ("async", {"context": "spawn"})):
         envs = gymnasium.make_vec("paceline/CartPole-v1", num_envs=2, vectorization_mode=mode, vector_kwargs=keywords)

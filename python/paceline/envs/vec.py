@@ -74,7 +74,8 @@ def make_vec(
     Keywords of the five Mini games, such as "Mini-Breakout-v0": sticky_action_prob (0.1), the
         probability that a step repeats the last action; ramping (True), False keeps the difficulty
         of the start; max_episode_steps (2500 in Freeway, else 10000), the steps after which an
-        episode is truncated, 0: never.
+        episode is truncated, 0: never. gymnasium.make keeps it for its own TimeLimit and so only
+        lowers the limit; paceline.make takes any limit.
 
     Keywords of Atari games. Keywords of ale_py's AtariVectorEnv have its names and meanings, except
     that with episodic_life the next episode continues the game.
