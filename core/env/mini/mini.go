@@ -1,7 +1,8 @@
 // Package mini holds five small games in the manner of MinAtar (Young & Tian 2019, arXiv
 // 1903.03176): Mini-Asterix-v0, Mini-Breakout-v0, Mini-Freeway-v0, Mini-Seaquest-v0 and
 // Mini-SpaceInvaders-v0. docs/pages/reference/mini-games.md has their rules. The code follows that
-// page, and the page the paper's words.
+// page, and the page what is generally known of MinAtar's games: only the abstract of the paper was
+// read, and no program.
 //
 // A game is played on a board of 10x10 cells. Its observation has a plane for each kind of object,
 // whose bytes are 255 where the object is and 0 elsewhere.
