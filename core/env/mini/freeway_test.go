@@ -80,6 +80,9 @@ func TestFreewayTopPaysAndChangesSpeeds(t *testing.T) {
 	if changed < 3 {
 		t.Errorf("%d of 6 cars have another speed", changed)
 	}
+	for _, c := range f.Cars {
+		want(t, "steps since a car moved", c.Moved, 1%c.Every) // this step counts
+	}
 	must(t, f, up, 0, false) // it rests at the bottom, too
 	want(t, "row", f.Row, 9)
 }

@@ -125,6 +125,9 @@ func TestInvadersNextBlock(t *testing.T) {
 				n = max(10-block, 4)
 			}
 			got := intervals(10, func() { s.Fired = 0; s.step(&at) }, func() [side]uint16 { return s.Aliens })
+			if block > 0 {
+				n-- // the step in which a shot removed the last alien counts
+			}
 			want(t, "steps before a movement", got[0], n)
 			// The last alien is hit; another shot disappears, and an alien's shot remains.
 			s.Aliens, s.Shots, s.AlienShots = [side]uint16{5: 1 << 7}, [side]uint16{3: 1, 6: 1 << 7}, [side]uint16{2: 1}
@@ -134,9 +137,13 @@ func TestInvadersNextBlock(t *testing.T) {
 			want(t, "aliens", s.Aliens, [side]uint16{0xfc, 0xfc, 0xfc, 0xfc})
 			want(t, "shots", s.Shots, [side]uint16{})
 			want(t, "alien shots", s.AlienShots[3], 1)
-			s.Moved = 0
 		}
 	}
+	s := invasion() // the last alien moves into a shot
+	s.Aliens, s.Shots = [side]uint16{5: 1 << 6}, [side]uint16{6: 1 << 7}
+	must(t, s, noop, 1, false)
+	got := intervals(10, func() { must(t, s, noop, 0, false) }, func() [side]uint16 { return s.Aliens })
+	want(t, "steps before a movement", got[0], 10)
 }
 
 func TestInvadersAliensShoot(t *testing.T) {
