@@ -54,7 +54,7 @@ class Env(gymnasium.Env[Array, Any]):
         return None if images is None else images[0]
 
     def get_action_meanings(self) -> list[str]:
-        """The names of an Atari game's actions, ["NOOP", "FIRE" ...]; [] for other environments."""
+        """The names of the actions of an Atari or Mini game, ["NOOP", "FIRE" ...]; [] for other environments."""
         return list(self._envs.get_action_meanings())
 
     def clone_state(self) -> bytes:

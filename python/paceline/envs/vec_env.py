@@ -121,7 +121,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return batch_space(self.single_observation_space, self.num_envs)
 
     def get_action_meanings(self) -> list[str]:
-        """The names of an Atari game's actions, ["NOOP", "FIRE" ...]; [] for other environments."""
+        """The names of the actions of an Atari or Mini game, ["NOOP", "FIRE" ...]; [] for other environments."""
         return list(self._action_names)
 
     # ------------------------------------------------------------- episodes
