@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 
@@ -36,6 +37,13 @@ def command(doc: str | None, add_arguments: Arguments, run: Run, given: list[str
     for sentence in missed:
         print(f"missed: {sentence}", file=sys.stderr)
     return 1 if missed else 0
+
+
+def seeds_of(given: str) -> list[int]:
+    """The numbers of --seeds, such as "1,2,3"."""
+    if not re.fullmatch(r"[0-9]+(,[0-9]+)*", given):
+        raise PacelineError(f"--seeds: {given!r}, must be whole numbers from 0 on with commas, such as 1,2,3")
+    return [int(seed) for seed in given.split(",")]
 
 
 def table(title: str, columns: list[int], cells: dict[tuple[str, int], str], labels: list[str], notes: str = "") -> str:

@@ -30,7 +30,7 @@ from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 
 import _runs
-from _command import command
+from _command import command, seeds_of
 from paceline import A2C, PPO, PacelineError
 
 _LIBRARIES = ("paceline", "stable-baselines3")
@@ -238,7 +238,7 @@ def print_report(args: argparse.Namespace) -> None:
             raise PacelineError(f"--rows: {name!r}, must be of {', '.join(names)}")
     rows = [names.index(name) for name in wanted]
     args.runs.parent.mkdir(parents=True, exist_ok=True)
-    seeds = [int(seed) for seed in args.seeds.split(",")]
+    seeds = seeds_of(args.seeds)
     lengths = _lengths(rows, names, args.most_steps)
     train(args.runs, lengths, seeds, args.episodes, args.minutes)
     entries = summary(_runs.read(args.runs), lengths)

@@ -20,7 +20,7 @@ from statistics import fmean
 from typing import Any
 
 import _runs
-from _command import command
+from _command import command, seeds_of
 from paceline import PacelineError, plots
 from paceline._reproduce import dopamine
 
@@ -121,7 +121,7 @@ def print_report(args: argparse.Namespace) -> None:
         game, agent, seed, steps = args.one
         print(json.dumps(run(game, agent, int(seed), int(steps), args.folder)))
         return
-    games, agents, seeds = args.games.split(","), args.agents.split(","), [int(seed) for seed in args.seeds.split(",")]
+    games, agents, seeds = args.games.split(","), args.agents.split(","), seeds_of(args.seeds)
     for agent in agents:
         if agent not in dopamine.agents():
             raise PacelineError(f"--agents: {agent!r}, must be of {', '.join(dopamine.agents())}")

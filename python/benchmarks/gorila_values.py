@@ -25,7 +25,7 @@ from statistics import fmean
 from typing import Any
 
 import _runs
-from _command import command
+from _command import command, seeds_of
 from paceline import Gorila, PacelineError
 
 VALUES = {"learning_rates": "learning_rate", "eps": "optimizer_eps", "staleness": "max_staleness", "outliers": "outliers"}
@@ -127,7 +127,7 @@ def print_report(args: argparse.Namespace) -> None:
             lists[name] = [float(value) for value in getattr(args, option).split(",")]
         except ValueError:
             raise PacelineError(f"--{option.replace('_', '-')}: {getattr(args, option)!r}, must be numbers with commas") from None
-    combinations, games, seeds = grid(lists, args.gradient_latency), args.games.split(","), [int(seed) for seed in args.seeds.split(",")]
+    combinations, games, seeds = grid(lists, args.gradient_latency), args.games.split(","), seeds_of(args.seeds)
     args.runs.parent.mkdir(parents=True, exist_ok=True)
     done = {_key(r) for r in _runs.read(args.runs)}
     jobs: list[Callable[[int], str]] = [

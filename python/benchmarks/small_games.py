@@ -36,7 +36,7 @@ import numpy as np
 
 import _runs
 import paceline
-from _command import command
+from _command import command, seeds_of
 from _machine import commit, machine
 from paceline import DQN, PQN, PacelineError
 from paceline.config import describe
@@ -219,7 +219,7 @@ def print_report(args: argparse.Namespace) -> None:
     done = {_key(r) for r in current(args.runs, games)}
     jobs: list[Callable[[int], str]] = [
         partial(_one, method, game, seed, args.steps)
-        for seed in map(int, args.seeds.split(","))
+        for seed in seeds_of(args.seeds)
         for game in games
         for method in methods
         if (method, game, seed, args.steps) not in done

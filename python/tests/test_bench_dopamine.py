@@ -50,6 +50,7 @@ def test_figure(tmp_path, capsys):
     [
         (["--agents", "ppo"], "--agents: 'ppo', must be of c51, dqn, iqn, qr, rainbow"),
         (["--steps", "0"], "--steps: 0, must be at least 1"),
+        (["--seeds", "1,,2"], "--seeds: '1,,2', must be whole numbers from 0 on with commas, such as 1,2,3"),
     ],
 )
 def test_bad_arguments_are_refused(more, text, tmp_path, capsys):

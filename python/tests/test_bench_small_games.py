@@ -69,6 +69,8 @@ def test_a_run_with_other_settings_is_repeated(tmp_path, capsys):
         (["--games", "Pong"], "--games: 'Pong', must be of Asterix, Breakout, Freeway, Seaquest, SpaceInvaders"),
         (["--methods", "ppo"], "--methods: 'ppo', must be of dqn, c51, qr, pqn"),
         (["--steps", "0"], "--steps: 0, must be at least 1"),
+        (["--seeds", "a"], "--seeds: 'a', must be whole numbers from 0 on with commas, such as 1,2,3"),
+        (["--seeds", ""], "--seeds: '', must be whole numbers from 0 on with commas, such as 1,2,3"),
     ],
 )
 def test_bad_arguments_are_refused(words, text, capsys):
