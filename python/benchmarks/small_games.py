@@ -115,9 +115,9 @@ def rates(games: list[str], steps: int, seconds: float) -> list[dict[str, Any]]:
         for method, keywords in (("dqn", _SWITCHED), ("pqn", {"learning_rate": 5e-4})):
             with _model(method, game, 1, **keywords) as model:
                 model.learn(4096, log_interval=None)
-                began = time.perf_counter()
+                before, began = model.num_timesteps, time.perf_counter()
                 model.learn(steps, log_interval=None, reset_num_timesteps=False)
-                entry[method] = steps / (time.perf_counter() - began)
+                entry[method] = (model.num_timesteps - before) / (time.perf_counter() - began)
         out.append(entry)
     return out
 

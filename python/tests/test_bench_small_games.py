@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,6 +48,12 @@ def test_runs_that_are_there_are_not_repeated_and_rates_are_measured(tmp_path, c
     report = json.loads(capsys.readouterr().out)
     assert len(file.read_text().splitlines()) == 1 and report["entries"][0]["dqn"]["returns"] == [3.0]
     assert all(report["rates"][0][what] > 0 for what in ("env", "dqn", "pqn"))
+
+
+def test_rates_count_the_steps_of_whole_rollouts(monkeypatch):
+    monkeypatch.setattr(small_games, "time", SimpleNamespace(perf_counter=itertools.count().__next__))  # each run takes a second
+    (entry,) = small_games.rates(["Breakout"], 1000, 1.0)
+    assert (entry["dqn"], entry["pqn"]) == (1000, 128 * 32)
 
 
 def test_a_run_with_other_settings_is_repeated(tmp_path, capsys):
