@@ -40,11 +40,11 @@ COMMANDS = {
     "value": ("python python/benchmarks/value.py", "--steps 16 --rounds 1 --replay 64 --no-torch"),
     "small-games": (
         "python python/benchmarks/small_games.py --runs docs/benchmarks/small-games.jsonl --minutes 0 --rates 100000",
-        "--runs build/quick-games.jsonl --games Breakout --seeds 1 --steps 4096 --rates 4096",
+        "--runs build/quick-games.jsonl --games Breakout --seeds 1 --steps 4096 --rates 4096 --minutes 1",
     ),
     "dopamine": (
         "python python/benchmarks/dopamine.py --minutes 0",
-        "--folder build/quick-dopamine --games Breakout --seeds 1 --steps 1000",
+        "--folder build/quick-dopamine --games Breakout --seeds 1 --steps 1000 --minutes 1",
     ),
     "onpolicy": ("python python/benchmarks/onpolicy.py", "--rollouts 1 --rounds 1 --no-torch"),
     "pong": ("python python/benchmarks/pong.py --sb3", "--steps 40"),

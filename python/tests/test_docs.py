@@ -202,11 +202,26 @@ def test_every_block_has_a_language_and_few_are_not_run():
     assert len(reasons) == NOT_RUN, "\n".join(["blocks that are not run:", *reasons])
 
 
+@pytest.fixture
+def report(monkeypatch):
+    """docs/report.py."""
+    for folder in ("docs", "python/benchmarks"):
+        monkeypatch.syspath_prepend(ROOT / folder)
+    return importlib.import_module("report")
+
+
 def test_benchmark_tables_equal_their_files():
     execute([sys.executable, ROOT / "docs" / "report.py", "check"], ROOT)
     chart = (DOCS / "assets" / "speed.svg").read_text()
     labels = re.findall(r'^    \("(.*?)", "\w+", "', (ROOT / "docs" / "report_chart.py").read_text(), re.M)
     assert len(labels) == 8 and all(f">{label}<" in chart for label in labels)
+
+
+def test_quick_benchmarks_begin_runs(report):
+    assert "--minutes 0 " in " ".join(command for command, _ in report.COMMANDS.values())
+    for command, short in report.COMMANDS.values():
+        minutes = [*re.findall(r"--minutes (\S+)", command), *re.findall(r"--minutes (\S+)", short)]
+        assert minutes[-1:] != ["0"], f"{command} {short}"
 
 
 def test_environment_variables_are_documented():
