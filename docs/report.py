@@ -2,7 +2,8 @@
 
     python docs/report.py measure [NAME ...]     docs/benchmarks/NAME.json, each with its machine, date and commit
     python docs/report.py render                 the tables of docs/pages and assets/speed.svg, from these files
-    python docs/report.py check                  nothing; fails where render would change a file
+    python docs/report.py check                  nothing; fails where render would change a file, and where a
+                                                 record is not what its runs in the checkout give
 
 `make bench-report` does the first two, in the environment that has the other libraries. A figure is in one JSON
 file; whatever shows it was written from there.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib.metadata
+import importlib.util
 import json
 import re
 import shlex
@@ -84,6 +86,13 @@ COMMANDS = {
         "--runs build/quick.jsonl --rows a2c:Pendulum-v1 --seeds 1,2 --most-steps 64 --episodes 1 --turns 1",
     ),
 }
+# Records that are computed from runs in the checkout: what to append so that nothing is measured, and
+# what is then compared.
+OF_RUNS = {
+    "small-games": ("--rates 0", ("entries", "minutes")),
+    "dopamine": ("", ("entries",)),
+    "gorila-values": ("", ("entries",)),
+}
 PACKAGES = ("paceline", "torch", "stable-baselines3", "envpool", "ale-py", "gymnasium", "ray")
 
 
@@ -95,15 +104,7 @@ def measure(names: list[str], folder: Path, quick: bool) -> None:
         command, short = COMMANDS[name]
         command = f"{command} {short}" if quick else command
         print(command, flush=True)
-        words = shlex.split(command)
-        words = [sys.executable, *(["-m"] if words[0] == "paceline" else []), *words[words[0] == "python" :]]
-        done = subprocess.run([*words, *(["--json"] if not name.startswith("learn") else [])], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        if done.returncode:
-            raise SystemExit(f"{command}: status {done.returncode}")
-        try:
-            report = report_tables.read_learn(done.stdout) if name.startswith("learn") else json.loads(done.stdout)
-        except ValueError:
-            raise SystemExit(f"{command}: no report:\n{done.stdout}") from None
+        report = run(name, command)
         record = {
             "name": name, "command": command, "machine": machine(), "peak_gflops": peak,
             "date": datetime.date.today().isoformat(), "commit": head,
@@ -111,6 +112,31 @@ def measure(names: list[str], folder: Path, quick: bool) -> None:
         }  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def run(name: str, command: str) -> Any:
+    """The report of a benchmark's command."""
+    words = shlex.split(command)
+    words = [sys.executable, *(["-m"] if words[0] == "paceline" else []), *words[words[0] == "python" :]]
+    done = subprocess.run([*words, *(["--json"] if not name.startswith("learn") else [])], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit(f"{command}: status {done.returncode}")
+    try:
+        return report_tables.read_learn(done.stdout) if name.startswith("learn") else json.loads(done.stdout)
+    except ValueError:
+        raise SystemExit(f"{command}: no report:\n{done.stdout}") from None
+
+
+def behind(folder: Path) -> list[Path]:
+    """The records that differ from what their runs give."""
+    out = []
+    for name, (more, parts) in OF_RUNS.items():
+        path = folder / f"{name}.json"
+        if path.is_file():
+            recorded, now = json.loads(path.read_text())["report"], run(name, f"{COMMANDS[name][0]} {more}")
+            if any(recorded.get(part) != now[part] for part in parts):
+                out.append(path)
+    return out
 
 
 def peak_gflops() -> float:
@@ -180,12 +206,20 @@ def main() -> None:
         measure(args.names or [*COMMANDS], args.folder, args.quick)
         return
     stale = {path: text for path, text in rendered(args.folder).items() if not path.is_file() or path.read_text() != text}
-    for path, text in stale.items():
-        if args.what == "check":
-            print(f"{path.relative_to(ROOT)}: not what `make bench-report FROM=json` writes")
-        else:
+    if args.what == "render":
+        for path, text in stale.items():
             path.write_text(text)
-    if stale and args.what == "check":
+        return
+    late = []
+    if importlib.util.find_spec("paceline"):
+        late = behind(args.folder)
+    else:
+        print("paceline is not installed: no record is compared with its runs", file=sys.stderr)
+    for path in stale:
+        print(f"{path.relative_to(ROOT)}: not what `make bench-report FROM=json` writes")
+    for path in late:
+        print(f"{path.name}: not what its runs give, `make bench-report BENCHES={path.stem}` writes it")
+    if stale or late:
         raise SystemExit(1)
 
 

@@ -14,9 +14,11 @@ changes its test:
 """
 
 import importlib.util
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -200,6 +202,16 @@ def test_every_block_has_a_language_and_few_are_not_run():
         assert set(opened) <= LANGUAGES | {"text", "json", "console", "cmake"}, f"{name(page)}: {set(opened)}"
         reasons += [f"{name(page)}: {block.reason}" for block in blocks(page) if block.reason]
     assert len(reasons) == NOT_RUN, "\n".join(["blocks that are not run:", *reasons])
+
+
+def test_a_record_that_is_behind_its_runs_is_found(report, tmp_path):
+    for name in report.OF_RUNS:
+        record = json.loads((report.RECORDS / f"{name}.json").read_text())
+        record["report"]["entries"] = record["report"]["entries"][1:]
+        (tmp_path / f"{name}.json").write_text(json.dumps(record))
+    assert [path.stem for path in report.behind(tmp_path)] == [*report.OF_RUNS]
+    shutil.copy(report.RECORDS / "dopamine.json", tmp_path)
+    assert "dopamine" not in [path.stem for path in report.behind(tmp_path)]
 
 
 @pytest.fixture
