@@ -69,7 +69,7 @@ func (c *Config) resolveHead() (notices []string, err error) {
 	case c.Distribution == Categorical && !(c.VMin < c.VMax):
 		return nil, fmt.Errorf("v_min: %g, must be below v_max (%g)", c.VMin, c.VMax)
 	case c.Distribution == Categorical && c.VMax-c.VMin < c.leastSupport():
-		return nil, fmt.Errorf("v_max - v_min: %g, must be at least %g, a thousandth of the larger of |v_min| and |v_max|", c.VMax-c.VMin, c.leastSupport())
+		return nil, fmt.Errorf("v_max: %v, must be above v_min (%v) by at least %v, a thousandth of the larger of |v_min| and |v_max|", c.VMax, c.VMin, c.leastSupport())
 	case c.Distribution == Implicit && c.BatchSize*max(c.NTau, c.NTauTarget+c.NTauAct) > nn.MaxRows:
 		return nil, fmt.Errorf("batch_size: %d, must be at most %d with these numbers of taus", c.BatchSize, nn.MaxRows/max(c.NTau, c.NTauTarget+c.NTauAct))
 	case c.Distribution == Implicit && c.NumEnvs*c.NTauAct > nn.MaxRows:

@@ -25,19 +25,19 @@ func implicit(c *Config) {
 
 func TestBadHeadsAreRefused(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
-		"v_min: 10, must be below v_max (10)":                                        func(c *Config) { categorical(c); c.VMin, c.VMax = 10, 10 },
-		"v_max - v_min: 1, must be at least 1000.001, a thousandth of the larger of": func(c *Config) { categorical(c); c.VMin, c.VMax = 1e6, 1e6+1 },
-		"v_max - v_min: 0.5, must be at least 1, a thousandth of the larger of":      func(c *Config) { categorical(c); c.VMin, c.VMax = -1000, -999.5 },
-		"dueling_rescaled: true, must be false where dueling is false":               func(c *Config) { c.DuelingRescaled = true },
-		`distribution: "normal", must be none, categorical, quantile`:                func(c *Config) { c.Distribution = "normal" },
-		"net_arch: [32], must be at least two widths where distribution is implicit": func(c *Config) { implicit(c); c.NetArch = []int{32} },
-		"n_tau: 0, must be 1 to 512":                                                 func(c *Config) { implicit(c); c.NTau = 0 },
-		"n_tau_target: 513, must be 1 to 512":                                        func(c *Config) { implicit(c); c.NTauTarget = 513 },
-		"n_tau_act: 0, must be 1 to 512":                                             func(c *Config) { implicit(c); c.NTauAct = 0 },
-		"n_cosines: 1025, must be 1 to 1024":                                         func(c *Config) { implicit(c); c.NCosines = 1025 },
-		"batch_size: 8192, must be at most 5957 with these numbers of taus":          func(c *Config) { implicit(c); c.BatchSize, c.BufferSize = 8192, 10_000 },
-		"n_atoms: 1, must be 2 to 1024":                                              func(c *Config) { categorical(c); c.NAtoms = 1 },
-		"n_quantiles: 0, must be 1 to 1024":                                          func(c *Config) { quantile(c); c.NQuantiles = 0 },
+		"v_min: 10, must be below v_max (10)": func(c *Config) { categorical(c); c.VMin, c.VMax = 10, 10 },
+		"v_max: 1.000001e+06, must be above v_min (1e+06) by at least 1000.001, a thousandth of the larger of": func(c *Config) { categorical(c); c.VMin, c.VMax = 1e6, 1e6+1 },
+		"v_max: -999.5, must be above v_min (-1000) by at least 1, a thousandth of the larger of":              func(c *Config) { categorical(c); c.VMin, c.VMax = -1000, -999.5 },
+		"dueling_rescaled: true, must be false where dueling is false":                                         func(c *Config) { c.DuelingRescaled = true },
+		`distribution: "normal", must be none, categorical, quantile`:                                          func(c *Config) { c.Distribution = "normal" },
+		"net_arch: [32], must be at least two widths where distribution is implicit":                           func(c *Config) { implicit(c); c.NetArch = []int{32} },
+		"n_tau: 0, must be 1 to 512":                                        func(c *Config) { implicit(c); c.NTau = 0 },
+		"n_tau_target: 513, must be 1 to 512":                               func(c *Config) { implicit(c); c.NTauTarget = 513 },
+		"n_tau_act: 0, must be 1 to 512":                                    func(c *Config) { implicit(c); c.NTauAct = 0 },
+		"n_cosines: 1025, must be 1 to 1024":                                func(c *Config) { implicit(c); c.NCosines = 1025 },
+		"batch_size: 8192, must be at most 5957 with these numbers of taus": func(c *Config) { implicit(c); c.BatchSize, c.BufferSize = 8192, 10_000 },
+		"n_atoms: 1, must be 2 to 1024":                                     func(c *Config) { categorical(c); c.NAtoms = 1 },
+		"n_quantiles: 0, must be 1 to 1024":                                 func(c *Config) { quantile(c); c.NQuantiles = 0 },
 	} {
 		d, err := newTrial(cartpole(edit), nil)
 		if err == nil {
