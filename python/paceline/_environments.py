@@ -11,7 +11,7 @@ from .config import Config, Values, encode_options
 from .envs import _ids
 from .envs._layers import normalizers
 from .envs.vector import Source, SpacesSource, adapt, built_in
-from .errors import ConfigError
+from .errors import ConfigError, notice
 from .spaces import layouts_to_json
 
 # Entries of env_kwargs that are arguments of the vector, not of its environments.
@@ -119,6 +119,20 @@ class Environments:
         """Closes the environments made by this object, not the caller's."""
         if self._made is not None:
             self._made.close()
+
+
+def apply_preset(config: Config, preset: str, env: Any) -> Any:
+    """Applies a preset to config. Returns env, or the library's own game if the preset's recipe replaces that of an id."""
+    known = _ids.atari(env) if isinstance(env, str) else None
+    if known is None:
+        config.preset(preset, built_in(env)[0] or getattr(getattr(env, "spec", None), "id", None) or "")
+        return env
+    game, _, project = known
+    config.preset(preset, game)
+    if not (options := config.get("env_options")):
+        return env
+    notice(f"{env!r}: an id of {project}, the library's own {game!r} with the recipe of preset {preset!r} replaces it: {options}")
+    return game
 
 
 def _text(options: dict[str, Any]) -> str:

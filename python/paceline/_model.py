@@ -18,12 +18,12 @@ import numpy as np
 from . import _lib, _weights
 from ._attributes import Attributes, constructor_parameters
 from ._checkpoints import check_bounds, host_data, of_sb3, settings_of, spaces_of, stored_keywords
-from ._environments import Environments
+from ._environments import Environments, apply_preset
 from ._files import File, reading, writing
 from ._native import Native
 from .compat import _sb3_file
 from .config import Config, Values, check_keywords, check_layers, describe
-from .envs.vector import Source, built_in, label
+from .envs.vector import Source, label
 from .errors import ConfigError, notice
 from .policy import Policy
 from .spaces import ActionLayout, Array, ObsLayout
@@ -88,10 +88,11 @@ class Model(Attributes):
         """Makes a model with a preset, a documented table of settings. Keywords override its settings.
 
         `paceline presets` lists the presets: "tuned" (values that solve built-in environments) and
-        those of papers. `paceline preset NAME ENV` prints one.
+        those of papers. `paceline preset NAME ENV` prints one. A preset with a recipe for Atari games
+        also sets it for another project's id, such as "ALE/Breakout-v5", and a warning says so.
         """
         config = Config(cls.METHOD)
-        config.preset(preset, built_in(env)[0] or getattr(getattr(env, "spec", None), "id", None) or "")
+        env = apply_preset(config, preset, env)
         self = cls.__new__(cls)
         self._start(config, env, overrides, keep=True)
         return self

@@ -112,11 +112,11 @@ def whole_number(text: str) -> int:
 
 
 def environment(text: str) -> str:
-    """The name of an environment. A built-in one may be in lower case with underscores: "space_invaders", "atari/pong"."""
+    """The name of an environment. A built-in one may be "space_invaders", "atari/pong" or "paceline/Pong-v0"."""
     from .envs import registration
 
-    plain = text.removeprefix("atari/").replace("_", "").lower()
-    return next((name for name in (*registration.CLASSIC, *registration.ATARI) if name.lower() == plain), text)
+    plain = text.removeprefix("paceline/").removeprefix("atari/").replace("_", "").lower()
+    return next((name for name in (*registration.CLASSIC, *registration.ATARI) if name.lower() in (plain, plain.removesuffix("-v0"))), text)
 
 
 def _envs(args: argparse.Namespace) -> None:

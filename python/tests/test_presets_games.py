@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN, Gorila
+from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN, Gorila, PacelineWarning
 from paceline.config import Config
 
 pytest.importorskip("ale_py", reason="the ROM of Breakout comes with ale-py")
@@ -32,6 +32,24 @@ def test_presets_make_models_of_a_game(method, name):
         if method == "dqn":
             model.learn(40, log_interval=None)
             assert model.num_timesteps == 40
+
+
+@pytest.mark.parametrize("id", ["ALE/Breakout-v5", "BreakoutNoFrameskip-v4", "Breakout-v5"])
+def test_the_preset_s_recipe_replaces_that_of_an_id(id):
+    smaller = {"buffer_size": 2000, "seed": 1, "num_threads": 1}
+    with DQN.from_preset("qr_dopamine", "Breakout", **smaller) as model:
+        recipe, options = model.recipe, model.setting("env_options")
+    with pytest.warns(PacelineWarning, match=f"^'{id}': .*'Breakout' with the recipe of preset 'qr_dopamine' replaces it: ") as warned:
+        model = DQN.from_preset("qr_dopamine", id, **smaller)
+    with model:
+        assert (model.recipe, model.setting("env_options"), model.env_name) == (recipe, options, "Breakout")
+    assert len(warned) == 1 and warned[0].filename == __file__
+    with (
+        pytest.warns(PacelineWarning, match="replaces it$"),
+        DQN.from_preset("sb3", id, **smaller) as model,
+        DQN("auto", id, **smaller) as plain,
+    ):  # the preset has no recipe
+        assert model.recipe == plain.recipe != recipe
 
 
 def test_a_lost_life_terminates_a_transition_and_the_game_goes_on():

@@ -182,7 +182,18 @@ def test_without_matplotlib_the_figure_is_left_out(tmp_path, capsys, monkeypatch
 
 def test_the_library_s_name_of_a_game_has_published_numbers():
     assert environment("atari/space_invaders") == environment("space_invaders") == "SpaceInvaders"
+    assert environment("paceline/SpaceInvaders-v0") == environment("SpaceInvaders-v0") == "SpaceInvaders"
     assert dopamine.published(environment("atari/breakout"), "qr")
+
+
+@pytest.mark.parametrize("id", ["ALE/Breakout-v5", "BreakoutNoFrameskip-v4", "Breakout-v5"])
+def test_ids_of_other_projects_name_the_game(id, monkeypatch):
+    """The protocol is Dopamine's, whatever recipe the id has elsewhere."""
+    games = []
+    monkeypatch.setattr(dopamine, "_checked", lambda args: games.append(args.game) or sys.exit())
+    with pytest.raises(SystemExit):
+        main(["reproduce", "dopamine", "--game", id])
+    assert games == ["Breakout"] and dopamine.published(*games, "qr")
 
 
 def test_the_figure(tmp_path):

@@ -30,6 +30,7 @@ from .._commands import keywords_of, known, show
 from ..callbacks import BaseCallback
 from ..config import Config
 from ..dqn import DQN
+from ..envs import _ids
 from ..errors import ConfigError
 from ._scores import interval, iqm
 
@@ -80,7 +81,13 @@ def agents() -> list[str]:
 def add_arguments(parser: argparse.ArgumentParser, number: Callable[[str], int], environment: Callable[[str], str]) -> None:
     parser.description = f"Trains an agent of Dopamine with its preset and its recipe. {SAYS} The same command continues after a stop."
     parser.set_defaults(run=_run)
-    parser.add_argument("--game", type=environment, default="Breakout", help="an Atari game (default: Breakout), or another environment")
+
+    def game(text: str) -> str:
+        """An environment; the library's own game for another project's id, because the recipe is Dopamine's."""
+        known = _ids.atari(text)
+        return known[0] if known else environment(text)
+
+    parser.add_argument("--game", type=game, default="Breakout", help="an Atari game (default: Breakout), or another environment")
     parser.add_argument("--agent", default="qr", help="qr (default), dqn, c51 ...: a preset of `paceline presets` without _dopamine")
     parser.add_argument("--frames", type=number, default=FRAMES, help="frames of a seed, such as 1e6 (default)")
     parser.add_argument("--seeds", type=number, default=3, help="how many seeds, from 1 on (default: 3)")

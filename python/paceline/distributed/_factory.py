@@ -15,6 +15,7 @@ from typing import Any
 
 from .._arguments import steps, whole
 from .._attributes import _READ
+from .._environments import apply_preset
 from .._files import File
 from ..config import RULES, Config
 from ..errors import CheckpointError, ConfigError, notice
@@ -217,7 +218,7 @@ def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distribute
     if preset == "apex":
         return of_gorila((), {"policy": "auto", "env": env, **apex(env), **overrides})
     config, plain = Config("dqn" if preset == "fastdqn" else "gorila"), Config("gorila")
-    config.preset(preset, env)
+    env = apply_preset(config, preset, env)
     known = {s.name for s in plain.describe()}
     rows = {s.name: (s.type, config.get(s.name)) for s in config.describe() if s.name in known and config.get(s.name) != plain.get(s.name)}
     for made in (config, plain):
