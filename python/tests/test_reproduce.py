@@ -86,7 +86,8 @@ def test_a_stopped_run_goes_on(tmp_path, monkeypatch, capsys):
     "change, says",
     [
         (lambda content: content["settings"]["preset"].update(n_steps="1"), "a run with preset.n_steps 1, must be 3; --folder"),
-        (lambda content: content["settings"]["set"].update(gamma=0.5), "a run with set.gamma 0.5, must be None; --folder"),
+        (lambda content: content["settings"]["set"].update(gamma=0.5), "a run with set.gamma 0.5, must be left out; --folder"),
+        (lambda content: content["settings"]["set"].update(gamma=None), "a run with set.gamma None, must be left out; --folder"),
         (lambda content: content.update(settings=[1]), "cannot be read, must be a file of this command"),
         (lambda content: content.update(episodes=[1]), "cannot be read, must be a file of this command"),
     ],

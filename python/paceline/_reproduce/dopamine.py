@@ -228,8 +228,9 @@ class Files:
             raise ConfigError(f"{self.json}: cannot be read, must be a file of this command; remove it to begin again") from None
         now = _flat(self.settings)
         for name in now | was:
-            if was.get(name) != now.get(name):
-                raise ConfigError(f"{self.json}: a run with {name} {was.get(name)}, must be {now.get(name)}; --folder names another folder")
+            has, must = (settings.get(name, "left out") for settings in (was, now))
+            if has != must:
+                raise ConfigError(f"{self.json}: a run with {name} {has}, must be {must}; --folder names another folder")
         return episodes, done
 
     def write(self, episodes: list[Episode], done: bool) -> None:
