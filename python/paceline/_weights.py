@@ -19,13 +19,14 @@ from .spaces import Array
 def given(parameters: Mapping[str, Any] | File, own: Collection[str], sets: Collection[str], exact: bool) -> Mapping[str, Any]:
     """The arrays in the argument of set_parameters, by name.
 
-    own: the names of the model's arrays. sets: the names of its parameter sets.
+    own: the names of the model's arrays. sets: the names of its parameter sets. The result has the
+    library's names for those of sb3-contrib's QRDQN.
     """
     if isinstance(parameters, (str, bytes, os.PathLike)) or hasattr(parameters, "read"):
         with reading(parameters) as path:
             return _of_file(path, own, sets, exact)
-    if isinstance(parameters, Mapping) and parameters.keys() & set(own):
-        return parameters
+    if isinstance(parameters, Mapping) and (arrays := _renamed(parameters)).keys() & set(own):
+        return arrays
     if not isinstance(parameters, Mapping) or "policy" not in parameters:
         raise ConfigError(
             "parameters: must be a dict with the key 'policy', as get_parameters returns, model.policy.state_dict() or a path"
@@ -33,8 +34,11 @@ def given(parameters: Mapping[str, Any] | File, own: Collection[str], sets: Coll
     extra = set(parameters) - {"policy", "policy.optimizer"}
     if extra and exact:
         raise ConfigError(f"parameters: {sorted(extra)}, must be 'policy' alone; exact_match=False ignores the others")
-    arrays: Mapping[str, Any] = parameters["policy"]
-    return arrays
+    return _renamed(parameters["policy"])
+
+
+def _renamed(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {_sb3_file.own_name(name) if isinstance(name, str) else name: array for name, array in arrays.items()}
 
 
 def _of_file(path: str, own: Collection[str], sets: Collection[str], exact: bool) -> dict[str, Array]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ._trainer import constructor
+from .compat._sb3_file import contrib_name
 from .config import Config
 from .dqn import DQN
 from .errors import ConfigError
 from .schedules import Schedule
+from .spaces import Array
 
 
 class QRDQN(DQN):
@@ -24,6 +26,9 @@ class QRDQN(DQN):
     kappa: the error up to which the loss of a quantile is quadratic. sb3-contrib has 1.
     double_q, dueling, munchausen, noisy, prioritized and the others: as in DQN. device="auto" is the
         CPU, because a GPU does not compute quantiles.
+
+    get_parameters has sb3-contrib's names, quantile_net.* and quantile_net_target.*. set_parameters takes
+    those of sb3-contrib and of DQN.
 
     With num_envs=1, concurrent=False and synchronized=False the updates come as in sb3-contrib.
     Q-values are the means of the quantiles.
@@ -55,6 +60,26 @@ class QRDQN(DQN):
         if (distribution := self.setting("distribution")) != "quantile":
             self.close()
             raise ConfigError(f"distribution: {distribution}, must be quantile for QRDQN; paceline.DQN has the others")
+
+    def _weights(self) -> dict[str, Array]:
+        return {contrib_name(name): array for name, array in super()._weights().items()}
+
+    @property
+    def quantile_net(self) -> Any:
+        """The online network of policy."""
+        return self.policy.quantile_net
+
+    @property
+    def quantile_net_target(self) -> Any:
+        """The target network of policy."""
+        return self.policy.quantile_net_target
+
+    @property
+    def q_net(self) -> NoReturn:
+        """Raises AttributeError, as in sb3-contrib."""
+        raise AttributeError
+
+    q_net_target = q_net
 
     @constructor
     def __init__(

@@ -38,6 +38,24 @@ def test_it_is_dqn_with_quantiles(tmp_path):
         assert model.setting("learning_rate") == "0.001" and np.array_equal(model.predict(obs, deterministic=True)[0], actions)
 
 
+@pytest.mark.parametrize("kwargs", [{}, {"net_arch": []}])
+def test_quantile_nets_need_torch_only(kwargs, monkeypatch):
+    import importlib.util
+
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "sb3_contrib" else find_spec(name))
+    obs = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    small = {**SMALL, "policy_kwargs": kwargs, "n_quantiles": 7}
+    with QRDQN("MlpPolicy", "CartPole-v1", **small) as model, model.policy_snapshot() as ours:
+        quantiles = model.quantile_net(torch.as_tensor(obs))
+        assert quantiles.shape == (5, 7, 2) and model.quantile_net_target(torch.as_tensor(obs)).shape == (5, 7, 2)
+        np.testing.assert_allclose(quantiles.mean(1).detach().numpy(), ours.q_values(obs), atol=1e-5)
+        np.testing.assert_array_equal(model.policy(torch.as_tensor(obs)).numpy(), model.predict(obs, deterministic=True)[0])
+        assert set(model.policy.state_dict()) == set(model.get_parameters()["policy"])
+        assert not hasattr(model, "q_net") and not hasattr(model, "q_net_target")
+
+
 def test_other_distributions_are_refused(tmp_path):
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         model.save(tmp_path / "dqn")

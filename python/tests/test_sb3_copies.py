@@ -9,13 +9,22 @@ import numpy as np
 import pytest
 
 from envs import SMALL
-from paceline import A2C, DQN, PacelineWarning
+from paceline import A2C, DQN, QRDQN, PacelineWarning
 from paceline.errors import ConfigError
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
 
 KEYWORDS = {DQN: SMALL, A2C: {"seed": 1}}
 both = pytest.mark.parametrize("cls", [DQN, A2C])
+
+
+class Spaces(gymnasium.Env):
+    """Observations of a space. The environment is never stepped."""
+
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def __init__(self, space):
+        self.observation_space = space
 
 
 def _random_states():
@@ -104,3 +113,41 @@ def test_learning_warns_about_a_trained_copy(cls):
         with pytest.warns(PacelineWarning, match=r"model\.policy: changed, but it is a copy: .*set_parameters") as warned:
             model.learn(100, reset_num_timesteps=False)
         assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
+def test_qrdqn_has_the_weights_of_sb3_contrib(policy, tmp_path):
+    """get_parameters and set_parameters have its names in both directions."""
+    import torch
+
+    contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed")
+    space = gymnasium.spaces.Box(0, 255, (1, 36, 36), np.uint8) if policy == "CnnPolicy" else gymnasium.spaces.Box(-1, 1, (4,))
+    env, keywords = Spaces(space), {"buffer_size": 100, "policy_kwargs": {"n_quantiles": 7}}
+    theirs = contrib.QRDQN(policy, env, seed=3, device="cpu", **keywords)
+    with QRDQN(policy, (space, env.action_space), seed=1, **{**keywords, "learning_starts": 50}) as ours:
+        names = set(theirs.get_parameters()["policy"])
+        assert set(ours.get_parameters()["policy"]) == names and len(ours.get_parameters()["policy.optimizer"]["param_groups"]) == 1
+        parameters = theirs.get_parameters()
+        ours.set_parameters(parameters)
+        for name, array in ours.get_parameters()["policy"].items():
+            np.testing.assert_array_equal(array, parameters["policy"][name])
+        obs = np.stack([space.sample() for _ in range(20)])
+        want = theirs.quantile_net(torch.as_tensor(obs)).detach().numpy()
+        np.testing.assert_allclose(ours.quantile_net(torch.as_tensor(obs)).detach().numpy(), want, rtol=0, atol=1e-5 * np.abs(want).max())
+        assert type(ours.policy) is type(theirs.policy) and not hasattr(ours, "q_net") and not hasattr(ours, "q_net_target")
+        with torch.no_grad():
+            next(iter(ours.quantile_net_target.parameters())).add_(1)
+        ours.set_parameters(ours.policy.state_dict())
+        theirs.set_parameters({"policy": {name: torch.as_tensor(array) for name, array in ours.get_parameters()["policy"].items()}}, False)
+        ours.save(tmp_path / "ours"), theirs.save(tmp_path / "theirs")
+        changed = ours.get_parameters()["policy"]
+        for file in ("ours", "theirs"):
+            ours.set_parameters({"policy": {name: np.zeros_like(array) for name, array in changed.items()}})
+            ours.set_parameters(tmp_path / file)
+            for name, array in ours.get_parameters()["policy"].items():
+                np.testing.assert_array_equal(array, changed[name])
+        with QRDQN.load(tmp_path / "ours") as loaded, DQN(policy, (space, env.action_space), distribution="quantile", **keywords) as dqn:
+            for name, array in loaded.get_parameters()["policy"].items():
+                np.testing.assert_array_equal(array, changed[name])
+            dqn.set_parameters(changed)
+            ours.set_parameters(dqn.get_parameters())

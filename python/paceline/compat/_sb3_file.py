@@ -105,6 +105,16 @@ class Saved:
         return {name: self.state[name] for name in own}
 
 
+def own_name(name: str) -> str:
+    """The library's name of an array of sb3-contrib's QRDQN; other names stay."""
+    return re.sub("^quantile_net(_target)?[.]", r"q_net\1.", name)
+
+
+def contrib_name(name: str) -> str:
+    """The inverse of own_name."""
+    return re.sub("^q_net(_target)?[.]", r"quantile_net\1.", name)
+
+
 def is_one(path: str) -> bool:
     """Whether a file is a model of stable-baselines3."""
     try:
@@ -168,7 +178,7 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
         keywords["tensorboard_log"] = data["tensorboard_log"]
     cnn = any(".cnn." in name for name in state)
     quantiles = any(name.startswith("quantile_net.") for name in state)
-    state = {re.sub("^quantile_net(_target)?[.]", r"q_net\1.", name): array for name, array in state.items()}
+    state = {own_name(name): array for name, array in state.items()}
     q_learning = any(name.startswith("q_net.") for name in state)
     kwargs = _policy_kwargs(data.get("policy_kwargs") or {})
     if not cnn:

@@ -29,7 +29,7 @@ class Copies:
         import torch
 
         with torch.random.fork_rng(devices=[]):
-            if importlib.util.find_spec("stable_baselines3") is not None:
+            if importlib.util.find_spec("sb3_contrib" if _quantiles(model) else "stable_baselines3") is not None:
                 self._blank = _of_sb3(model)
             elif model.METHOD == "dqn":
                 self._blank = _of_torch(model, _tensors(model._weights()))
@@ -66,6 +66,11 @@ class Copies:
         return all(np.array_equal(state[name], array) for name, array in weights.items())
 
 
+def _quantiles(model: Model) -> bool:
+    """Whether the networks are those of sb3-contrib's QRDQN."""
+    return hasattr(type(model), "quantile_net")
+
+
 def _only_ours(model: Model) -> str:
     """What stable-baselines3 does not have of a model's policy; "" if it has all."""
     actions = model.action_layout
@@ -73,7 +78,7 @@ def _only_ours(model: Model) -> str:
         return "of branches and a box"
     if actions.binary:
         return "with two outputs for each entry of a MultiBinary"
-    if model.METHOD == "dqn" and model.setting("distribution") != "none":
+    if model.METHOD == "dqn" and model.setting("distribution") != "none" and not _quantiles(model):
         return "of distributions"
     if model.METHOD == "dqn" and model.setting("dueling") == "true":
         return "with two streams"
@@ -111,26 +116,34 @@ def _of_sb3(model: Model) -> Any:
 
     obs = model.obs_layout
     space = spaces.Box(0, 255, obs.shape, obs.dtype.type) if obs.image else model.observation_space
-    return getattr(dqn if model.METHOD == "dqn" else a2c, model.policy_name)(space, model.action_space, lambda _: 0.0, **kwargs)
+    policies = dqn if model.METHOD == "dqn" else a2c
+    if _quantiles(model):
+        from sb3_contrib.qrdqn import policies as qrdqn
+
+        policies = qrdqn
+        kwargs["n_quantiles"] = settings.n_quantiles
+    return getattr(policies, model.policy_name)(space, model.action_space, lambda _: 0.0, **kwargs)
 
 
 def _of_torch(model: Model, state: dict[str, Any]) -> Any:
     from torch import nn
 
     activation = nn.Tanh if getattr(model, "activation_fn", "relu") == "tanh" else nn.ReLU
+    quantiles, actions = _quantiles(model), model.action_layout.n
+    net = "quantile_net" if quantiles else "q_net"
     scale = 1 / 255 if model.obs_layout.image and model.setting("normalize_images") == "true" else 1.0
 
     class QNetwork(nn.Module):  # type: ignore[misc,unused-ignore]
-        """Maps observations [n, ...] to Q-values, float [n, actions]."""
+        """Maps observations [n, ...] to Q-values, float [n, actions], or to quantiles [n, quantiles, actions]."""
 
         def __init__(self, prefix: str) -> None:
             super().__init__()
             weights = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-            dense = [value for name, value in weights.items() if name.startswith("q_net.") and value.dim() == 2]
+            dense = [value for name, value in weights.items() if name.startswith(f"{net}.") and value.dim() == 2]
             layers: list[Any] = []
             for value in dense:
                 layers += [nn.Linear(value.shape[1], value.shape[0]), activation()]
-            self.q_net = nn.Sequential(*layers[:-1])
+            setattr(self, net, nn.Sequential(*layers[:-1]))
             self.features_extractor = nn.Module()
             if "features_extractor.cnn.0.weight" in weights:
                 convolutions: list[Any] = []
@@ -145,14 +158,17 @@ def _of_torch(model: Model, state: dict[str, Any]) -> Any:
             x = obs.float() * scale
             if hasattr(self.features_extractor, "cnn"):
                 x = self.features_extractor.linear(self.features_extractor.cnn(x))
-            return self.q_net(x.flatten(1))
+            out = getattr(self, net)(x.flatten(1))
+            return out.view(len(out), -1, actions) if quantiles else out
 
     class Policy(nn.Module):  # type: ignore[misc,unused-ignore]
         def __init__(self) -> None:
             super().__init__()
-            self.q_net, self.q_net_target = QNetwork("q_net."), QNetwork("q_net_target.")
+            for of in (net, f"{net}_target"):
+                setattr(self, of, QNetwork(f"{of}."))
 
         def forward(self, obs: Any) -> Any:
-            return self.q_net(obs).argmax(1)
+            out = getattr(self, net)(obs)
+            return (out.mean(1) if quantiles else out).argmax(1)
 
     return Policy()
