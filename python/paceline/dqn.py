@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -394,13 +395,20 @@ class DQN(Trainer):
 
     @property
     def exploration_schedule(self) -> Callable[[float], float]:
-        """Epsilon as a function of the remaining progress, which goes from 1 to 0."""
+        """Epsilon as a function of the remaining progress, which goes from 1 to 0.
+
+        It falls after the warm-up of learning_starts steps. A model that was loaded without its
+        experience has another warm-up, which the function leaves out.
+        """
         first, last = (float(self.setting(f"exploration_{end}_eps")) for end in ("initial", "final"))
         steps, fraction = float(self.setting("exploration_steps")), float(self.setting("exploration_fraction"))
+        total, starts = max(self._total_timesteps, 1), int(self.setting("learning_starts"))
+        warm = math.ceil(starts / self.n_envs) * self.n_envs / total  # the warm-up ends with a whole round
         if self._by_updates():
             steps *= int(self.setting("train_freq")) / int(self.setting("gradient_steps"))
-        share = steps / max(self._total_timesteps, 1) or fraction
-        return lambda progress_remaining: float(np.interp(1 - progress_remaining, (0, share), (first, last)))
+            fraction *= max(0, 1 - warm)
+        share = steps / total or fraction
+        return lambda progress_remaining: float(np.interp(1 - progress_remaining - warm, (0, share), (first, last)))
 
     @property
     def train_freq(self) -> TrainFreq:

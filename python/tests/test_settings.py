@@ -186,3 +186,30 @@ def test_env_kwargs_override_single_options_of_a_preset(tmp_path, model_class, p
         assert json.loads(model.setting("env_options")) == options | {"waits": True}
     with model_class.load(tmp_path / "model.zip", env=None) as model:
         assert json.loads(model.setting("env_options")) == options
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"learning_starts": 101, "exploration_fraction": 0.5},
+        {"learning_starts": 100, "exploration_steps": 300},
+        {"learning_starts": 0, "exploration_steps": 300},
+        {"learning_starts": 100, "exploration_steps": 150, "clock": "updates", "train_freq": 2, "concurrent": False},
+        {"learning_starts": 100, "exploration_fraction": 0.5, "clock": "updates", "train_freq": 2, "concurrent": False},
+        {"learning_starts": 100, "exploration_steps": 300, "learners": 2, "num_envs": 4},
+    ],
+)
+def test_the_exploration_schedule_is_that_of_the_run(keywords):
+    """Also in the warm-up and in a second learn. Updates and other learners are known up to a few steps."""
+    few = 0.04 if keywords.keys() & {"clock", "learners"} else 1e-9
+    with DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "num_envs": 2, "exploration_final_eps": 0.1, **keywords}) as model:
+        rates = []
+
+        def look(*_):
+            rate = model.exploration_rate
+            rates.append(rate)
+            assert model.exploration_schedule(model._current_progress_remaining) == pytest.approx(rate, abs=few)
+
+        model.learn(400, callback=look)
+        assert len(set(rates)) > 20
+        model.learn(400, callback=look, reset_num_timesteps=False)
