@@ -34,6 +34,17 @@ _SHOWN = (
 _ASSIGNABLE = frozenset({"verbose", "tensorboard_log"})
 _CHANGED_BY = {"env": "set_env", "logger": "set_logger"}
 
+_OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "adam": {"betas": (0.9, 0.999), "eps": 1e-8, "amsgrad": False},
+    "radam": {"betas": (0.9, 0.999), "eps": 1e-8},
+    "adagrad": {"lr_decay": 0, "eps": 1e-10, "initial_accumulator_value": 0},
+    "rmsprop": {"alpha": 0.99, "eps": 1e-8, "momentum": 0, "centered": False},
+    "rmsprop_lasagne": {"alpha": 0.95, "eps": 1e-6, "momentum": 0, "centered": False},
+    "rmsprop_mnih": {"alpha": 0.95, "eps": 0.01, "momentum": 0, "centered": True},
+    "rmsprop_keras": {"alpha": 0.95, "eps": 0.01, "momentum": 0, "centered": True},
+}
+"""The defaults of the library's optimisers under PyTorch's names (core/nn/optimizer.go, core/agents/dqn/dqn.go)."""
+
 
 class Attributes:
     """The attributes of Trainer. Every setting of the method is a read-only attribute."""
@@ -207,16 +218,14 @@ class Attributes:
         def has(name: str) -> Any:
             return getattr(self, name, None)
 
-        group: dict[str, Any] = {"lr": float(self.lr_schedule(self._current_progress_remaining)), "weight_decay": 0}
-        rms = has("use_rms_prop") or str(has("optimizer")).startswith("rmsprop")
-        eps = has("optimizer_eps") or has("radam_eps") or has("rms_prop_eps" if rms else "adam_eps")
-        if rms:
-            centered = has("optimizer") not in (None, "rmsprop")
-            group |= {"alpha": has("rms_prop_alpha") or 0.99, "momentum": 0, "centered": centered}
-        else:
-            group |= {"betas": (0.9, 0.999), "amsgrad": False}
+        name = has("optimizer") or ("rmsprop" if has("use_rms_prop") else "radam" if has("radam_eps") else "adam")
+        group = {"lr": float(self.lr_schedule(self._current_progress_remaining)), "weight_decay": 0, **_OPTIMIZERS[name]}
+        if has("use_rms_prop"):
+            group |= {"alpha": has("rms_prop_alpha"), "eps": has("rms_prop_eps")}
+        elif eps := has("optimizer_eps") or has("radam_eps") or has("adam_eps"):
+            group["eps"] = eps
         names = [name for name in self._native.parameters.layout if not name.startswith("q_net_target.")]
-        return {"state": {}, "param_groups": [group | {"eps": eps or 1e-8, "params": list(range(len(names)))}]}
+        return {"state": {}, "param_groups": [group | {"params": list(range(len(names)))}]}
 
     # --------------------------------------------------- environments
 

@@ -213,3 +213,24 @@ def test_the_exploration_schedule_is_that_of_the_run(keywords):
         model.learn(400, callback=look)
         assert len(set(rates)) > 20
         model.learn(400, callback=look, reset_num_timesteps=False)
+
+
+@pytest.mark.parametrize(
+    "cls, keywords, has",
+    [
+        (DQN, {}, {"betas": (0.9, 0.999), "eps": 1e-8, "amsgrad": False}),
+        (DQN, {"optimizer": "adagrad"}, {"eps": 1e-10, "lr_decay": 0, "initial_accumulator_value": 0}),
+        (DQN, {"optimizer": "rmsprop", "optimizer_eps": 1e-3}, {"alpha": 0.99, "centered": False, "eps": 1e-3, "momentum": 0}),
+        (DQN, {"optimizer": "rmsprop_lasagne"}, {"alpha": 0.95, "centered": False, "eps": 1e-6, "momentum": 0}),
+        (DQN, {"optimizer": "rmsprop_mnih"}, {"alpha": 0.95, "centered": True, "eps": 0.01, "momentum": 0}),
+        (DQN, {"optimizer": "rmsprop_keras"}, {"alpha": 0.95, "centered": True, "eps": 0.01, "momentum": 0}),
+        (A2C, {"rms_prop_eps": 1e-4}, {"alpha": 0.99, "centered": False, "eps": 1e-4, "momentum": 0}),
+        (A2C, {"use_rms_prop": False}, {"betas": (0.9, 0.999), "eps": 1e-5, "amsgrad": False}),
+        (PPO, {}, {"betas": (0.9, 0.999), "eps": 1e-5, "amsgrad": False}),
+        (PQN, {"n_steps": 128}, {"betas": (0.9, 0.999), "eps": 1e-8}),
+    ],
+)
+def test_get_parameters_has_the_optimizer_s_constants(cls, keywords, has):
+    with cls("MlpPolicy", "CartPole-v1", seed=1, **keywords) as model:
+        (group,) = model.get_parameters()["policy.optimizer"]["param_groups"]
+        assert {name: value for name, value in group.items() if name not in ("lr", "params", "weight_decay")} == has
