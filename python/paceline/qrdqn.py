@@ -21,7 +21,7 @@ class QRDQN(DQN):
     policy: as in DQN. policy_kwargs={"n_quantiles": 50} sets the number of quantiles, 200 by default.
     learning_rate, exploration_fraction, exploration_final_eps, max_grad_norm: sb3-contrib's defaults. The
         defaults of all other keywords are DQN's. Adam's small constant is 0.01 / batch_size, unless
-        policy_kwargs has an optimizer_class or optimizer_kwargs, or optimizer_eps is given.
+        policy_kwargs has an optimizer_class or optimizer_kwargs, or optimizer_eps is given; None is 1e-8.
     n_steps: steps of a target.
     kappa: the error up to which the loss of a quantile is quadratic. sb3-contrib has 1.
     double_q, dueling, munchausen, noisy, prioritized and the others: as in DQN. device="auto" is the
@@ -49,7 +49,8 @@ class QRDQN(DQN):
         defaults = dict(cls.DEFAULTS)
         kwargs, batch = given.get("policy_kwargs"), given.get("batch_size", 32)
         plain = not isinstance(kwargs, Mapping) or not {"optimizer_class", "optimizer_kwargs"} & set(kwargs)
-        if plain and "optimizer" not in given and isinstance(batch, Integral) and int(batch) > 0:  # the library refuses other values
+        adam = plain and given.get("optimizer", "adam") == "adam"
+        if adam and isinstance(batch, Integral) and int(batch) > 0:  # the library refuses other values
             defaults["optimizer_eps"] = 0.01 / int(batch)
         return defaults
 

@@ -16,6 +16,10 @@ def test_defaults_are_those_of_sb3_contrib():
         assert {name: model.setting(name) for name in OWN} == OWN
     with QRDQN("MlpPolicy", "CartPole-v1", seed=1, batch_size=64, learning_rate=1e-3, max_grad_norm=10) as model:
         assert [model.setting(name) for name in ("optimizer_eps", "learning_rate", "max_grad_norm")] == ["0.00015625", "0.001", "10"]
+    with QRDQN("MlpPolicy", "CartPole-v1", seed=1, optimizer="adam") as model:
+        assert {name: model.setting(name) for name in OWN} == OWN
+    with QRDQN("MlpPolicy", "CartPole-v1", seed=1, optimizer="rmsprop") as model:
+        assert model.setting("optimizer_eps") == ""
     kwargs = {"n_quantiles": 25, "optimizer_kwargs": {"eps": 1e-5}}
     with QRDQN("MlpPolicy", "CartPole-v1", seed=1, policy_kwargs=kwargs, n_steps=3) as model:
         assert [model.setting(name) for name in ("optimizer_eps", "n_quantiles", "n_steps")] == ["1e-05", "25", "3"]
