@@ -251,8 +251,9 @@ def _learning_rate(value: Any) -> Values:
 
 
 def _policy(value: object) -> Values:
-    """The rule of policy: a name or a class of stable-baselines3, such as ActorCriticPolicy for MlpPolicy."""
-    if isinstance(value, type) and value.__module__.startswith("stable_baselines3.") and "MultiInput" not in value.__name__:
+    """The rule of policy: a name or a class of stable-baselines3 or sb3-contrib, such as ActorCriticPolicy for MlpPolicy."""
+    known = "stable_baselines3.", "sb3_contrib.qrdqn."
+    if isinstance(value, type) and value.__module__.startswith(known) and "MultiInput" not in value.__name__:
         value = "CnnPolicy" if "Cnn" in value.__name__ else "MlpPolicy"
     name = value if isinstance(value, str) else getattr(value, "__name__", "")
     if "Lstm" in name or "Recurrent" in name:

@@ -6,7 +6,7 @@ import pytest
 
 import paceline
 from envs import SMALL, Steps
-from paceline import A2C, DQN
+from paceline import A2C, DQN, QRDQN
 from paceline.errors import ConfigError
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
@@ -290,6 +290,16 @@ def test_devices_and_policies_may_be_objects(cls):
         assert model.policy_name == "MlpPolicy" and model.device == torch.device("cpu")
     with pytest.raises(ConfigError, match="device"):
         cls("MlpPolicy", "CartPole-v1", device=torch.device("cuda"), **KEYWORDS[cls])
+
+
+def test_policies_of_sb3_contrib_s_qrdqn_may_be_objects():
+    policies = pytest.importorskip("sb3_contrib.qrdqn.policies", reason="sb3-contrib is not installed")
+    space = gymnasium.spaces.Box(0, 255, (1, 36, 36), np.uint8), gymnasium.spaces.Discrete(3)
+    for policy, env in ((policies.MlpPolicy, "CartPole-v1"), (policies.CnnPolicy, space)):
+        with QRDQN(policy, env, buffer_size=100, learning_starts=50, seed=1) as model:
+            assert model.policy_name == ("CnnPolicy" if policy is policies.CnnPolicy else "MlpPolicy")
+    with pytest.raises(ConfigError, match="policy: .*MultiInputPolicy.*: custom networks are not supported"):
+        QRDQN(policies.MultiInputPolicy, "CartPole-v1")
 
 
 def test_a_model_learns_in_sb3_atari_environments():
