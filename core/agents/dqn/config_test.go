@@ -153,7 +153,8 @@ func TestPresetsHaveTheirValues(t *testing.T) {
 	// values are those of the constructor in version 2.9.
 	odd := Settings.Over(&Config{})
 	for name, text := range map[string]string{"concurrent": "true", "actor": "target", "window": "70", "tau": "0.5", "double_q": "true", "learning_rate_schedule": "0:1",
-		"optimizer": "rmsprop", "loss": "squared", "exploration_steps": "9", "activation_fn": "tanh", "precision": "bf16"} {
+		"optimizer": "rmsprop", "loss": "squared", "exploration_steps": "9", "activation_fn": "tanh", "precision": "bf16",
+		"n_steps": "3", "n_step_tails": "drop", "prioritized": "dopamine", "clock": "updates", "outliers": "6"} {
 		check(t, odd.Set(name, text))
 	}
 	for name, v := range map[string]*settings.Values{"defaults": Settings.Defaults(), "others": odd} {
@@ -162,7 +163,8 @@ func TestPresetsHaveTheirValues(t *testing.T) {
 			"buffer_size": "1000000", "learning_starts": "100", "batch_size": "32", "tau": "1", "double_q": "false", "gamma": "0.99", "train_freq": "4", "gradient_steps": "1",
 			"target_update_interval": "10000", "exploration_fraction": "0.1", "exploration_initial_eps": "1", "exploration_final_eps": "0.05",
 			"exploration_steps": "0", "max_grad_norm": "10", "optimizer": "adam", "optimizer_eps": "1e-08", "loss": "huber", "loss_reduction": "mean",
-			"stats_window_size": "100", "learning_rate_schedule": "", "activation_fn": "relu", "precision": "fp32", "net_arch": "64,64"} {
+			"stats_window_size": "100", "learning_rate_schedule": "", "activation_fn": "relu", "precision": "fp32", "net_arch": "64,64",
+			"n_steps": "1", "n_step_tails": "keep", "prioritized": "none", "clock": "steps", "outliers": "0"} {
 			if got := must(v.Get(setting))(t); got != want {
 				t.Errorf("%s: %s %q, want %q", name, setting, got, want)
 			}
