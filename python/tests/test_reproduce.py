@@ -129,6 +129,8 @@ def test_the_interquartile_mean():
         (["--set", "env=Pong"], "--set env: not a keyword"),
         (["--set", "preset=x"], "--set preset: not a keyword"),
         (["--set", "n_steps=0"], "n_steps: 0, must be"),
+        (["--set", "batch_size=x"], 'batch_size: "x", must be'),
+        (["--set", "updates=outside"], "--set updates=outside: must be own; this command trains the model"),
     ],
 )
 def test_wrong_arguments_give_one_line(tmp_path, capsys, given, says):
@@ -137,6 +139,15 @@ def test_wrong_arguments_give_one_line(tmp_path, capsys, given, says):
     error = capsys.readouterr().err
     assert error.startswith("paceline: ") and len(error.splitlines()) == 1 and says in error
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("given", [{"batch_size": 2048}, {"num_envs": 600}, {"num_envs": 20, "n_steps": 60}])
+def test_the_replay_memory_has_room_for_the_settings_given(given):
+    """The command chose its size; qr has 3 steps."""
+    with dopamine._new(GAME, "qr", 1, 500, {"cnn": "minatar", **given}) as model:
+        assert 1000 < model.replay_buffer.buffer_size <= 2048
+    with dopamine._new(GAME, "qr", 1, 1500, {"cnn": "minatar"}) as model:
+        assert model.replay_buffer.buffer_size == 1500
 
 
 def test_a_folder_that_cannot_be_written_is_refused(capsys):

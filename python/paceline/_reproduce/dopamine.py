@@ -139,7 +139,9 @@ def _checked(args: argparse.Namespace) -> dict[str, Any]:
     known(keywords, DQN.keywords(), "paceline.DQN")
     if args.num_threads is not None:
         keywords["num_threads"] = args.num_threads
-    _new(args.game, args.agent, 1, args.frames // SKIP, keywords).close()
+    with _new(args.game, args.agent, 1, args.frames // SKIP, keywords) as model:
+        if (updates := model.setting("updates")) != "own":
+            raise ConfigError(f"--set updates={updates}: must be own; this command trains the model")
     return keywords
 
 
@@ -262,7 +264,9 @@ def _preset(game: str, agent: str) -> dict[str, str]:
 
 
 def _new(game: str, agent: str, seed: int, steps: int, keywords: Mapping[str, Any]) -> DQN:
-    room = min(1_000_000, max(steps, 1000))  # the preset's, or what the run can fill
+    texts = {name: str(value) for name, value in (_preset(game, agent) | dict(keywords)).items()}
+    batch, envs, n = (int(text) if (text := texts.get(name, "")).isdecimal() else 1 for name in ("batch_size", "num_envs", "n_steps"))
+    room = min(1_000_000, max(steps, 1000, batch, envs * n))  # the preset's, or what the run can fill and its settings need
     return DQN.from_preset(agent + SUFFIX, game, **{"seed": seed, "buffer_size": room, **keywords})
 
 
