@@ -149,7 +149,7 @@ def test_loaded_files_of_sb3_contrib_s_qrdqn_act_the_same(policy, tmp_path):
         with cls.load(tmp_path / "theirs", buffer_size=200, device="cpu") as ours:
             np.testing.assert_array_equal(ours.predict(obs, deterministic=True)[0], want)
             assert ours.n_quantiles == 21 and ours.learning_rate == theirs.learning_rate and ours.setting("optimizer_eps") == "0.0003125"
-            assert ours.setting("distribution") == "quantile"
+            assert ours.setting("distribution") == "quantile" and ours.setting("max_grad_norm") == "0"
 
 
 def test_networks_of_the_other_class_are_refused(tmp_path):

@@ -172,6 +172,8 @@ def _saved(path: str, data: Mapping[str, Any], state: dict[str, Array]) -> Saved
     keywords: dict[str, Any] = {name: value for name, value in data.items() if isinstance(value, (bool, int, float)) and name[0] != "_"}
     for name in ("num_timesteps", "seed", "n_envs"):
         keywords.pop(name, None)
+    if data.get("max_grad_norm", 0) is None:  # gradients are not clipped
+        keywords["max_grad_norm"] = None
     if isinstance(data.get("_stats_window_size"), int):
         keywords["stats_window_size"] = data["_stats_window_size"]
     if isinstance(data.get("tensorboard_log"), str):
