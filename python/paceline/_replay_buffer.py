@@ -97,6 +97,9 @@ class ReplayBuffer:
 
         The draws depend on the model's seed and on the number of earlier draws. env must be None:
         rewards and observations are returned without normalisation.
+
+        Each transition is a single step, also with n_steps above 1. Updates then sum rewards over
+        n_steps, and do not draw the tails that n_step_tails drops.
         """
         if env is not None:
             raise ConfigError(f"env: {env!r}, must be None: transitions are returned as they are stored")

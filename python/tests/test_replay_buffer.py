@@ -11,9 +11,10 @@ from paceline.errors import ConfigError, PacelineError, SpaceError
 SHAPES = [(5, 4), (5, 1), (5, 4), (5, 1), (5, 1)]
 
 
-def test_samples_are_transitions_of_the_environment():
-    """Counter's observations and rewards identify each transition."""
-    with DQN("MlpPolicy", Counter(), **SMALL) as model:
+@pytest.mark.parametrize("n_steps", [{}, {"n_steps": 2}, {"n_steps": 2, "n_step_tails": "drop"}])
+def test_samples_are_transitions_of_the_environment(n_steps):
+    """Counter's observations and rewards identify each transition, which is a single step."""
+    with DQN("MlpPolicy", Counter(), **SMALL, **n_steps) as model:
         model.learn(300)
         size = int(model.stats["replay_size"])
         every = model.replay_buffer.read(range(size))
