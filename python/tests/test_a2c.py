@@ -4,7 +4,6 @@ import inspect
 import math
 import re
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
@@ -210,27 +209,6 @@ def test_cnn_policy_learns_from_images_stepped_from_python():
         model.learn(40)
         assert model.num_timesteps == 40 and model.stats["updates"] == 4
         assert model.predict(np.zeros((40, 40, 1), np.uint8))[0] in (0, 1, 2)
-
-
-class Large(Image):
-    """Image with the smallest observation of ga3c_4."""
-
-    observation_space = gymnasium.spaces.Box(0, 255, (44, 44, 1), np.uint8)
-
-    def observe(self):
-        return np.pad(super().observe(), ((0, 4), (0, 4), (0, 0)))
-
-
-def test_every_cnn_learns():
-    with pytest.raises(ConfigError) as refused:
-        A2C("CnnPolicy", Large(0), cnn="none")
-    names = str(refused.value).partition("must be ")[2].split(", ")
-    assert {"nature", "cule", "ga3c_1", "ga3c_2", "ga3c_3", "ga3c_4"} <= set(names)
-    for name in names:
-        with A2C("CnnPolicy", Large(0), cnn=name, n_steps=4, seed=1, device="cpu") as model:
-            before = model.hashes().weights
-            model.learn(8)
-            assert model.stats["updates"] == 2 and model.hashes().weights != before, name
 
 
 def test_small_cnn_learns_from_built_in_images():

@@ -315,3 +315,15 @@ def test_the_trace_is_drawn(tmp_path, tuner):
 def test_settings_of_keywords(tmp_path):
     assert ga3c.settings({"order": "nothing"}) == {"order": "nothing", "schedule": "recorded"}
     assert ga3c.settings({"latency_file": tmp_path / "l.json"}) == {"latency_file": f"{tmp_path}/l.json"}
+
+
+def test_every_cnn_learns():
+    with pytest.raises(ConfigError) as refused:
+        A2C("CnnPolicy", "Catch-v0", cnn="none")
+    names = str(refused.value).partition("must be ")[2].split(", ")
+    assert {"nature", "cule", "ga3c_1", "ga3c_2", "ga3c_3", "ga3c_4"} <= set(names)
+    for name in names:
+        with A2C("CnnPolicy", "Catch-v0", num_envs=1, cnn=name, n_steps=4, seed=1, device="cpu") as model:
+            before = model.hashes().weights
+            model.learn(8)
+            assert model.stats["updates"] == 2 and model.hashes().weights != before, name
