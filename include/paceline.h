@@ -1131,8 +1131,9 @@ PACELINE_API int paceline_trainer_adopt(paceline_trainer *t, const float *in, si
  *                          ... push, pull and paceline_trainer_adopt as above
  *
  * paceline_trainer_new_push makes both trainers, with the specs of the actors' environments. num_envs of a
- * replay memory is the number of the environments whose steps it gets. Minibatches follow n_steps, gamma
- * and "prioritized", in which both trainers must agree.
+ * replay memory is the number of the environments whose steps it gets. Minibatches follow n_steps,
+ * n_step_tails, gamma and "prioritized", and priorities the errors of "distribution". Both trainers must
+ * agree in these settings.
  */
 
 /* Consecutive steps of one environment. */
@@ -1168,8 +1169,8 @@ typedef struct paceline_minibatch {
   float *discounts;    /* [num_rows], the factors of the values of next_obs; 0 where the steps terminated */
   float *weights;      /* [num_rows], factors of the losses; 1 where draws are uniform */
   uint8_t *next_masks; /* [num_rows, n], action masks of next_obs; NULL if actions have none */
-  int64_t *identities; /* [num_rows], for set_errors: a transition keeps its number while it is stored. gradient_of does
-                        * not read them */
+  int64_t *identities; /* [num_rows], for set_errors: a transition keeps its number while it is stored, until the
+                        * memory loads a file. gradient_of does not read them */
   float *errors; /* [num_rows], for set_errors: gradient_of writes them; 0 where draws are uniform. NULL: not wanted */
 } paceline_minibatch;
 

@@ -33,7 +33,8 @@ type Apart interface {
 	DrawRows() int
 	// Weighted reports whether minibatches have importance weights.
 	Weighted() bool
-	// Draw draws a minibatch. identities get numbers that transitions keep while they are stored.
+	// Draw draws a minibatch. identities get numbers that transitions keep while they are stored, until a
+	// load.
 	Draw(beta float64, to *Transitions, identities []int64) error
 	// SetErrors takes the errors of transitions, of which priorities are made. Transitions that are no
 	// longer stored are passed over.
@@ -90,8 +91,8 @@ func (t *Trainer) checkSteps(x *Steps) error {
 		}
 	}
 	for i := range n + 1 {
-		if i == n && x.End&env.Terminated != 0 {
-			break
+		if i == 0 && !x.Begins || i == n && x.End&env.Terminated != 0 {
+			continue // not read
 		}
 		if err := t.spec.Obs.CheckFinite(x.Obs[i*size : (i+1)*size]); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)

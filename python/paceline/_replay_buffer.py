@@ -75,7 +75,7 @@ class ReplayBuffer:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        learners = int(model.setting("learners")) or 1
+        learners = int(model.setting("bundles" if model.METHOD == "gorila" else "learners")) or 1
         self.buffer_size = int(model.setting("buffer_size")) // learners * learners  # all have equal shares
         self.n_envs: int = model.n_envs
         self.observation_space, self.action_space = model.observation_space, model.action_space

@@ -61,8 +61,9 @@ def test_a_segment_goes_on_in_the_next_call():
     with made() as memory:
         buffer = memory.replay_buffer
         buffer.add_steps(1, [observation(1, 0), observation(1, 1)], [1], [0.0], begins=True)
-        buffer.add_steps(1, [observation(1, 1), observation(1, 2)], [2], [1.0], begins=False, terminated=True)
-        assert buffer.size() == 2
+        buffer.add_steps(1, [np.full(3, np.nan), observation(1, 2)], [2], [1.0], begins=False)  # the first row is not read
+        buffer.add_steps(1, [observation(1, 2), observation(1, 3)], [2], [1.0], begins=False, terminated=True)
+        assert buffer.size() == 3 and np.isfinite(buffer.read(range(3)).observations).all()
         with pytest.raises(ConfigError, match="begins: 0, must be 1, as no segment of environment 1 is in progress"):
             buffer.add_steps(1, [observation(1, 1), observation(1, 2)], [2], [1.0], begins=False)
 

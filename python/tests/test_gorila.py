@@ -3,6 +3,7 @@
 import inspect
 
 import gymnasium
+import numpy as np
 import pytest
 
 from paceline import DQN, Gorila
@@ -99,6 +100,21 @@ def test_a_resumed_run_equals_an_uninterrupted_run(tmp_path):
         assert model.predict(model.observation_space.sample())[0] in (0, 1)
     with pytest.raises(ConfigError, match="a run of 'gorila', must be of 'dqn' for DQN.load"):
         DQN.load(tmp_path / "part")
+
+
+def test_the_replay_buffer_is_that_of_all_bundles():
+    with small(buffer_size=4002) as model:
+        buffer = model.replay_buffer
+        assert (buffer.buffer_size, buffer.n_envs, buffer.size()) == (4000, 4, 0)
+        obs = np.arange(16, dtype=np.float32).reshape(4, 4)
+        buffer.add(obs, obs + 1, np.ones(4, int), np.arange(4.0), np.ones(4, bool))
+        assert buffer.size() == 4
+        sample = buffer.read(range(4))
+        np.testing.assert_array_equal(sample.observations, obs)
+        np.testing.assert_array_equal(sample.rewards[:, 0], range(4))
+        assert buffer.sample(10).actions.shape == (10, 1)
+        model.learn(400)
+        assert buffer.size() == 404
 
 
 def test_the_exploration_schedule_counts_updates():

@@ -68,7 +68,7 @@ func (c *Config) resolveHead() (notices []string, err error) {
 	switch {
 	case c.Distribution == Categorical && !(c.VMin < c.VMax):
 		return nil, fmt.Errorf("v_min: %g, must be below v_max (%g)", c.VMin, c.VMax)
-	case c.Distribution == Categorical && c.VMax-c.VMin < c.leastSupport():
+	case c.Distribution == Categorical && c.VMax-c.VMin < c.leastSupport()*(1-1e-9): // 10 - 9.99 is a little less than 0.01
 		return nil, fmt.Errorf("v_max: %v, must be above v_min (%v) by at least %v, a thousandth of the larger of |v_min| and |v_max|", c.VMax, c.VMin, c.leastSupport())
 	case c.Distribution == Implicit && c.BatchSize*max(c.NTau, c.NTauTarget+c.NTauAct) > nn.MaxRows:
 		return nil, fmt.Errorf("batch_size: %d, must be at most %d with these numbers of taus", c.BatchSize, nn.MaxRows/max(c.NTau, c.NTauTarget+c.NTauAct))

@@ -47,7 +47,7 @@ func TestBadHeadsAreRefused(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	c := cartpole(categorical, func(c *Config) { c.Loss, c.VMin, c.VMax = "squared", 999, 1000 })
+	c := cartpole(categorical, func(c *Config) { c.Loss, c.VMin, c.VMax = "squared", 9.99, 10 }) // the narrowest
 	said, err := c.Resolve()
 	if err != nil || !slices.Contains(said, "loss: squared is not used where distribution is categorical") {
 		t.Errorf("%q, %v", said, err)
