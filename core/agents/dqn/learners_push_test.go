@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -139,5 +141,65 @@ func TestUpdatesThatWaitAreSaved(t *testing.T) {
 		if now := again.Trainer.Stats(); now.Updates < before.Updates+30 || now.Updates > before.Updates+45 {
 			t.Errorf("%d updates after %d, %d steps after %d", now.Updates, before.Updates, now.Steps, before.Steps)
 		}
+	}
+}
+
+// After an update that failed, Begin with ResetTimesteps starts a new run of environments that the
+// host steps; also after transitions were added, and in a trainer that loaded the file.
+func TestResetAfterNothingToDrawWhereTheHostSteps(t *testing.T) {
+	const says = "n_step_tails: drop_truncated, no transition can be drawn"
+	mk := counters(func(c *counter) {
+		c.ends, c.lengths = slices.Repeat([]env.End{env.Truncated}, 10_000), slices.Repeat([]int{4}, 10_000)
+		for k := range 12 {
+			c.lengths[k] = 20
+		}
+	})
+	for _, edits := range [][]string{
+		{"learners", "2"}, {"learners", "1"}, {"learners", "4", "schedule", "race"}, {"learners", "2", "rule", "overwrite"},
+		{"learners", "2", "rule", "multi_step_adam", "sync_period", "3"}, {"learners", "2", "rule", "mean"}, {"learners", "0"},
+	} {
+		t.Run(strings.Join(edits, " "), func(t *testing.T) {
+			cfg := meanConfig(t, slices.Concat([]string{"rule", "gradient", "n_steps", "5", "n_step_tails", "drop_truncated", "buffer_size", "200"}, edits)...)
+			// run takes rounds until the run of some steps is over, or a round is refused.
+			run := func(h *traintest.Host, flags train.Flags) error {
+				check(t, h.Vec.Reset(h.Rows, nil))
+				check(t, h.Trainer.Begin(4000, flags))
+				for h.Trainer.Stats().Steps < 2000 {
+					if err := h.Act(); err != nil {
+						return err
+					}
+					check(t, h.Vec.Step(h.Actions, h.Rows))
+					if err := h.Observe(); err != nil {
+						return err
+					}
+				}
+				return h.Trainer.Settle(0)
+			}
+			const anew = train.ResetTimesteps | train.ResetEnvs
+			h, path := traintest.NewHost(t, cfg, vec.SameStep, mk), filepath.Join(t.TempDir(), "run")
+			refuses(t, run(h, 0), says)
+			check(t, h.Trainer.Save(path, true))
+			refuses(t, run(h, anew), says)
+			if steps := h.Trainer.Stats().Steps; steps < 40 || steps > 100 {
+				t.Errorf("after a reset %d steps, must be those of the warm-up", steps)
+			}
+			x := rowsOf(*h.Trainer.Spec(), h.Vec.Len())
+			for i := range x.Terminated {
+				x.Terminated[i] = true
+			}
+			before := h.Trainer.Stats().Updates
+			check(t, h.Trainer.AddTransitions(x))
+			refuses(t, run(h, anew), says)
+			if now := h.Trainer.Stats().Updates; now < before {
+				t.Errorf("transitions added: %d updates after %d", now, before)
+			}
+			check(t, cfg.Set("n_step_tails", "keep"))
+			next := traintest.NewHost(t, cfg, vec.SameStep, mk)
+			check(t, next.Trainer.Load(path))
+			check(t, run(next, anew))
+			if now := next.Trainer.Stats().Updates; now < before+100 {
+				t.Errorf("loaded with other tails: %d updates after %d", now, before)
+			}
+		})
 	}
 }

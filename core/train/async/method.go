@@ -91,10 +91,14 @@ func (m *Method) Settle(interrupt *train.Interrupt) error {
 		m.joint.pace()
 	}
 	return m.slice(m.turns.Steps(), interrupt, func(l *learner) error {
-		if m.pushed {
-			return l.visits(interrupt)
+		if !m.pushed {
+			return l.run(interrupt)
 		}
-		return l.run(interrupt)
+		if err := l.visits(interrupt); err != nil {
+			return err
+		}
+		// An update that failed has planned visits. After a reset of the steps it is no longer due.
+		return m.turns.Replan(l.k, 0, order.NoVisit)
 	})
 }
 

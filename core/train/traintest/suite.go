@@ -112,6 +112,7 @@ func Run(t *testing.T, s Subject) {
 		"an environment fails":                       environmentFails,
 		"a panic breaks one trainer":                 panicBreaksOneTrainer,
 		"a loss that is not finite":                  notFinite,
+		"a pushed loss that is not finite":           pushedNotFinite,
 		"memory is refused before it is allocated":   memoryIsRefused,
 		"parameters by name":                         parameters,
 		"calls at the wrong time":                    callsAtTheWrongTime,
