@@ -47,8 +47,9 @@ const (
 // The cnn of images that are too small for a method's default.
 const smallCNN = "minatar"
 
-// fitPolicy replaces policy "auto" by the policy that fits the observation. With it the default cnn
-// gives way to smallCNN where images are too small for the default and not for smallCNN.
+// fitPolicy replaces policy "auto" by the policy that fits the observation. With it the default cnn,
+// which may have been set explicitly, gives way to smallCNN where images are too small for it. Images
+// that are too small for smallCNN are refused with its least size.
 func (c *Config) fitPolicy(obs env.ObsSpec) error {
 	common := c.Common()
 	if common.Policy != policyAuto {
@@ -63,7 +64,7 @@ func (c *Config) fitPolicy(obs env.ObsSpec) error {
 	if err != nil {
 		return nil // the method has no such setting
 	}
-	if usual, _ := c.Table().Defaults().Get("cnn"); cnn == usual && !takes(cnn, obs) && takes(smallCNN, obs) {
+	if usual, _ := c.Table().Defaults().Get("cnn"); cnn == usual && obs.DType == env.Uint8 && !takes(cnn, obs) {
 		return c.Set("cnn", smallCNN)
 	}
 	return nil
@@ -98,7 +99,7 @@ func CommonSettings[C any](part func(*C) *Common) []settings.Setting {
 		settings.Int("frame_stack", 0, 0, 64, "number of successive frames along an observation's first axis, which is then checked; 0: as the environment says, or detected where the caller steps the environment", func(c *Common) *int { return &c.FrameStack }),
 		settings.Text("autoreset", "same_step", "observation of a pushed row after an episode's end: same_step (the first of the next episode) or next_step (the last of the ended episode)", []string{"same_step", "next_step"}, func(c *Common) *string { return &c.Autoreset }),
 		settings.Bool("action_masks", false, "whether pushed observations come with masks of the allowed actions; environments that the library steps decide themselves", func(c *Common) *bool { return &c.ActionMasks }),
-		settings.Text("policy", policyAuto, "network: CnnPolicy (convolutions, for images), MlpPolicy (dense layers), or auto: CnnPolicy for images, else MlpPolicy; for images too small for the default cnn, auto takes the cnn minatar instead", []string{policyAuto, PolicyCNN, PolicyMLP}, func(c *Common) *string { return &c.Policy }),
+		settings.Text("policy", policyAuto, "network: CnnPolicy (convolutions, for images), MlpPolicy (dense layers), or auto: CnnPolicy for images, else MlpPolicy; where cnn is its default, set or not, and images are too small for it, auto takes the cnn minatar instead", []string{policyAuto, PolicyCNN, PolicyMLP}, func(c *Common) *string { return &c.Policy }),
 		settings.Bool("normalize_images", true, "images are divided by 255 before the network, unless they are planes of 0 and 1; false: the network gets 0 to 255", func(c *Common) *bool { return &c.NormalizeImages }),
 		settings.Int("stats_window_size", 100, 1, maxStatsWindow, "number of latest episodes of the means mean_return and mean_length", func(c *Common) *int { return &c.StatsWindowSize }),
 		settings.Text("host_data", "", "a text of the host that checkpoints and policies hold; the library does not read it", nil, func(c *Common) *string { return &c.HostData }),

@@ -15,7 +15,7 @@ type cnnConfig struct {
 
 func (c *cnnConfig) Resolve() ([]string, error) { return nil, nil }
 
-// Policy auto takes another cnn only where the default one cannot be computed and another one can.
+// Policy auto takes another cnn only where images are too small for the default one.
 func TestAutoFitsTheObservation(t *testing.T) {
 	def := &Definition{Settings: settings.New[cnnConfig]("cnn", append(CommonSettings(func(c *cnnConfig) *Common { return &c.Common }),
 		settings.Text("cnn", "nature", "layers: nature, small or minatar", []string{"nature", "small", "minatar"}, func(c *cnnConfig) *string { return &c.CNN })), nil)}
@@ -28,7 +28,7 @@ func TestAutoFitsTheObservation(t *testing.T) {
 		{policyAuto, "nature", env.Uint8, []int{4, 36, 36}, PolicyCNN, "nature"},
 		{policyAuto, "nature", env.Uint8, []int{4, 36, 35}, PolicyCNN, "minatar"},
 		{policyAuto, "nature", env.Uint8, []int{4, 5, 5}, PolicyCNN, "minatar"},
-		{policyAuto, "nature", env.Uint8, []int{4, 5, 4}, PolicyCNN, "nature"}, // refused with the default
+		{policyAuto, "nature", env.Uint8, []int{4, 5, 4}, PolicyCNN, "minatar"}, // refused with its least size
 		{policyAuto, "nature", env.Float32, []int{4, 10, 10}, PolicyCNN, "nature"},
 		{policyAuto, "small", env.Uint8, []int{4, 10, 10}, PolicyCNN, "small"},
 		{PolicyCNN, "nature", env.Uint8, []int{4, 10, 10}, PolicyCNN, "nature"},

@@ -104,8 +104,8 @@ class DQN(Trainer):
 
     policy: "MlpPolicy" (dense layers with ReLU; policy_kwargs={"net_arch": [128, 128],
         "activation_fn": "tanh"} changes them), "CnnPolicy" (convolutions, see cnn) or "auto" ("CnnPolicy"
-        for images, else "MlpPolicy"; for images from 5x5 that are smaller than the default cnn takes,
-        with cnn="minatar").
+        for images, else "MlpPolicy"). Where images are smaller than the default cnn takes, "auto"
+        replaces it by "minatar", also if it was passed explicitly (cnn="nature").
         policy_kwargs={"normalize_images": False} passes images to the network unscaled, 0 to 255.
         uint8 images of a space up to 1 always reach it as 0 and 1.
     env: the name of a built-in environment (CartPole-v1, Acrobot-v1, MountainCar-v0, Catch-v0,

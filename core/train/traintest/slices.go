@@ -219,8 +219,16 @@ func autoInSmallGame(t *testing.T, s Subject) {
 	file := filepath.Join(t.TempDir(), "game.paceline")
 	check(t, tr.Save(file, false))
 	check(t, open(resolved).Load(file))
+	spec := *tr.Spec()
+	spec.Obs.Shape = []int{4, 4, 5}
+	pushed := c.Clone()
+	check(t, pushed.Set("env", ""))
+	_, err := train.NewPushed(pushed, spec)
+	if err == nil || !strings.Contains(err.Error(), "of at least 5x5 for minatar_cnn") {
+		t.Errorf("%v", err)
+	}
 	check(t, c.Set("cnn", "small"))
-	_, err := train.New(c, nil)
+	_, err = train.New(c, nil)
 	if err == nil || !strings.Contains(err.Error(), "of at least 20x20 for small_cnn") {
 		t.Errorf("%v", err)
 	}
