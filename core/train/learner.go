@@ -71,13 +71,11 @@ func (s *Setup) Replica(method string, values map[string]string, k, learners int
 	}
 	to := *s
 	to.Config, to.cfg = cfg.Struct().(Settings), &Config{cfg, def}
-	notices, err := to.Config.Resolve()
-	if err != nil {
+	if _, err := to.Config.Resolve(); err != nil { // the run's own Resolve has given the notices
 		return nil, nil, err
 	}
 	to.Common, to.Device, to.Pool, to.Learners, to.FirstEnv = to.Config.common(), d, pool, learners, k*n
 	to.Host = s.Host.learner(d, ended)
-	to.Host.notices = notices
 	if s.Source != nil {
 		v, ok := s.Source.(*vec.Vec)
 		if !ok {
