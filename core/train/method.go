@@ -79,6 +79,10 @@ type Setup struct {
 
 type initial struct{ params *nn.Params }
 
+// Learner returns the number of the learner among Learners, which selects its random numbers; 0 if the
+// method is alone.
+func (s *Setup) Learner() int { return s.FirstEnv / s.Common.NumEnvs }
+
 // InitialParams returns new parameters of a network. They are a function of the seed and the
 // network. Learners of one Setup compute them once.
 func (s *Setup) InitialParams(net nn.Spec) (*nn.Params, error) {

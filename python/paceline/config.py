@@ -315,14 +315,14 @@ def alias(method: str, name: str, setting: str, of: Callable[[Any], Any] = lambd
     entry = "policy_kwargs" + "".join(f"[{part!r}]" for part in name.split("."))
 
     def rule(value: object) -> Values:
-        config = Config(method)
+        config, wanted = Config(method), of(value)
         try:
-            config.set(setting, of(value))
+            config.set(setting, wanted)
         except ConfigError as err:
             raise ConfigError(f"{entry}{str(err).removeprefix(setting)}") from None
         finally:
             config.close()
-        return {setting: of(value)}
+        return {setting: wanted}
 
     return rule
 

@@ -225,7 +225,7 @@ func (r *Run) Init(s *train.Setup, c Config) (err error) {
 		r.Snapshot = r.Theta.Clone()
 		acting = r.Snapshot
 	}
-	if r.noise, err = newNoise(c.Net, acting, uint64(s.Common.Seed), s.FirstEnv/s.Common.NumEnvs); err != nil {
+	if r.noise, err = newNoise(c.Net, acting, uint64(s.Common.Seed), s.Learner()); err != nil {
 		return err
 	}
 	if r.noise != nil {

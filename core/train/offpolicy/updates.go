@@ -47,7 +47,7 @@ func newUpdates(r *Run, s *train.Setup) (up *Updates, err error) {
 	if up.device, err = r.Device.Another(n, s.Cores); err != nil {
 		return up, err
 	}
-	if err := up.minibatch.init(r, rng.New(uint64(s.Common.Seed), "replay", s.FirstEnv/s.Common.NumEnvs), up.device, up.Pool); err != nil {
+	if err := up.minibatch.init(r, rng.New(uint64(s.Common.Seed), "replay", s.Learner()), up.device, up.Pool); err != nil {
 		return up, err
 	}
 	return up, up.gpu.init(&up.minibatch, up.device, s.Cores)
