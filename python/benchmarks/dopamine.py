@@ -14,7 +14,7 @@ import resource
 import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import accumulate, cycle
+from itertools import cycle, groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -87,21 +87,36 @@ def text(entries: list[dict[str, Any]]) -> str:
 
 
 def draw(path: Path, folder: Path, games: list[str], agents: list[str], seeds: list[int], steps: int) -> None:
-    """Draws the mean of all returns so far of each seed, over the frames, beside the published means of the first iteration."""
-    figure = plots._figure(1.5 + 4.5 * len(games), 4)
-    for ax, game in zip(figure.subplots(1, len(games), squeeze=False)[0], games):
+    """Draws for each seed the mean of the returns so far of an iteration, over the frames, beside the published means."""
+    columns = min(3, len(games))
+    rows = -(-len(games) // columns)
+    figure = plots._figure(1.5 + 4.5 * columns, 4 * rows)
+    for n, game in enumerate(games):
+        ax = figure.add_subplot(rows, columns, n + 1)
         for color, agent in zip(cycle((plots.BLUE, plots.ORANGE, plots.GREEN, plots.DARK)), agents):
             ended = [run for seed in seeds if (run := _files(folder, game, agent, seed, steps).read())[1]]
-            for n, (episodes, _) in enumerate(ended):
-                means = [total / (k + 1) for k, total in enumerate(accumulate(each.total for each in episodes))]
-                frames = [dopamine.SKIP * each.step / 1e6 for each in episodes]
-                ax.plot(frames[20:], means[20:], color=color, linewidth=1, label=None if n else f"{agent}, a line for each seed")
-            if of := dopamine.published(game, agent).get(1):
-                ax.errorbar([dopamine.FRAMES / 1e6], [of.mean], [of.sd or 0.0], color=color, fmt="s", mfc="none", capsize=5,
-                            label=f"{agent}, published")  # fmt: skip
+            for k, (episodes, _) in enumerate(ended):
+                frames, means = _so_far(episodes)
+                ax.plot(frames, means, color=color, linewidth=1, label=None if k else f"{agent}, a line for each seed")
+            numbers = [(i * dopamine.FRAMES / 1e6, of) for i, of in dopamine.published(game, agent).items() if i * dopamine.STEPS <= steps]
+            for k, (at, of) in enumerate(numbers):
+                label = None if k else f"{agent}, published"
+                ax.errorbar([at], [of.mean], [of.sd or 0.0], color=color, fmt="s", mfc="none", capsize=5, label=label)
         ax.set(title=game, xlabel="millions of frames", ylabel="mean training return so far")
         ax.legend(frameon=False)
     plots._save(path, figure)
+
+
+def _so_far(episodes: list[dopamine.Episode]) -> tuple[list[float], list[float]]:
+    """Millions of frames, and the mean of the returns so far of the iteration: NaN, a gap of the line, for its first 20 episodes."""
+    frames, means = [], []
+    for _, part in groupby(episodes, lambda episode: (episode.step - 1) // dopamine.STEPS):
+        total = 0.0
+        for n, episode in enumerate(part, 1):
+            total += episode.total
+            frames.append(dopamine.SKIP * episode.step / 1e6)
+            means.append(total / n if n > 20 else math.nan)
+    return frames, means
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -43,6 +44,13 @@ def test_figure(tmp_path, capsys):
     assert dopamine.main(words(tmp_path, "--seeds", "1", "--plot", str(tmp_path / "figure.svg"))) == 0
     text = (tmp_path / "figure.svg").read_text()
     assert text.startswith("<?xml") and "Mini-Breakout" in text
+
+
+def test_the_means_of_a_figure_begin_again_with_an_iteration():
+    episodes = [dopamine.dopamine.Episode(10_000 * n, n <= 25, 10_000) for n in range(1, 51)]  # returns 1, then 0
+    frames, means = dopamine._so_far(episodes)
+    assert frames == pytest.approx([0.04 * n for n in range(1, 51)])
+    assert means == pytest.approx(([math.nan] * 20 + [1.0] * 5) + ([math.nan] * 20 + [0.0] * 5), nan_ok=True)
 
 
 @pytest.mark.parametrize(
