@@ -41,7 +41,6 @@
 #include "paceline.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -257,13 +256,24 @@ void check_action(const paceline_spec &action) {
                                 std::to_string(kind_of<Env>()) + ", the kind that step takes");
 }
 
-/* The number of branches of Env's actions. */
+/* `user` of a table: a family of Env. */
 template <class Env>
-inline std::atomic<std::size_t> branches_of{0};
+struct Family {
+  std::function<std::unique_ptr<Env>(uint32_t index, uint64_t seed)> make;
+  std::size_t branches; /* of an action */
+};
+
+/* An environment of a table. */
+template <class Env>
+struct Member {
+  std::unique_ptr<Env> env;
+  std::size_t branches; /* of an action */
+};
 
 /* Takes an action, which is in the library's memory. */
 template <class Env>
-auto step(Env &env, const void *action, typename Env::Observation *obs) {
+auto step(Member<Env> &member, const void *action, typename Env::Observation *obs) {
+  Env &env = *member.env;
   const int32_t *ints = static_cast<const int32_t *>(action);
   constexpr uint32_t kind = kind_of<Env>();
   if constexpr (steps_by_struct<Env>)
@@ -275,7 +285,7 @@ auto step(Env &env, const void *action, typename Env::Observation *obs) {
   else if constexpr (kind == PACELINE_BOX)
     return env.step(static_cast<const float *>(action), obs);
   else
-    return env.step(ints, reinterpret_cast<const float *>(ints + branches_of<Env>), obs);
+    return env.step(ints, reinterpret_cast<const float *>(ints + member.branches), obs);
 }
 
 template <class Env, class = void>
@@ -389,30 +399,32 @@ struct Environments {
 template <class Env>
 Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uint64_t seed)> make) {
   using Obs = typename Env::Observation;
-  using Make = decltype(make);
+  using Family = detail::Family<Env>;
+  using Member = detail::Member<Env>;
   paceline_env_table t = detail::sized<paceline_env_table>();
-  t.spec = [](void *, paceline_spec *obs, paceline_spec *action) {
+  t.spec = [](void *user, paceline_spec *obs, paceline_spec *action) {
     return detail::guarded([&] {
       const paceline_spec a = Env::action();
       detail::check_action<Env>(a);
-      detail::branches_of<Env> = static_cast<std::size_t>(a.num_branches);
+      static_cast<Family *>(user)->branches = static_cast<std::size_t>(a.num_branches);
       detail::give(obs, Env::observation());
       detail::give(action, a);
     });
   };
   t.create = [](void *user, uint32_t index, uint64_t seed, void **env) {
     return detail::guarded([&] {
-      std::unique_ptr<Env> made = (*static_cast<Make *>(user))(index, seed);
+      const Family &family = *static_cast<Family *>(user);
+      std::unique_ptr<Env> made = family.make(index, seed);
       if (!made) throw std::runtime_error("create: no environment was made");
-      *env = made.release();
+      *env = new Member{std::move(made), family.branches};
     });
   };
   t.reset = [](void *env, void *obs) {
-    return detail::guarded([&] { static_cast<Env *>(env)->reset(static_cast<Obs *>(obs)); });
+    return detail::guarded([&] { static_cast<Member *>(env)->env->reset(static_cast<Obs *>(obs)); });
   };
   t.step = [](void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
     return detail::guarded([&] {
-      Step s = detail::step(*static_cast<Env *>(env), action, static_cast<Obs *>(obs));
+      Step s = detail::step(*static_cast<Member *>(env), action, static_cast<Obs *>(obs));
       *reward = s.reward;
       *ended = s.ended;
     });
@@ -420,18 +432,20 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
   if constexpr (detail::CanSave<Env>::value) {
     t.save = [](void *env, void *buf, std::size_t *len) {
       return detail::guarded([&] {
-        const std::string state = static_cast<Env *>(env)->save();
+        const std::string state = static_cast<Member *>(env)->env->save();
         if (buf != nullptr && *len >= state.size()) state.copy(static_cast<char *>(buf), state.size());
         *len = state.size();
       });
     };
     t.restore = [](void *env, const void *buf, std::size_t len) {
       return detail::guarded(
-          [&] { static_cast<Env *>(env)->restore(std::string(static_cast<const char *>(buf), len)); });
+          [&] { static_cast<Member *>(env)->env->restore(std::string(static_cast<const char *>(buf), len)); });
     };
   }
   if constexpr (detail::CanMask<Env>::value)
-    t.mask = [](void *env, uint8_t *mask) { return detail::guarded([&] { static_cast<Env *>(env)->mask(mask); }); };
+    t.mask = [](void *env, uint8_t *mask) {
+      return detail::guarded([&] { static_cast<Member *>(env)->env->mask(mask); });
+    };
   if constexpr (detail::CanStepMany<Env>::value)
     t.step_many = [](void *, uint32_t n, void *const *envs, const void *actions, void *const *obs, float *rewards,
                      uint8_t *ended) {
@@ -443,7 +457,7 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
         rows.clear();
         steps.assign(n, Step());
         for (uint32_t k = 0; k < n; k++) {
-          own.push_back(static_cast<Env *>(envs[k]));
+          own.push_back(static_cast<Member *>(envs[k])->env.get());
           rows.push_back(static_cast<Obs *>(obs[k]));
         }
         if constexpr (detail::steps_by_struct<Env>)
@@ -459,8 +473,8 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
       });
     };
   if (detail::Waits<Env>::value) t.flags |= PACELINE_ENV_WAITS;
-  t.destroy = [](void *env) { delete static_cast<Env *>(env); };
-  return {t, {new Make(std::move(make)), [](void *user) { delete static_cast<Make *>(user); }}};
+  t.destroy = [](void *env) { delete static_cast<Member *>(env); };
+  return {t, {new Family{std::move(make), 0}, [](void *user) { delete static_cast<Family *>(user); }}};
 }
 
 /* The same, made by the constructor Env(index, seed). */

@@ -103,6 +103,14 @@ struct Joints : Base {
   paceline::Step step(const Action &a, float *obs) { return *obs = a[0] - a[1], paceline::Step{6, 0}; }
 };
 
+// The number of its tools is set before a family is made.
+struct Robot : Base {
+  using Base::Base;
+  static paceline_spec action() { return hybrid(std::vector<int32_t>(tools, 3), {10}, {11}); }
+  paceline::Step step(const int32_t *, const float *box, float *obs) { return *obs = box[0], paceline::Step{}; }
+  static inline std::size_t tools = 1;
+};
+
 // The struct is not an action of the spec.
 struct Short : Base {
   using Action = std::array<float, 2>;
@@ -166,6 +174,33 @@ static void tables() {
   throws(
       "actions: of 8 bytes, must be of 12",
       [] { paceline::Trainer(paceline::Config("ppo"), paceline::environments<Short>()); }, PACELINE_ECALLBACK);
+}
+
+// Each family of a class keeps its own number of branches.
+static void families() {
+  struct {
+    int32_t branches[2];
+    float box;
+  } two = {{0, 0}, 10.5f};
+  struct {
+    int32_t branch;
+    float box;
+  } one = {0, 10.5f};
+  const void *actions[] = {&one, &two};
+  const paceline::Environments envs[] = {paceline::environments<Robot>(), paceline::environments<Robot>()};
+  void *env[2];
+  for (std::size_t k = 0; k < 2; k++) {
+    paceline_spec obs = paceline::detail::sized<paceline_spec>(), action = obs;
+    Robot::tools = k + 1;
+    CHECK(envs[k].table.spec(envs[k].user.get(), &obs, &action) == 0);
+    CHECK(envs[k].table.create(envs[k].user.get(), 0, 0, &env[k]) == 0);
+  }
+  for (std::size_t k = 0; k < 2; k++) {
+    float seen = 0, reward;
+    uint8_t ended;
+    CHECK(envs[k].table.step(env[k], actions[k], &seen, &reward, &ended) == 0 && seen == 10.5f);
+    envs[k].table.destroy(env[k]);
+  }
 }
 
 struct Act {
@@ -262,6 +297,7 @@ static void policies() {
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   tables();
+  families();
   vectors(argv[1]);
   policies();
   structs();
