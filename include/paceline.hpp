@@ -450,9 +450,14 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
     t.step_many = [](void *, uint32_t n, void *const *envs, const void *actions, void *const *obs, float *rewards,
                      uint8_t *ended) {
       return detail::guarded([&] {
-        thread_local std::vector<Env *> own;
-        thread_local std::vector<Obs *> rows;
-        thread_local std::vector<Step> steps;
+        struct Arrays {
+          std::vector<Env *> own;
+          std::vector<Obs *> rows;
+          std::vector<Step> steps;
+        };
+        thread_local Arrays spare; /* empty during a call: step_many may run another trainer of Env */
+        Arrays arrays = std::exchange(spare, {});
+        auto &[own, rows, steps] = arrays;
         own.clear();
         rows.clear();
         steps.assign(n, Step());
@@ -470,6 +475,7 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
           rewards[k] = steps[k].reward;
           ended[k] = steps[k].ended;
         }
+        spare = std::move(arrays);
       });
     };
   if (detail::Waits<Env>::value) t.flags |= PACELINE_ENV_WAITS;

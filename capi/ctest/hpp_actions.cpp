@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <utility>
 
 // f throws an Error with this text and code.
 template <class F>
@@ -176,6 +178,42 @@ static void tables() {
       [] { paceline::Trainer(paceline::Config("ppo"), paceline::environments<Short>()); }, PACELINE_ECALLBACK);
 }
 
+// Its step_many first steps the environments of another table.
+struct Planner : Base {
+  using Base::Base;
+  static paceline_spec action() { return discrete(2); }
+  paceline::Step step(int32_t action, float *obs) { return *obs += static_cast<float>(action), paceline::Step{1, 0}; }
+  static void step_many(std::size_t n, Planner *const *envs, const int32_t *actions, float *const *obs,
+                        paceline::Step *steps) {
+    if (const std::function<void()> first = std::exchange(plan, nullptr)) first();
+    for (std::size_t k = 0; k < n; k++) steps[k] = envs[k]->step(actions[k], obs[k]);
+  }
+  static inline std::function<void()> plan;
+};
+
+// step_many may step other environments of its class, and the inner call may fail.
+static void nested() {
+  const paceline::Environments envs = paceline::environments<Planner>();
+  const paceline_env_table &t = envs.table;
+  void *env[4];
+  for (uint32_t i = 0; i < 4; i++) CHECK(t.create(envs.user.get(), i, 0, &env[i]) == 0);
+  float seen[4] = {0, 10, 20, 30}, rewards[4];
+  void *rows[4] = {&seen[0], &seen[1], &seen[2], &seen[3]};
+  uint8_t ends[4];
+  const int32_t actions[2] = {1, 1};
+  const auto many = [&](std::size_t first) {
+    return t.step_many(envs.user.get(), 2, env + first, actions, rows + first, rewards + first, ends + first);
+  };
+  Planner::plan = [&] { CHECK(many(2) == 0); };
+  CHECK(many(0) == 0 && seen[0] == 1 && seen[1] == 11 && seen[2] == 21 && seen[3] == 31);
+  Planner::plan = [&] {
+    Planner::plan = [] { throw std::runtime_error("no plan"); };
+    CHECK(many(2) != 0);
+  };
+  CHECK(many(0) == 0 && seen[0] == 2 && seen[1] == 12 && seen[2] == 21 && seen[3] == 31);
+  for (void *e : env) t.destroy(e);
+}
+
 // Each family of a class keeps its own number of branches.
 static void families() {
   struct {
@@ -297,6 +335,7 @@ static void policies() {
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   tables();
+  nested();
   families();
   vectors(argv[1]);
   policies();
