@@ -159,11 +159,21 @@ struct CanMask : std::false_type {};
 template <class Env>
 struct CanMask<Env, std::void_t<decltype(std::declval<Env &>().mask(std::declval<uint8_t *>()))> > : std::true_type {};
 
-/* A copy of the numbers that stays until the process ends; equal numbers have one copy. */
+/* Orders lists by length and bytes. NaN, which operator< does not order, is a number like others. */
+struct ByBytes {
+  template <class Number>
+  bool operator()(const std::vector<Number> &a, const std::vector<Number> &b) const noexcept {
+    if (a.size() != b.size()) return a.size() < b.size();
+    return !a.empty() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Number)) < 0;
+  }
+};
+
+/* A copy of the numbers that stays until the process ends; equal bytes have one copy. */
 template <class Number>
 const Number *keep(const std::vector<Number> &numbers) {
   static std::mutex mutex;
-  static std::set<std::vector<Number> > *const kept = new std::set<std::vector<Number> >; /* outlives other statics */
+  using Kept = std::set<std::vector<Number>, ByBytes>;
+  static Kept *const kept = new Kept; /* outlives other statics */
   const std::lock_guard<std::mutex> lock(mutex);
   return kept->insert(numbers).first->data();
 }

@@ -178,6 +178,27 @@ static void tables() {
       [] { paceline::Trainer(paceline::Config("ppo"), paceline::environments<Short>()); }, PACELINE_ECALLBACK);
 }
 
+// Its bounds are set before a trainer is made.
+struct Bounded : Base {
+  using Base::Base;
+  static paceline_spec action() { return continuous({low}, {high}); }
+  paceline::Step step(const float *, float *obs) { return *obs = 0, paceline::Step{}; }
+  static inline float low = 0, high = 0;
+};
+
+// NaN is refused, whatever bounds came before it, and changes no later ones.
+static void bounds() {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto make = [](float low, float high) {
+    Bounded::low = low, Bounded::high = high;
+    paceline::Trainer(paceline::Config("ppo"), paceline::environments<Bounded>());
+  };
+  make(-2, 2);
+  throws("action low[0]: NaN, must be a number or infinite", [&] { make(nan, 1); });
+  throws("action high[0]: NaN, must be a number or infinite", [&] { make(0, nan); });
+  make(-3, 3);
+}
+
 // Its step_many first steps the environments of another table.
 struct Planner : Base {
   using Base::Base;
@@ -335,6 +356,7 @@ static void policies() {
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   tables();
+  bounds();
   nested();
   families();
   vectors(argv[1]);
