@@ -145,7 +145,15 @@ inline std::string field(const std::string &object, const char *name) {
   return object.substr(begin, object.find_first_of("\",", begin) - begin);
 }
 
-inline const char *or_null(const std::string &text) noexcept { return text.empty() ? nullptr : text.c_str(); }
+/* An argument of C, for which a text ends at its first NUL byte. Throws if there is one inside. */
+inline const char *c_text(const char *name, const std::string &text) {
+  if (text.find('\0') != std::string::npos)
+    throw Error(PACELINE_EINVAL, std::string(name) + ": a NUL byte inside, must have none");
+  return text.c_str();
+}
+inline const char *c_text_or_null(const char *name, const std::string &text) {
+  return text.empty() ? nullptr : c_text(name, text);
+}
 
 template <class Env, class = void>
 struct CanSave : std::false_type {};
@@ -506,7 +514,7 @@ class Config {
   /* The defaults of a method, such as "dqn". */
   explicit Config(const std::string &method) {
     paceline_config *it = nullptr;
-    check(paceline_config_new(&it, method.c_str()));
+    check(paceline_config_new(&it, detail::c_text("method", method)));
     it_.reset(it);
   }
   /* Takes ownership of a handle. */
@@ -514,7 +522,7 @@ class Config {
   /* The configuration that a checkpoint was made with. */
   static Config load(const std::string &path) {
     paceline_config *it = nullptr;
-    check(paceline_config_load(&it, path.c_str()));
+    check(paceline_config_load(&it, detail::c_text("path", path)));
     return Config(it);
   }
 
@@ -525,13 +533,13 @@ class Config {
   }
   /* Applies a preset (paceline_config_presets); returns *this. */
   Config &preset(const std::string &name, const std::string &env) {
-    check(paceline_config_preset(get(), name.c_str(), env.c_str()));
+    check(paceline_config_preset(get(), detail::c_text("preset", name), detail::c_text("env", env)));
     return *this;
   }
 
   /* Returns *this, so that settings can be chained. */
   Config &set(const std::string &key, const std::string &value) {
-    check(paceline_config_set(get(), key.c_str(), value.c_str()));
+    check(paceline_config_set(get(), detail::c_text("key", key), detail::c_text("value", value)));
     return *this;
   }
   Config &set(const std::string &key, const char *value) { return set(key, std::string(value)); }
@@ -548,7 +556,7 @@ class Config {
   }
   std::string get(const std::string &key) const {
     char *value = nullptr;
-    check(paceline_config_get(&value, get(), key.c_str()));
+    check(paceline_config_get(&value, get(), detail::c_text("key", key)));
     return detail::take(value);
   }
   paceline_config *get() const noexcept { return it_.get(); }
@@ -589,7 +597,7 @@ class Policy {
  public:
   explicit Policy(const std::string &path) {
     paceline_policy *it = nullptr;
-    check(paceline_policy_load(&it, path.c_str()));
+    check(paceline_policy_load(&it, detail::c_text("path", path)));
     adopt(it);
   }
   /* Takes ownership of a handle. */
@@ -657,7 +665,8 @@ class Policy {
     o.starts = starts.data(), o.start_sizes = sizes.data(), o.num_starts = starts.size();
     o.max_frames = options.max_frames;
     auto e = detail::sized<paceline_evaluation>();
-    check(paceline_policy_evaluate(&e, get(), env.c_str(), detail::or_null(options.env_options), &o));
+    check(paceline_policy_evaluate(&e, get(), detail::c_text("env", env),
+                                   detail::c_text_or_null("env_options", options.env_options), &o));
     return e;
   }
   /* Stops the evaluations in progress on other threads: they throw PACELINE_ESTOPPED. */
@@ -676,7 +685,7 @@ class Policy {
     bytes.resize(size);
     return bytes;
   }
-  void save(const std::string &path) const { check(paceline_policy_save(get(), path.c_str())); }
+  void save(const std::string &path) const { check(paceline_policy_save(get(), detail::c_text("path", path))); }
   paceline_policy *get() const noexcept { return it_.get(); }
 
  private:
@@ -749,7 +758,7 @@ class Trainer {
   double metric(const std::string &name) const {
     auto m = detail::sized<paceline_metric>();
     std::size_t i = 0;
-    check(paceline_trainer_metric_index(&i, get(), name.c_str()));
+    check(paceline_trainer_metric_index(&i, get(), detail::c_text("name", name)));
     check(paceline_trainer_metric(&m, get(), i));
     return m.value;
   }
@@ -781,30 +790,32 @@ class Trainer {
   /* The digest of "replay", or of a set of parameters such as "q_net". */
   std::string hash(const std::string &part) {
     char *text = nullptr;
-    check(paceline_trainer_hash(&text, get(), part.c_str()));
+    check(paceline_trainer_hash(&text, get(), detail::c_text("part", part)));
     return detail::take(text);
   }
   /* A set of parameters, flat. *updates, if not nullptr: the number of updates that the set has
    * seen. */
   std::vector<float> parameters(const std::string &set, int64_t *updates = nullptr) {
     std::vector<float> all(size_of(set));
-    check(paceline_trainer_get_parameters(all.data(), all.size(), updates, get(), set.c_str()));
+    check(paceline_trainer_get_parameters(all.data(), all.size(), updates, get(), detail::c_text("set", set)));
     return all;
   }
   void set_parameters(const std::string &set, const std::vector<float> &all) {
-    check(paceline_trainer_set_parameters(get(), set.c_str(), all.data(), all.size()));
+    check(paceline_trainer_set_parameters(get(), detail::c_text("set", set), all.data(), all.size()));
   }
   /* experience: PACELINE_SAVE_EXPERIENCE, so that a trainer that loads the file continues with the
    * same bits. */
   void save(const std::string &path, bool experience = false) {
-    check(paceline_trainer_save(get(), path.c_str(), experience ? PACELINE_SAVE_EXPERIENCE : 0));
+    check(paceline_trainer_save(get(), detail::c_text("path", path), experience ? PACELINE_SAVE_EXPERIENCE : 0));
   }
-  void load(const std::string &path) { check(paceline_trainer_load(get(), path.c_str())); }
+  void load(const std::string &path) { check(paceline_trainer_load(get(), detail::c_text("path", path))); }
   /* The order of the visits of a race, which schedule "recorded" repeats. */
-  void save_order(const std::string &path) { check(paceline_trainer_save_order(get(), path.c_str())); }
+  void save_order(const std::string &path) { check(paceline_trainer_save_order(get(), detail::c_text("path", path))); }
   /* The proposals of the tuner of "ga3c", as comma-separated values. */
-  void save_trace(const std::string &path) { check(paceline_trainer_save_trace(get(), path.c_str())); }
-  void load_experience(const std::string &path) { check(paceline_trainer_load_experience(get(), path.c_str())); }
+  void save_trace(const std::string &path) { check(paceline_trainer_save_trace(get(), detail::c_text("path", path))); }
+  void load_experience(const std::string &path) {
+    check(paceline_trainer_load_experience(get(), detail::c_text("path", path)));
+  }
   /* The results of the latest round, of environments that the library steps; actions: one for each
    * row, as in paceline_spec, or nullptr. */
   void rows(const paceline_rows &rows, void *actions) { check(paceline_trainer_rows(&rows, actions, get())); }
@@ -859,9 +870,10 @@ class Trainer {
  private:
   std::size_t size_of(const std::string &set) const {
     auto p = detail::sized<paceline_parameter>();
+    const char *const name = detail::c_text("set", set);
     int status;
     std::size_t i = 0;
-    while ((status = paceline_trainer_parameter(&p, get(), set.c_str(), i)) == PACELINE_OK) i++;
+    while ((status = paceline_trainer_parameter(&p, get(), name, i)) == PACELINE_OK) i++;
     if (i == 0) check(status);
     return p.offset + p.size; /* of the last array */
   }
@@ -904,7 +916,7 @@ class Store {
   /* Copies n parameters. */
   Store(const float *parameters, std::size_t n, const StoreOptions &options = {}) {
     auto o = detail::sized<paceline_store_options>();
-    o.optimizer = options.optimizer.c_str();
+    o.optimizer = detail::c_text("optimizer", options.optimizer);
     o.eps = options.eps, o.decay = options.decay, o.beta1 = options.beta1, o.beta2 = options.beta2;
     o.centered = options.centered, o.eps_inside = options.eps_inside, o.first_average = options.first_average;
     o.first = options.first, o.max_staleness = options.max_staleness;
@@ -918,7 +930,7 @@ class Store {
   explicit Store(paceline_store *it) { adopt(it); }
   static Store load(const std::string &path) {
     paceline_store *it = nullptr;
-    check(paceline_store_load(&it, path.c_str()));
+    check(paceline_store_load(&it, detail::c_text("path", path)));
     return Store(it);
   }
   /* From the bytes of to_bytes(). */
@@ -962,7 +974,7 @@ class Store {
     check(paceline_store_describe(&text, get()));
     return detail::take(text);
   }
-  void save(const std::string &path) const { check(paceline_store_save(get(), path.c_str())); }
+  void save(const std::string &path) const { check(paceline_store_save(get(), detail::c_text("path", path))); }
   std::string to_bytes() const {
     for (;;) { /* pushes of other threads may lengthen the ledgers */
       std::size_t size = 0;
@@ -998,7 +1010,7 @@ inline std::string methods() {
 /* Loads an environment from a file of its own; returns its name. */
 inline std::string load_env(const std::string &path) {
   char *name = nullptr;
-  check(paceline_env_load(&name, path.c_str()));
+  check(paceline_env_load(&name, detail::c_text("path", path)));
   return detail::take(name);
 }
 
@@ -1157,9 +1169,9 @@ class VecEnv {
     auto o = detail::sized<paceline_vec_options>();
     o.num_envs = num_envs, o.batch_size = options.batch_size, o.num_threads = options.num_threads;
     o.autoreset = options.autoreset, o.pin = options.pin;
-    o.env_options = detail::or_null(options.env_options);
+    o.env_options = detail::c_text_or_null("env_options", options.env_options);
     paceline_vec *it = nullptr;
-    check(paceline_vec_new(&it, env.c_str(), &o));
+    check(paceline_vec_new(&it, detail::c_text("env", env), &o));
     s_->it.reset(it);
     check(paceline_vec_spec(&s_->obs, &s_->action, it));
     const std::string described = describe();

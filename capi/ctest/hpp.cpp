@@ -121,6 +121,21 @@ int main() {
   throws(PACELINE_EINVAL, "gamma: 2", [&] { cfg.set("gamma", 2); });
   throws(PACELINE_EINVAL, "env", [&] { paceline::Trainer t(cfg); });
   throws(PACELINE_EIO, "nothing.paceline", [&] { paceline::Policy p("nothing.paceline"); });
+  // A text with a NUL byte inside is refused, not cut.
+  const std::string cut("8\0 16", 5), path("/tmp\0/x", 7);
+  throws(PACELINE_EINVAL, "value: a NUL byte inside", [&] { cfg.set("num_envs", cut); });
+  throws(PACELINE_EINVAL, "key: a NUL byte inside", [&] { cfg.get(std::string("seed\0", 5)); });
+  throws(PACELINE_EINVAL, "path: a NUL byte inside", [&] { paceline::Config::load(path); });
+  throws(PACELINE_EINVAL, "env_options: a NUL byte inside", [&] {
+    paceline::VecOptions o;
+    o.env_options = std::string("{}\0", 3);
+    paceline::VecEnv("CartPole-v1", 1, o);
+  });
+  throws(PACELINE_EINVAL, "optimizer: a NUL byte inside", [&] {
+    paceline::StoreOptions o;
+    o.optimizer = std::string("adam\0", 5);
+    paceline::Store({1.0f}, o);
+  });
 
   CHECK(paceline::environments<Counter>().table.flags == 0);
   CHECK(paceline::environments<Image>([](uint32_t, uint64_t) { return std::make_unique<Image>(1); }).table.flags ==
