@@ -26,6 +26,13 @@ if command -v cmake >/dev/null && command -v "${CXX%% *}" >/dev/null; then
     echo "CMake, C++$std: ok"
   done
   cmake --install "$work/cpp/20" >/dev/null && LD_LIBRARY_PATH=$prefix/lib "$work/cpp/installed/bin/custom_env" >/dev/null
+  case $(cmake --version) in
+    "cmake version 3."*) # newer ones refuse a project of such old policies
+      mkdir "$work/old"
+      printf 'cmake_minimum_required(VERSION 3.1)\nproject(old CXX)\nfind_package(paceline REQUIRED)\n' >"$work/old/CMakeLists.txt"
+      cmake -S "$work/old" -B "$work/old/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null || fail "CMake 3.1: the package was not found"
+      ;;
+  esac
   cmake -S "$work/cpp" -B "$work/cpp/absent" -DCMAKE_PREFIX_PATH="$work/elsewhere" >/dev/null 2>&1 && fail "CMake found a library that is not there"
   sed -i 's/paceline 0.1/paceline 1.0/' "$work/cpp/CMakeLists.txt"
   cmake -S "$work/cpp" -B "$work/cpp/newer" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null 2>&1 && fail "CMake took 0.1 for 1.0"

@@ -1,5 +1,6 @@
 # find_package(paceline) defines the target paceline::paceline: the library and the
 # folder of paceline.h and paceline.hpp.
+cmake_policy(VERSION 3.8...3.16) # if(... IN_LIST ...), also in a project of older policies
 if(NOT TARGET paceline::paceline)
   get_filename_component(_paceline_prefix "${CMAKE_CURRENT_LIST_DIR}/../../@UP@" ABSOLUTE)
   add_library(paceline::paceline SHARED IMPORTED)
