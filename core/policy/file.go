@@ -15,8 +15,11 @@ import (
 	"github.com/paceline-rl/paceline/core/normalize"
 )
 
-// kindPolicy is the kind of files that hold a policy alone, not a whole run.
-const kindPolicy = "policy"
+// Kinds of files that hold a policy: a policy alone, and a whole run of core/train.
+const (
+	kindPolicy = "policy"
+	kindRun    = "run"
+)
 
 // Saved is a Spec in the format of files, the same for every method. It has no bounds of
 // observations: they may be infinite, and acting does not need them.
@@ -176,7 +179,8 @@ func setName(set string) string { return set + ".safetensors" }
 // SetPart returns the part of a checkpoint for a parameter set, the same for every method.
 func SetPart(name string, p *nn.Params) checkpoint.Part { return nn.ParamsPart(setName(name), p) }
 
-// Load returns the policy of a file that Policy.Save or a trainer wrote.
+// Load returns the policy of a file that Policy.Save or a trainer wrote. A file of another kind,
+// such as that of a parameter store, is an error.
 func Load(path string) (*Policy, error) {
 	r, err := checkpoint.Open(path)
 	if err != nil {
@@ -199,6 +203,9 @@ func FromBytes(b []byte) (*Policy, error) {
 }
 
 func read(r *checkpoint.Reader) (*Policy, error) {
+	if k := r.Kind(); k != kindPolicy && k != kindRun {
+		return nil, fmt.Errorf("kind: %q, must be %q or %q", k, kindPolicy, kindRun)
+	}
 	var c content
 	if err := r.Content(&c); err != nil {
 		return nil, err

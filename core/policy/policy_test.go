@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/env"
 	_ "github.com/paceline-rl/paceline/core/env/builtin"
 	"github.com/paceline-rl/paceline/core/fault"
@@ -185,6 +186,21 @@ func TestFilesAndBytesHoldThePolicy(t *testing.T) {
 	}
 	if _, err := FromBytes(b[:len(b)/2]); err == nil {
 		t.Error("half of a file was loaded")
+	}
+}
+
+// Files of other kinds, such as a parameter store's, are refused by their kind.
+func TestFilesOfOtherKindsAreRefused(t *testing.T) {
+	const says = `kind: "store", must be "policy" or "run"`
+	if _, err := FromBytes(must(checkpoint.SaveBytes("store", nil, nil))(t)); err == nil || err.Error() != says {
+		t.Errorf("%v, want %s", err, says)
+	}
+	path := filepath.Join(t.TempDir(), "store")
+	if err := checkpoint.Save(path, "store", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err == nil || err.Error() != path+": "+says {
+		t.Errorf("%v, want %s: %s", err, path, says)
 	}
 }
 
