@@ -349,7 +349,9 @@ enum paceline_env_flags { PACELINE_ENV_WAITS = 1 };
  *   PACELINE_EBUSY, paceline_trainer_free included. [thread-safe] functions are allowed.
  * Leaving.  Leave a function by returning: the effect of longjmp and pthread_exit is undefined, and
  *   a C++ function must not let an exception out (paceline.hpp catches exceptions). A crash in a
- *   function ends the process by SIGQUIT, with a report of Go's runtime on standard error.
+ *   function ends the process, with a report of Go's runtime on standard error. If another thread
+ *   of the program accepts SIGQUIT, this signal ends the process at once. Otherwise SIGABRT ends
+ *   it after 10 seconds.
  * Floating point.  Functions run in the default mode; changes of the mode are undone.
  * Signals.  System calls may return EINTR, since the library's threads get signals: call again.
  */

@@ -1,9 +1,11 @@
-/* Loading replaces the handlers of five signals; the host's other signals work as before. */
+/* Loading replaces the handlers of five signals; the host's other signals work as before. A crash in
+ * a function of an environment ends the process by the signals that the header names. */
 #include "dl.h"
 #include "counter.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 
 static unsigned long long mask(const char *name) {
@@ -125,7 +127,46 @@ static void actions(void) {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+static int crash(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+  (void)env, (void)action, (void)obs, (void)reward, (void)ended;
+  int *volatile nowhere = NULL;
+  return *nowhere;
+}
+
+static void *idle(void *unused) {
+  for (;;) pause();
+  return unused;
+}
+
+/* Starts a process that crashes in a function of its environment, without or with another thread. */
+static pid_t crashes(int with_another) {
+  fflush(stdout);
+  pid_t pid = fork();
+  if (pid != 0) return pid;
+  signal(SIGQUIT, SIG_DFL); /* a shell ignores it for background jobs */
+  setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+  CHECK(freopen("/dev/null", "w", stderr) != NULL); /* Go's report */
+  pthread_t other;
+  if (with_another) pthread_create(&other, NULL, idle, NULL);
+  dl_load();
+  const char *const settings[] = {"num_envs", "1", "num_threads", "1", NULL};
+  family f = counters(SOUND, 0);
+  paceline_env_table table = counter_table(0);
+  table.step = crash;
+  paceline_trainer *t;
+  OK(paceline_trainer_new_table(&t, config(settings), &table, &f, counter_release));
+  (void)paceline_trainer_run(NULL, t, 100, 0);
+  _exit(0);
+}
+
+static void dies_by(pid_t pid, int signal) {
+  int status;
+  CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == signal);
+}
+
 int main(void) {
+  const pid_t lone = crashes(0); /* takes 10 s */
+  dies_by(crashes(1), SIGQUIT);
   actions();
   /* Handlers of the host, set before loading. */
   handle(SIGALRM, on_alarm);
@@ -183,8 +224,7 @@ int main(void) {
     raise(SIGINT);
     _exit(0);
   }
-  int status;
-  waitpid(pid, &status, 0);
-  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+  dies_by(pid, SIGINT);
+  dies_by(lone, SIGABRT);
   return 0;
 }
