@@ -37,7 +37,8 @@ type Evaluation struct {
 // Evaluate plays whole episodes of the registered environment id. Each episode has its own
 // environment and its own stream, ("eval", episode), so the result depends on the arguments alone.
 // Environments that clip rewards or end an episode with a life play whole games for unclipped
-// rewards.
+// rewards. An observation or a reward that is not finite is an error. The error of an environment is an
+// *env.Error with the number of its episode.
 func (p *Policy) Evaluate(id string, options env.Options, o EvalOptions) (Evaluation, error) {
 	if o.Episodes < 1 || o.Episodes > 1_000_000 {
 		return Evaluation{}, fmt.Errorf("episodes: %d, must be 1 to 1000000", o.Episodes)
@@ -75,7 +76,7 @@ type episode struct {
 	number int // among all of the evaluation
 	env    env.Env
 	stream *rng.Stream
-	spec   *env.ActionSpec
+	spec   *env.Spec
 	action vec.Action
 	mask   []byte // allowed actions of the next step; nil allows all
 	reward float64
@@ -104,7 +105,7 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 		}
 		game, isGame := e.(env.Game)
 		stream := rng.New(o.Seed, "eval", first+i)
-		played = append(played, episode{number: first + i, env: e, spec: &p.spec.Env.Action, action: vec.NewAction(&spec.Action), stream: stream})
+		played = append(played, episode{number: first + i, env: e, spec: &p.spec.Env, action: vec.NewAction(&spec.Action), stream: stream})
 		switch s := e.Spec(); {
 		case s.Obs.Bytes() != size || s.Obs.DType != spec.Obs.DType:
 			return nil, fmt.Errorf("env: %q has observations of %d bytes (%v), must be %d (%v) as the policy's", id, s.Obs.Bytes(), s.Obs.DType, size, spec.Obs.DType)
@@ -170,7 +171,8 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 	return played, nil
 }
 
-// begin starts the episode with a reset, or in its state of starts.
+// begin starts the episode with a reset, or in its state of starts. A refused state is an error in
+// the arguments, and not one of the environment.
 func (g *episode) begin(starts [][]byte, obs []byte) (err error) {
 	defer g.caught(&err)
 	if n := len(starts); n > 0 {
@@ -179,38 +181,48 @@ func (g *episode) begin(starts [][]byte, obs []byte) (err error) {
 			return fmt.Errorf("starts[%d]: %w", k, err)
 		}
 	} else if err := g.env.Reset(obs); err != nil {
-		return err
+		return g.failed(err)
 	}
-	return g.readMask()
+	return g.failed(g.check(obs, false))
 }
 
 // step takes a step, and reports whether it ended the episode.
 func (g *episode) step(obs []byte) (over bool, err error) {
 	defer g.caught(&err)
-	reward, end, err := g.spec.Step(g.env, g.action.Discrete, g.action.Box, obs)
+	reward, end, err := g.spec.Action.Step(g.env, g.action.Discrete, g.action.Box, obs)
+	if err == nil {
+		err = env.CheckReward(reward)
+	}
 	if err != nil {
-		return false, err
+		return false, g.failed(err)
 	}
 	g.reward += float64(reward)
 	g.length++
-	if end != 0 {
-		return true, nil
+	return end != 0, g.failed(g.check(obs, end != 0))
+}
+
+// check refuses an observation that is not finite. It reads the mask of the next step, unless the
+// episode is over.
+func (g *episode) check(obs []byte, over bool) error {
+	if err := g.spec.Obs.CheckFinite(obs); err != nil || over || g.mask == nil {
+		return err
 	}
-	return false, g.readMask()
+	return env.ReadMask(g.env, &g.spec.Action, g.mask)
+}
+
+// failed returns an error of the environment with the episode's number.
+func (g *episode) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &env.Error{Index: g.number, Err: err}
 }
 
 // caught turns a panic of the environment into its error.
 func (g *episode) caught(err *error) {
 	if r := recover(); r != nil {
-		*err = &env.Error{Index: g.number, Err: fault.Caught(r)}
+		*err = g.failed(fault.Caught(r))
 	}
-}
-
-func (g *episode) readMask() error {
-	if g.mask == nil {
-		return nil
-	}
-	return env.ReadMask(g.env, g.spec, g.mask)
 }
 
 func summarise(played []episode) Evaluation {
