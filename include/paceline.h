@@ -790,8 +790,10 @@ typedef struct paceline_evaluation {
 /* Plays whole episodes of the environment env, in environments of its own. env_options: a JSON
  * object as in paceline_vec_new, or NULL. Atari games are played as whole games for unclipped
  * rewards, whatever env_options says. o: NULL for ten greedy episodes with seed 0. The same
- * arguments give the same result. If an environment fails, or gives an observation or a reward that is
- * not finite, paceline_last_error_index() is the number of its episode, from 0 on. [thread-safe] */
+ * arguments give the same result. Up to 32 episodes are played at a time; environments with
+ * PACELINE_ENV_WAITS wait at the same time. The index of a loaded environment is the number of its
+ * episode, from 0 on. If it fails, or gives an observation or a reward that is not finite,
+ * paceline_last_error_index() is that number. [thread-safe] */
 PACELINE_API int paceline_policy_evaluate(paceline_evaluation *out, const paceline_policy *p, const char *env,
                                           const char *env_options, const paceline_eval_options *o);
 

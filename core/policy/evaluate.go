@@ -8,6 +8,7 @@ import (
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/threads"
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
@@ -38,7 +39,8 @@ type Evaluation struct {
 // environment and its own stream, ("eval", episode), so the result depends on the arguments alone.
 // Environments that clip rewards or end an episode with a life play whole games for unclipped
 // rewards. An observation or a reward that is not finite is an error. The error of an environment is an
-// *env.Error with the number of its episode.
+// *env.Error with the number of its episode, which an env.Indexed gets as its index. Environments whose
+// steps wait (env.Spec.Waits) take them at the same time.
 func (p *Policy) Evaluate(id string, options env.Options, o EvalOptions) (Evaluation, error) {
 	if o.Episodes < 1 || o.Episodes > 1_000_000 {
 		return Evaluation{}, fmt.Errorf("episodes: %d, must be 1 to 1000000", o.Episodes)
@@ -81,6 +83,7 @@ type episode struct {
 	mask   []byte // allowed actions of the next step; nil allows all
 	reward float64
 	length int64
+	over   bool
 }
 
 // play plays n episodes at once, so that a forward pass has many rows. It calls stopped before
@@ -99,6 +102,9 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 		e, err := env.Make(id, options)
 		if err != nil {
 			return nil, err
+		}
+		if e, ok := e.(env.Indexed); ok {
+			e.SetIndex(first + i)
 		}
 		if e, ok := e.(env.Evaluable); ok {
 			e.Evaluate()
@@ -128,14 +134,25 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 		if e.Spec().Masks {
 			played[i].mask = make([]byte, spec.Action.Logits())
 		}
-		if err := played[i].begin(o.Starts, obs[i*size:(i+1)*size]); err != nil {
-			return nil, err
-		}
 	}
 	playing := make([]*episode, n)
 	for i := range played {
 		playing[i] = &played[i]
 	}
+	each := inTurn
+	if played[0].env.Spec().Waits {
+		pool, err := threads.NewWaiting(n, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer pool.Close()
+		each = pool.Do
+	}
+	row := func(i int) []byte { return obs[i*size : (i+1)*size] }
+	if err := each(n, func(_, i int) error { return playing[i].begin(o.Starts, row(i)) }); err != nil {
+		return nil, err
+	}
+	step := func(_, i int) error { return playing[i].step(row(i)) }
 	net, err := p.network()
 	if err != nil {
 		return nil, err
@@ -151,24 +168,36 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 				return nil, err
 			}
 		}
-		still := playing[:0]
-		for row, g := range playing {
-			net.row.Index = row
+		for i, g := range playing {
+			net.row.Index = i
 			if err := p.draw(net, o.Epsilon, o.Sample, g.mask, g.stream, g.action); err != nil {
 				return nil, err
 			}
-			// The next observations replace the rows of episodes that have ended.
-			over, err := g.step(obs[len(still)*size : (len(still)+1)*size])
-			if err != nil {
-				return nil, err
-			}
-			if !over {
+		}
+		if err := each(m, step); err != nil {
+			return nil, err
+		}
+		// The next observations replace the rows of episodes that have ended.
+		still := playing[:0]
+		for i, g := range playing {
+			if !g.over {
+				copy(row(len(still)), row(i))
 				still = append(still, g)
 			}
 		}
 		playing = still
 	}
 	return played, nil
+}
+
+// inTurn calls f for 0 to n-1 until it fails.
+func inTurn(n int, f func(worker, i int) error) error {
+	for i := range n {
+		if err := f(0, i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // begin starts the episode with a reset, or in its state of starts. A refused state is an error in
@@ -183,28 +212,29 @@ func (g *episode) begin(starts [][]byte, obs []byte) (err error) {
 	} else if err := g.env.Reset(obs); err != nil {
 		return g.failed(err)
 	}
-	return g.failed(g.check(obs, false))
+	return g.failed(g.check(obs))
 }
 
-// step takes a step, and reports whether it ended the episode.
-func (g *episode) step(obs []byte) (over bool, err error) {
+// step takes a step.
+func (g *episode) step(obs []byte) (err error) {
 	defer g.caught(&err)
 	reward, end, err := g.spec.Action.Step(g.env, g.action.Discrete, g.action.Box, obs)
 	if err == nil {
 		err = env.CheckReward(reward)
 	}
 	if err != nil {
-		return false, g.failed(err)
+		return g.failed(err)
 	}
 	g.reward += float64(reward)
 	g.length++
-	return end != 0, g.failed(g.check(obs, end != 0))
+	g.over = end != 0
+	return g.failed(g.check(obs))
 }
 
 // check refuses an observation that is not finite. It reads the mask of the next step, unless the
 // episode is over.
-func (g *episode) check(obs []byte, over bool) error {
-	if err := g.spec.Obs.CheckFinite(obs); err != nil || over || g.mask == nil {
+func (g *episode) check(obs []byte) error {
+	if err := g.spec.Obs.CheckFinite(obs); err != nil || g.over || g.mask == nil {
 		return err
 	}
 	return env.ReadMask(g.env, &g.spec.Action, g.mask)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
@@ -70,6 +71,56 @@ func TestEvaluateRefusesWhatIsNotFinite(t *testing.T) {
 		var of *env.Error
 		if !errors.As(err, &of) || of.Index != 33 || err.Error() != c.says || errors.Is(err, fault.ErrNotFinite) != (c.where != "step") {
 			t.Errorf("%s: %v, want %q", c.where, err, c.says)
+		}
+	}
+}
+
+// meeter is an environment whose steps and resets wait for those of another one. The rewards are its
+// index.
+type meeter struct {
+	env.Env
+	index, steps int
+}
+
+var meeting = make(chan int)
+
+func (m *meeter) meet() error {
+	select {
+	case meeting <- m.index:
+	case <-meeting:
+	case <-time.After(20 * time.Second):
+		return errors.New("alone")
+	}
+	return nil
+}
+
+func (m *meeter) Spec() env.Spec {
+	spec := m.Env.Spec()
+	spec.Waits = true
+	return spec
+}
+
+func (m *meeter) SetIndex(i int) { m.index = i }
+
+func (m *meeter) Reset(obs []byte) error { return errors.Join(m.Env.Reset(obs), m.meet()) }
+
+func (m *meeter) Step(int32, []byte) (float32, env.End, error) {
+	if m.steps++; m.steps == 5 {
+		return float32(m.index), env.Truncated, m.meet()
+	}
+	return float32(m.index), 0, m.meet()
+}
+
+// Environments have the indices of their episodes. Those that wait do so at the same time.
+func TestEvaluateWaitsForManyAtOnce(t *testing.T) {
+	env.Add("Meeter-v0", func(o env.Options) (env.Env, error) {
+		e, err := env.Make("CartPole-v1", o)
+		return &meeter{Env: e}, err
+	})
+	e := must(cartPole(t, 7).Evaluate("Meeter-v0", nil, EvalOptions{Episodes: 34}))(t)
+	for i, r := range e.Returns {
+		if r != float64(5*i) || e.Lengths[i] != 5 {
+			t.Fatalf("episode %d: return %v, length %d", i, r, e.Lengths[i])
 		}
 	}
 }

@@ -374,7 +374,7 @@ func TestEvaluateClosesItsEnvironments(t *testing.T) {
 		stop        bool
 		want        string
 	}{
-		{"whole", 0, 0, false, ""}, {"step", 3, 0, false, "no step"}, {"reset", 0, 5, false, "no reset"}, {"stop", 0, 0, true, fault.ErrStopped.Error()},
+		{"whole", 0, 0, false, ""}, {"step", 3, 0, false, "no step"}, {"reset", 0, 10, false, "no reset"}, {"stop", 0, 0, true, fault.ErrStopped.Error()},
 	} {
 		closings.failStep, closings.failReset, closings.onStep = c.step, c.reset, func() {}
 		if c.stop {
