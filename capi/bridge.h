@@ -9,7 +9,7 @@
 
 /* The error of an exported Go function: the last argument of each function that can fail. */
 typedef struct pl_error {
-  int64_t index; /* the environment that failed, or -1 */
+  int64_t index; /* the environment or row that failed or was refused, or -1 */
   char text[PL_TEXT];
 } pl_error;
 

@@ -65,8 +65,7 @@ func status(err error) C.int {
 
 var oneLine = strings.NewReplacer("\n", "; ", "\x00", "")
 
-// report writes err and the number of the environment that failed to why, and returns the
-// status of err. Every exported function ends with report. A text that is too long is cut
+// report writes err and the number of its environment or row to why, and returns the status of err. Every exported function ends with report. A text that is too long is cut
 // between two characters.
 func report(err error, why *C.pl_error) C.int {
 	if err == nil {
@@ -76,6 +75,10 @@ func report(err error, why *C.pl_error) C.int {
 	var failed *env.Error
 	if errors.As(err, &failed) {
 		why.index = C.int64_t(failed.Index)
+	}
+	var refused *env.RowError
+	if errors.As(err, &refused) {
+		why.index = C.int64_t(refused.Index)
 	}
 	to := unsafe.Slice((*byte)(unsafe.Pointer(&why.text)), C.PL_TEXT)
 	text := oneLine.Replace(err.Error())

@@ -163,8 +163,9 @@ PACELINE_API const char *paceline_status_str(int status);
  * Never NULL. A view, valid until this thread's next failed call. [thread-safe] */
 PACELINE_API const char *paceline_last_error(void);
 
-/* The number of the environment or row on which this thread's latest failed call failed; -1 if
- * the failure concerned none, and before the first failure. [thread-safe] */
+/* The number of the environment on which this thread's latest failed call failed, or of the row or
+ * step of the arguments that the call refused; -1 if the failure concerned none, and before the first
+ * failure. [thread-safe] */
 PACELINE_API int64_t paceline_last_error_index(void);
 
 /* Frees a text that the library wrote to a char **, or NULL. [thread-safe] */

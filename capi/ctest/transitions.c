@@ -47,6 +47,7 @@ int main(void) {
         "numbers[5]: 6, must be 0 to 5");
   demonstrated.actions[3] = 7;
   FAILS(paceline_trainer_add_transitions(t, &in), PACELINE_EINVAL, "row 3: action: 7");
+  CHECK(paceline_last_error_index() == 3);
   CHECK(same(before, hashes_of(t)));
   demonstrated.actions[3] = 1;
 

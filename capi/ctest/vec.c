@@ -69,6 +69,7 @@ static void threads(uint32_t mode) {
   if (mode == PACELINE_SAME_STEP) {
     discrete(&a)[4] = 2;
     FAILS(paceline_vec_step(one, a.actions, all_of(&a)), PACELINE_EINVAL, "environment 4: action: 2, must be 0 to 1");
+    CHECK(paceline_last_error_index() == 4);
     discrete(&a)[4] = -1;
     FAILS(paceline_vec_step(one, a.actions, all_of(&a)), PACELINE_EINVAL, "action: -1");
     CHECK(memcmp(before, a.rows.obs, sizeof before) == 0);

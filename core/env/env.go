@@ -290,6 +290,17 @@ func (e *Error) Unwrap() error { return e.Err }
 // OfEnvironment implements fault.OfEnvironment.
 func (e *Error) OfEnvironment() {}
 
+// RowError refuses an argument for one environment, or one row or step of the arguments. Nothing has
+// failed: an Error is the failure of an environment.
+type RowError struct {
+	Of    string // "environment", "row" or "step"
+	Index int
+	Err   error
+}
+
+func (e *RowError) Error() string { return fmt.Sprintf("%s %d: %v", e.Of, e.Index, e.Err) }
+func (e *RowError) Unwrap() error { return e.Err }
+
 // CheckFinite returns an error if a component of an observation is NaN or infinite. Such a
 // component would spread to all weights.
 func (s *ObsSpec) CheckFinite(obs []byte) error {

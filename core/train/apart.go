@@ -82,12 +82,13 @@ func (t *Trainer) checkSteps(x *Steps) error {
 	if len(x.Obs) != (n+1)*size || len(x.Rewards) != n || len(x.NextMasks) != masks {
 		return fmt.Errorf("steps: %d bytes of observations, %d rewards and %d bytes of masks, must be %d, %d and %d", len(x.Obs), len(x.Rewards), len(x.NextMasks), (n+1)*size, n, masks)
 	}
+	refused := func(i int, err error) error { return &env.RowError{Of: "step", Index: i, Err: err} }
 	for i, action := range x.Actions {
 		if action < 0 || int(action) >= actions {
-			return fmt.Errorf("step %d: action: %d, must be 0 to %d", i, action, actions-1)
+			return refused(i, fmt.Errorf("action: %d, must be 0 to %d", action, actions-1))
 		}
 		if err := env.CheckReward(x.Rewards[i]); err != nil {
-			return fmt.Errorf("step %d: %w", i, err)
+			return refused(i, err)
 		}
 	}
 	for i := range n + 1 {
@@ -95,10 +96,10 @@ func (t *Trainer) checkSteps(x *Steps) error {
 			continue // not read
 		}
 		if err := t.spec.Obs.CheckFinite(x.Obs[i*size : (i+1)*size]); err != nil {
-			return fmt.Errorf("step %d: %w", i, err)
+			return refused(i, err)
 		}
 		if i > 0 && t.spec.Masks && noneAllowed(x.NextMasks[(i-1)*actions:i*actions]) {
-			return fmt.Errorf("step %d: next_masks: %w", i-1, fault.ErrNoneAllowed)
+			return refused(i-1, fmt.Errorf("next_masks: %w", fault.ErrNoneAllowed))
 		}
 	}
 	return nil
@@ -248,24 +249,29 @@ func (t *Trainer) minibatchSizes(a Apart, x *Transitions) error {
 }
 
 func (t *Trainer) checkMinibatch(x *Transitions) error {
-	actions := t.spec.Action.N
 	if err := errors.Join(t.spec.Obs.CheckFinite(x.Obs), t.spec.Obs.CheckFinite(x.NextObs)); err != nil {
 		return fmt.Errorf("minibatch: %w", err)
 	}
-	for i, action := range x.Actions {
-		switch w, d := x.Weights[i], x.Discounts[i]; {
-		case action < 0 || int(action) >= actions:
-			return fmt.Errorf("row %d: action: %d, must be 0 to %d", i, action, actions-1)
-		case !(d >= 0 && d <= 1):
-			return fmt.Errorf("row %d: discount: %v, must be 0 to 1", i, d)
-		case !(w >= 0 && w <= math.MaxFloat32):
-			return fmt.Errorf("row %d: weight: %v, must be finite and at least 0", i, w)
-		case t.spec.Masks && noneAllowed(x.NextMasks[i*actions:(i+1)*actions]):
-			return fmt.Errorf("row %d: next_masks: %w", i, fault.ErrNoneAllowed)
-		}
-		if err := env.CheckReward(x.Rewards[i]); err != nil {
-			return fmt.Errorf("row %d: %w", i, err)
+	for i := range x.Actions {
+		if err := t.checkDrawn(x, i); err != nil {
+			return &env.RowError{Of: "row", Index: i, Err: err}
 		}
 	}
 	return nil
+}
+
+// checkDrawn checks row i of a minibatch, without observations.
+func (t *Trainer) checkDrawn(x *Transitions, i int) error {
+	actions := t.spec.Action.N
+	switch a, w, d := x.Actions[i], x.Weights[i], x.Discounts[i]; {
+	case a < 0 || int(a) >= actions:
+		return fmt.Errorf("action: %d, must be 0 to %d", a, actions-1)
+	case !(d >= 0 && d <= 1):
+		return fmt.Errorf("discount: %v, must be 0 to 1", d)
+	case !(w >= 0 && w <= math.MaxFloat32):
+		return fmt.Errorf("weight: %v, must be finite and at least 0", w)
+	case t.spec.Masks && noneAllowed(x.NextMasks[i*actions:(i+1)*actions]):
+		return fmt.Errorf("next_masks: %w", fault.ErrNoneAllowed)
+	}
+	return env.CheckReward(x.Rewards[i])
 }

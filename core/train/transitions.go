@@ -76,7 +76,7 @@ func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 	}
 	for i := range from.Actions {
 		if err := t.checkTransition(from, i); err != nil {
-			return fmt.Errorf("row %d: %w", i, err)
+			return &env.RowError{Of: "row", Index: i, Err: err}
 		}
 	}
 	if err := t.settle(nil); err != nil && !errors.Is(err, ErrNothingToDraw) {

@@ -3,6 +3,7 @@ package vec
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -211,6 +212,10 @@ func TestActionsOutOfRange(t *testing.T) {
 		for _, err := range []error{a.Send([]int32{0, 1}, actions), v.Step(actions, rows)} {
 			if err == nil || err.Error() != want {
 				t.Errorf("%v, want %q", err, want)
+			}
+			var row *env.RowError
+			if errors.As(err, &row) != strings.HasPrefix(want, "environment") || row != nil && !strings.HasPrefix(want, fmt.Sprintf("environment %d:", row.Index)) {
+				t.Errorf("%q: %+v, must have the environment's number", want, row)
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func (v *Vec) StepOne(i int, a Action, rows *Rows) error {
 		return err
 	}
 	if err := v.spec.Action.CheckSize(a.Discrete, a.Box, 1); err != nil {
-		return fmt.Errorf("environment %d: %w", i, err)
+		return refused(i, err)
 	}
 	if err := v.checkStep(i, a); err != nil {
 		return err
@@ -187,10 +187,10 @@ var (
 func (v *Vec) checkStep(i int, a Action) error {
 	switch v.phases[i] {
 	case fresh:
-		return fmt.Errorf("environment %d: %w", i, errFresh)
+		return refused(i, errFresh)
 	case ended:
 		if v.mode == Disabled {
-			return fmt.Errorf("environment %d: %w", i, errEnded)
+			return refused(i, errEnded)
 		}
 		return nil // NextStep: the step resets and ignores the action
 	}
@@ -198,9 +198,14 @@ func (v *Vec) checkStep(i int, a Action) error {
 		return nil
 	}
 	if err := v.spec.Action.CheckAction(a.Discrete, a.Box); err != nil {
-		return fmt.Errorf("environment %d: %w", i, err)
+		return refused(i, err)
 	}
 	return nil
+}
+
+// refused returns an error about the arguments for environment i.
+func refused(i int, err error) error {
+	return &env.RowError{Of: "environment", Index: i, Err: err}
 }
 
 // slot is the row that an environment writes: row at of rows. rows is nil while the row is not

@@ -2,10 +2,13 @@ package dqn
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -188,6 +191,19 @@ func TestAddedTransitionsThatCannotBeDrawnAreRefused(t *testing.T) {
 	}
 }
 
+// refusesRow checks that an error has the number of the row or step that its text names.
+func refusesRow(t *testing.T, err error, says string) {
+	t.Helper()
+	var row *env.RowError
+	of, number, _ := strings.Cut(strings.SplitN(says, ":", 2)[0], " ")
+	if of != "row" && of != "step" {
+		return
+	}
+	if !errors.As(err, &row) || row.Of != of || strconv.Itoa(row.Index) != number {
+		t.Errorf("%v: %+v, must have the number of the %s", err, row, of)
+	}
+}
+
 func TestBadTransitionsAreRefused(t *testing.T) {
 	d := newDQN(t, cartpole())
 	spec := *d.Spec()
@@ -208,7 +224,9 @@ func TestBadTransitionsAreRefused(t *testing.T) {
 	} {
 		x := made(spec, 3, 2)
 		change(x)
-		refuses(t, d.AddTransitions(x), says)
+		err := d.AddTransitions(x)
+		refuses(t, err, says)
+		refusesRow(t, err, says)
 	}
 	if d.m.Memory.Len() != 4 {
 		t.Errorf("%d transitions after refusals, must be 4", d.m.Memory.Len())

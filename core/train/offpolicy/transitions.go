@@ -53,7 +53,7 @@ func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int)
 	for row := range from.Actions {
 		r, e := of(row % envs)
 		if err := r.insert(from, row, e); err != nil {
-			return fmt.Errorf("row %d: %w", row, err)
+			return &env.RowError{Of: "row", Index: row, Err: err}
 		}
 	}
 	return nil

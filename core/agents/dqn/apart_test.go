@@ -1,0 +1,54 @@
+package dqn
+
+import (
+	"math"
+	"testing"
+
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/settings"
+	"github.com/paceline-rl/paceline/core/train"
+)
+
+// apart is a replay memory and a learner with minibatches of 2 rows.
+func apart(t *testing.T, edit ...func(*Config)) *trial {
+	return newDQN(t, cartpole(append(edit, func(c *Config) {
+		c.Concurrent, c.Clock, c.Updates, c.BatchSize = settings.Off, clockUpdates, "outside", 2
+	})...))
+}
+
+// minibatchOf2 returns a minibatch of 2 rows.
+func minibatchOf2() *train.Transitions {
+	return &train.Transitions{
+		Obs: make([]byte, 32), NextObs: make([]byte, 32), Actions: []int32{1, 0},
+		Rewards: []float32{1, 2}, Discounts: []float32{1, 0}, Weights: []float32{1, 1},
+	}
+}
+
+// Rows and steps that are refused have numbers.
+func TestBadMinibatchesAndStepsAreRefused(t *testing.T) {
+	d := apart(t)
+	for says, change := range map[string]func(x *train.Transitions){
+		"row 1: action: 2, must be 0 to 1":                        func(x *train.Transitions) { x.Actions[1] = 2 },
+		"row 0: discount: 7, must be 0 to 1":                      func(x *train.Transitions) { x.Discounts[0] = 7 },
+		"row 1: weight: -1, must be finite and at least 0":        func(x *train.Transitions) { x.Weights[1] = -1 },
+		"row 1: reward: +Inf, must be finite":                     func(x *train.Transitions) { x.Rewards[1] = float32(math.Inf(1)) },
+		"minibatch.rewards: 1 entries, must be 2 (batch_size: 2)": func(x *train.Transitions) { x.Rewards = x.Rewards[:1] },
+	} {
+		x := minibatchOf2()
+		change(x)
+		_, err := d.GradientOf(make([]float32, d.m.Theta.Layout.Size), x, nil)
+		refuses(t, err, says)
+		refusesRow(t, err, says)
+	}
+	for says, change := range map[string]func(x *train.Steps){
+		"step 2: action: -1, must be 0 to 1":                      func(x *train.Steps) { x.Actions[2] = -1 },
+		"step 1: reward: NaN, must be finite":                     func(x *train.Steps) { x.Rewards[1] = float32(math.NaN()) },
+		"step 3: observation: component 0 is NaN, must be finite": func(x *train.Steps) { copy(x.Obs[48:], []byte{0, 0, 0xc0, 0x7f}) },
+	} {
+		x := &train.Steps{Begins: true, Obs: make([]byte, 64), Actions: make([]int32, 3), Rewards: make([]float32, 3), End: env.Truncated}
+		change(x)
+		err := d.AddSteps(0, x)
+		refuses(t, err, says)
+		refusesRow(t, err, says)
+	}
+}
