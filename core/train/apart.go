@@ -137,12 +137,17 @@ func (t *Trainer) Draw(beta float64, to *Transitions, identities []int64) (err e
 	}
 	whole := *to
 	if !a.Weighted() {
+		whole.Weights = nil
+	}
+	if err := a.Draw(beta, &whole, identities); err != nil {
+		return err
+	}
+	if !a.Weighted() {
 		for i := range to.Weights {
 			to.Weights[i] = 1
 		}
-		whole.Weights = nil
 	}
-	return a.Draw(beta, &whole, identities)
+	return nil
 }
 
 // SetErrors takes the errors that GradientOf gave for transitions of Draw. It does nothing where draws
@@ -205,12 +210,14 @@ func (t *Trainer) GradientOf(out []float32, batch *Transitions, to []float32) (i
 	if !a.Weighted() {
 		whole.Weights = nil
 	}
-	clear(to)
 	o := t.outsider
 	o.to, o.info = out, GradientInfo{}
 	defer func() { o.to = nil }()
 	if err := a.UpdateOf(&whole, to); err != nil {
 		return info, err
+	}
+	if !a.Weighted() {
+		clear(to)
 	}
 	o.info.Number, o.info.Updates, o.info.Steps = o.number, int64(theta.Updates), t.host.Steps.Load()
 	return o.info, nil

@@ -1,10 +1,13 @@
 package dqn
 
 import (
+	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 )
@@ -50,5 +53,30 @@ func TestBadMinibatchesAndStepsAreRefused(t *testing.T) {
 		err := d.AddSteps(0, x)
 		refuses(t, err, says)
 		refusesRow(t, err, says)
+	}
+}
+
+// Calls that fail write nothing.
+func TestFailedDrawsAndGradientsWriteNothing(t *testing.T) {
+	for _, edit := range []func(*Config){func(c *Config) { c.Loss = "squared" }, func(c *Config) { c.Prioritized = "dqn_zoo" }} {
+		d := apart(t, edit)
+		x, identities := minibatchOf2(), []int64{-7, -7}
+		x.Weights = []float32{7, 7}
+		if err := d.Draw(0.5, x, identities); err == nil {
+			t.Error("a draw from an empty memory")
+		}
+		if !slices.Equal(x.Weights, []float32{7, 7}) || !slices.Equal(identities, []int64{-7, -7}) {
+			t.Errorf("after a failed draw: weights %v, identities %v", x.Weights, identities)
+		}
+		x = minibatchOf2()
+		x.Rewards[0], x.Weights[0] = math.MaxFloat32, math.MaxFloat32
+		gradient, errs := make([]float32, d.m.Theta.Layout.Size), []float32{42, 42}
+		gradient[0] = 5
+		if _, err := d.GradientOf(gradient, x, errs); !errors.Is(err, fault.ErrNotFinite) {
+			t.Errorf("a loss that is not finite: %v", err)
+		}
+		if !slices.Equal(errs, []float32{42, 42}) || gradient[0] != 5 {
+			t.Errorf("after a failed gradient_of: errors %v, gradient %v", errs, gradient[0])
+		}
 	}
 }
