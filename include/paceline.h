@@ -873,15 +873,16 @@ PACELINE_API int paceline_vec_describe(char **out, const paceline_vec *v);
  * each environment's random stream; or num_envs seeds, of which those of the masked environments
  * are used. With episodic_life the function begins new games, with one exception: in
  * PACELINE_DISABLED a reset by mask and without seeds continues the game after a lost life. In the
- * other modes the automatic reset continues the game. */
+ * other modes the automatic reset continues the game. Failures are those of paceline_vec_step. */
 PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, const uint8_t *mask,
                                     const paceline_rows *rows);
 
 /* Takes an action in every environment. actions: [num_envs] as in paceline_spec. If an action is out
  * of range, no environment steps. If environments fail, the others step and their
- * rows are written; paceline_last_error_index() is the first one that failed. The row of a failed
- * environment, env_ids included, is not written, unless in PACELINE_SAME_STEP an episode ended and
- * only the next one could not start. */
+ * rows are written; paceline_last_error_index() is the first one that failed. In the row of a failed
+ * environment obs is undefined, and no other array is written, env_ids included. In
+ * PACELINE_SAME_STEP the other arrays are written if an episode ended and only the next one could not
+ * start. */
 PACELINE_API int paceline_vec_step(paceline_vec *v, const void *actions, const paceline_rows *rows);
 
 /*

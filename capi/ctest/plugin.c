@@ -176,7 +176,7 @@ static void fails_late(void) {
   arrays_free(&r);
 }
 
-/* Rows of failed environments are not written; the rows of the others are. */
+/* Of the rows of failed environments only obs may be written; the rows of the others are whole. */
 static void several_fail(void) {
   enum { ASKED_TO_FAIL = 3 };
   paceline_vec *v = vec_of("Faulty-v0", 4, 0, 2, PACELINE_NEXT_STEP, NULL);
