@@ -29,8 +29,8 @@ type family struct {
 	arguments sync.Pool
 }
 
-// errInside refuses a call that would wait for the callback in which it is made.
-var errInside = fmt.Errorf("%w: called from inside a function of its own environments, which it would wait for", fault.ErrBusy)
+// errInside refuses a call that could wait for the callback in which it is made.
+var errInside = fmt.Errorf("%w: called from inside a function of its own environments, or of the same plugin's, for which it could wait", fault.ErrBusy)
 
 // inside reports whether this thread is in a function of the family. f may be nil.
 func (f *family) inside() bool { return f != nil && C.pl_is_inside(unsafe.Pointer(f.c)) != 0 }

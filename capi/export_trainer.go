@@ -37,28 +37,29 @@ type trainer struct {
 
 var trainers = newTable[*trainer](kindTrainer)
 
-// createTrainer writes the handle of the trainer that f makes with a copy of the settings.
-func createTrainer(out *C.uint64_t, cfgID C.uint64_t, of *family, why *C.pl_error, f func(*train.Config) (*train.Trainer, error)) C.int {
+// createTrainer writes the handle of the trainer that f makes with a copy of the settings. f also
+// returns the family of its environments, or nil.
+func createTrainer(out *C.uint64_t, cfgID C.uint64_t, why *C.pl_error, f func(*train.Config) (*train.Trainer, *family, error)) C.int {
 	return create(out, trainers, why, func() (*trainer, error) {
 		cfg, err := configOf(cfgID)
 		if err != nil {
 			return nil, err
 		}
-		t, err := f(cfg)
+		t, of, err := f(cfg)
 		if err != nil {
 			return nil, err
 		}
 		c := cfg.Common()
-		if of == nil {
-			of = familyOf(c.Env)
-		}
 		return &trainer{Trainer: t, family: of, spec: t.Spec(), sets: t.ParameterSets(), numEnvs: c.NumEnvs, needsFinalObs: c.Autoreset == "same_step"}, nil
 	})
 }
 
 //export pacelineGoTrainerNew
 func pacelineGoTrainerNew(out *C.uint64_t, cfgID C.uint64_t, why *C.pl_error) C.int {
-	return createTrainer(out, cfgID, nil, why, func(cfg *train.Config) (*train.Trainer, error) { return train.New(cfg, nil) })
+	return createTrainer(out, cfgID, why, func(cfg *train.Config) (*train.Trainer, *family, error) {
+		t, err := train.New(cfg, nil)
+		return t, familyOf(cfg.Common().Env), err
+	})
 }
 
 //export pacelineGoTrainerNewTable
@@ -66,26 +67,28 @@ func pacelineGoTrainerNewTable(out *C.uint64_t, cfgID C.uint64_t, table *C.pl_fa
 	f := &family{c: table}
 	f.refs.Store(1) // this function's, until the environments have their own
 	defer f.unref()
-	return createTrainer(out, cfgID, f, why, func(cfg *train.Config) (*train.Trainer, error) {
+	return createTrainer(out, cfgID, why, func(cfg *train.Config) (*train.Trainer, *family, error) {
 		if err := checkTable(&table.table); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := f.readSpec(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		seed := uint64(cfg.Common().Seed)
-		return train.New(cfg, func(i int) (env.Env, error) { return f.make(i, vec.SeedFor(seed, i)) })
+		t, err := train.New(cfg, func(i int) (env.Env, error) { return f.make(i, vec.SeedFor(seed, i)) })
+		return t, f, err
 	})
 }
 
 //export pacelineGoTrainerNewPush
 func pacelineGoTrainerNewPush(out *C.uint64_t, cfgID C.uint64_t, obs, action *C.paceline_spec, why *C.pl_error) C.int {
-	return createTrainer(out, cfgID, nil, why, func(cfg *train.Config) (*train.Trainer, error) {
+	return createTrainer(out, cfgID, why, func(cfg *train.Config) (*train.Trainer, *family, error) {
 		spec, err := specOf(obs, action)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return train.NewPushed(cfg, spec)
+		t, err := train.NewPushed(cfg, spec)
+		return t, nil, err
 	})
 }
 
@@ -448,7 +451,7 @@ func pacelineGoTrainerFree(id C.uint64_t, why *C.pl_error) C.int {
 	if err := trainers.checkKind(uint64(id)); err != nil {
 		return report(err, why)
 	}
-	if t, ok := trainers.find(uint64(id)); ok && t.family.inside() {
+	if t, ok := trainers.find(uint64(id)); ok && t.family.inside() && t.Busy() {
 		return report(errInside, why)
 	}
 	if t, ok := trainers.remove(uint64(id)); ok {

@@ -98,6 +98,15 @@ func (v *vector) close() {
 	v.pool.Close()
 }
 
+// busy reports whether a function of its environments may be in progress.
+func (v *vector) busy() bool {
+	if !v.mu.TryLock() {
+		return true
+	}
+	defer v.mu.Unlock()
+	return v.vec.UnderWay()
+}
+
 // callVec runs f if no other call is in progress, recv included.
 func callVec(id C.uint64_t, why *C.pl_error, f func(*vector) error) C.int {
 	return report(vectors.use(uint64(id), func(v *vector) error {
@@ -346,7 +355,7 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
 //export pacelineGoVecDrain
 func pacelineGoVecDrain(id C.uint64_t, why *C.pl_error) C.int {
 	return callVec(id, why, func(v *vector) error {
-		if v.family.inside() {
+		if v.family.inside() && v.vec.UnderWay() {
 			return errInside
 		}
 		a, err := v.async()
@@ -398,7 +407,7 @@ func pacelineGoVecFree(id C.uint64_t, why *C.pl_error) C.int {
 	if err := vectors.checkKind(uint64(id)); err != nil {
 		return report(err, why)
 	}
-	if v, ok := vectors.find(uint64(id)); ok && v.family.inside() {
+	if v, ok := vectors.find(uint64(id)); ok && v.family.inside() && v.busy() {
 		return report(errInside, why)
 	}
 	if v, ok := vectors.remove(uint64(id)); ok {

@@ -347,7 +347,10 @@ enum paceline_env_flags { PACELINE_ENV_WAITS = 1 };
  *   progress then returns PACELINE_ECALLBACK with that text and the environment's number. The next
  *   run resets the environment and goes on.
  * Calls.  A function may not call the trainer that steps its environment: the call gives
- *   PACELINE_EBUSY, paceline_trainer_free included. [thread-safe] functions are allowed.
+ *   PACELINE_EBUSY, paceline_trainer_free included. [thread-safe] functions are allowed. Inside a
+ *   function of a loaded environment this holds for *_free, paceline_vec_drain and paceline_vec_recv of
+ *   every trainer and vector with environments of that name, while a call on it is in progress or
+ *   environments are under way.
  * Leaving.  Leave a function by returning: the effect of longjmp and pthread_exit is undefined, and
  *   a C++ function must not let an exception out (paceline.hpp catches exceptions). A crash in a
  *   function ends the process, with a report of Go's runtime on standard error. If another thread

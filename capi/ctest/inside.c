@@ -50,6 +50,40 @@ static paceline_trainer *with_step(family *f, int (*step)(void *, const void *, 
   return t;
 }
 
+/* Idle vectors and trainers of the same plugin may be freed in a step of v. Nothing waits there. A
+ * trainer whose environments are the host's never waits, whatever the setting env names. */
+static void idle(const paceline_vec_options *o, const char *name, void *library, paceline_vec *v,
+                 const paceline_rows *rows) {
+  const char *const settings[] = {QUICK, "env", name, NULL};
+  paceline_spec obs = {
+      .struct_size = sizeof obs, .kind = PACELINE_BOX, .dtype = PACELINE_FLOAT32, .ndim = 1, .shape = {3}};
+  paceline_spec action = {.struct_size = sizeof action, .kind = PACELINE_DISCRETE, .dtype = PACELINE_INT32, .n = 6};
+  paceline_config *cfg = config(settings);
+  paceline_vec *vector;
+  paceline_trainer *pushed;
+  OK(paceline_vec_new(&vector, name, o));
+  OK(paceline_trainer_new_push(&pushed, cfg, &obs, &action));
+  paceline_config_free(cfg);
+  const struct {
+    const char *by;
+    void *on;
+  } calls[] = {{"paceline_vec_drain", vector},
+               {"paceline_vec_free", vector},
+               {"paceline_trainer_free", pushed},
+               {"paceline_trainer_free", quick(name)}};
+  const int32_t actions[4] = {0};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    *(const char **)dlsym(library, "pry_by") = calls[i].by;
+    *(int *)dlsym(library, "freed") = 1;
+    *(void **)dlsym(library, "to_free") = calls[i].on;
+    OK(paceline_vec_step(v, actions, rows));
+    CHECK(*(int *)dlsym(library, "freed") == PACELINE_OK);
+  }
+  STATUS(paceline_vec_drain(vector), PACELINE_EHANDLE);
+  STATUS(paceline_trainer_stop(pushed), PACELINE_EHANDLE);
+  *(const char **)dlsym(library, "pry_by") = "paceline_vec_free";
+}
+
 static void vector(const char *file) {
   char *name;
   paceline_vec *v;
@@ -89,6 +123,7 @@ static void vector(const char *file) {
   OK(paceline_vec_recv(v, 0));
   CHECK(*to_free == NULL && *freed == PACELINE_EBUSY);
   *(const char **)dlsym(library, "pry_by") = "paceline_vec_free";
+  idle(&o, name, library, v, &rows);
   /* A new seed destroys the environments. */
   uint64_t seeds[4] = {1, 2, 3, 4};
   *(int *)dlsym(library, "in_destroy") = 1;

@@ -274,6 +274,15 @@ func (t *Trainer) lock() error {
 	return nil
 }
 
+// Busy reports whether a call is in progress. Environments step inside calls alone.
+func (t *Trainer) Busy() bool {
+	idle := t.calls.TryLock()
+	if idle {
+		t.calls.Unlock()
+	}
+	return !idle
+}
+
 func (t *Trainer) leave(err *error) {
 	if r := recover(); r != nil {
 		*err = fault.Caught(r)

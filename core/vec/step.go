@@ -168,11 +168,14 @@ func (v *Vec) checkIdle() error {
 	switch {
 	case v.closed:
 		return errClosed
-	case v.async != nil && v.async.busy():
+	case v.UnderWay():
 		return errUnderWay
 	}
 	return nil
 }
+
+// UnderWay reports whether environments of the Async are under way.
+func (v *Vec) UnderWay() bool { return v.async != nil && v.async.busy() }
 
 // errClosed is the error of all calls after Close.
 var errClosed = fmt.Errorf("environments: %w", fault.ErrClosed)
