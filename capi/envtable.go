@@ -96,7 +96,6 @@ func (f *family) readSpec() error {
 	}
 	var err error
 	f.spec, err = specOf(&obs, &action)
-	f.spec.ID = "a table of functions"
 	f.spec.Masks = f.c.table.mask != nil
 	f.spec.Waits = f.c.table.flags&C.PACELINE_ENV_WAITS != 0
 	return err

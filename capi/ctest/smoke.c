@@ -1,5 +1,5 @@
 /* Uses the whole interface once. */
-#include "t.h"
+#include "counter.h"
 
 static void method_functions(void) {
   char *text;
@@ -393,6 +393,24 @@ static void refused_settings(void) {
   }
 }
 
+/* Environments of a table have no name. */
+static void nameless(void) {
+  family f = counters(SOUND, 0);
+  paceline_trainer *t;
+  paceline_policy *p;
+  char *text;
+  OK(counter_trainer(&t, &f, 0));
+  OK(paceline_trainer_describe(&text, t));
+  CHECK(strstr(text, "\"env\":\"\"") != NULL);
+  paceline_string_free(text);
+  OK(paceline_policy_from_trainer(&p, t));
+  OK(paceline_policy_describe(&text, p));
+  CHECK(strstr(text, "\"env\":\"\"") != NULL);
+  paceline_string_free(text);
+  paceline_policy_free(p);
+  OK(paceline_trainer_free(t));
+}
+
 int main(void) {
   CHECK(strcmp(paceline_version(), PACELINE_VERSION) == 0);
   CHECK(paceline_abi_version() == PACELINE_ABI_VERSION);
@@ -406,6 +424,7 @@ int main(void) {
   method_functions();
   config_functions();
   trainer_functions();
+  nameless();
   refused_settings();
   char *report = NULL;
   FAILS(paceline_bench(&report, "speed", NULL), PACELINE_EINVAL, "speed");

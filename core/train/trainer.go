@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -176,7 +177,7 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 	t.spec = setup.Spec
 	switch {
 	case t.common.ActionMasks && !t.spec.Masks:
-		return fmt.Errorf("action_masks: true, must be false: %s gives none", t.spec.ID)
+		return fmt.Errorf("action_masks: true, must be false: %s gives none", cmp.Or(t.spec.ID, "the environment"))
 	case t.spec.Masks && !t.def.Masks:
 		return fmt.Errorf("action_masks: true, must be false: %s does not use them", t.def.Name)
 	}

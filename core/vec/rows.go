@@ -1,6 +1,7 @@
 package vec
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -117,7 +118,7 @@ func (v *Vec) checkRows(r *Rows, n int) error {
 	}{{"Masks", r.Masks}, {"FinalMasks", r.FinalMasks}} {
 		switch want := n * v.maskBytes; {
 		case masks.of != nil && v.masks == nil:
-			return fmt.Errorf("rows.%s: set, must be nil: %s has no action masks", masks.name, v.spec.ID)
+			return fmt.Errorf("rows.%s: set, must be nil: %s has no action masks", masks.name, cmp.Or(v.spec.ID, "the environment"))
 		case masks.of != nil && len(masks.of) != want:
 			return fmt.Errorf("rows.%s: %d bytes, must be %d (%d rows of %d)", masks.name, len(masks.of), want, n, v.maskBytes)
 		}
