@@ -792,7 +792,7 @@ typedef struct paceline_evaluation {
 } paceline_evaluation;
 
 /* Plays whole episodes of the environment env, in environments of its own. env_options: a JSON
- * object as in paceline_vec_new, or NULL. Atari games are played as whole games for unclipped
+ * object of the environment's own options, or NULL. Atari games are played as whole games for unclipped
  * rewards, whatever env_options says. o: NULL for ten greedy episodes with seed 0. The same
  * arguments give the same result. Up to 32 episodes are played at a time; environments with
  * PACELINE_ENV_WAITS wait at the same time. The index of a loaded environment is the number of its
