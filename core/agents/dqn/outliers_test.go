@@ -2,8 +2,11 @@ package dqn
 
 import (
 	"math"
+	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/nn"
@@ -76,6 +79,40 @@ func TestOutliersAreDropped(t *testing.T) {
 	}
 	if got := int(d.m.Theta.Updates); got != len(losses)-dropped {
 		t.Errorf("theta has %d updates, %d were applied", got, len(losses)-dropped)
+	}
+}
+
+// Calls end while the trainer thread does updates. The metric counts the updates that are done.
+func TestOutliersAreCountedConcurrently(t *testing.T) {
+	c := cartpole(func(c *Config) { c.Outliers, c.TrainFreq, c.Loss = 0.5, 1, "squared" })
+	d := newDQN(t, c)
+	var done atomic.Int64
+	wrap(d, func(s nn.QStepper) nn.QStepper {
+		return &listener{s, func(_ float64, moved bool) {
+			if !moved {
+				time.Sleep(time.Millisecond) // the gradient is dropped, and the update goes on
+				done.Add(1)
+			}
+		}}
+	})
+	check(t, d.Begin(1000, 0))
+	for d.Stats().Steps < 1000 {
+		check(t, d.Run(4, 0))
+		if n := int64(metricOf(t, d.Trainer, "train/outliers")); n > done.Load() {
+			t.Fatalf("%d gradients dropped by updates that are done, metric %d", done.Load(), n)
+		}
+	}
+	check(t, d.Settle())
+	dropped := metricOf(t, d.Trainer, "train/outliers")
+	if got := int(d.Stats().Updates) - int(d.m.Theta.Updates); dropped < 20 || got != dropped {
+		t.Errorf("metric %d, %d updates were not applied", dropped, got)
+	}
+	path := filepath.Join(t.TempDir(), "dqn")
+	check(t, d.Save(path, true))
+	next := newDQN(t, c)
+	check(t, next.Load(path))
+	if got := metricOf(t, next.Trainer, "train/outliers"); got != dropped {
+		t.Errorf("metric %d after a load, %d before", got, dropped)
 	}
 }
 

@@ -49,7 +49,7 @@ func (r *Run) Recover() bool {
 	r.Clock, r.Schedule, *r.Updates.minibatch.draws = c.clock, c.schedule, c.draws
 	r.turn = 0
 	r.room.forget()
-	r.Updates.set(c.updates)
+	r.Updates.set(c.updates, 0) // a GPU drops no gradient
 	r.Updates.fail(r.Device.Lost())
 	r.Host.Steps.Store(r.Clock.Steps())
 	return true

@@ -147,7 +147,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Schedule.Rate.At(rated))
 	m.Add("train/loss", "", "mean of the latest 100 updates", r.Updates.meanLoss())
 	if r.cfg.Outliers > 0 {
-		m.Add("train/outliers", "", "gradients that were dropped because of their loss", float64(r.Updates.minibatch.outliers.Dropped))
+		m.Add("train/outliers", "", "gradients that were dropped because of their loss", float64(r.Updates.droppedGradients()))
 	}
 	r.Updates.minibatch.units.Metrics(m, r.Host)
 	m.Add("windows", "", "flushes into the replay memory after the warm-up", float64(c.Windows))

@@ -103,7 +103,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 				r.Schedule.Beta = r.cfg.schedule(r.Clock.End, r.learners).Beta
 			}
 			r.Clock.changePeriods(s.UpdatesDue, s.Periods, &r.cfg)
-			r.Updates.set(s.Updates)
+			r.Updates.set(s.Updates, s.outliers().Dropped)
 			r.Updates.minibatch.stepper.Optimizer().SetStep(s.OptimizerStep)
 			r.Theta.Updates, r.ThetaMinus.Updates = s.Seen[setTheta], s.Seen[setThetaMinus]
 			if r.Snapshot != nil {

@@ -29,6 +29,7 @@ type progress struct {
 	closing  bool       // the trainer thread is to end
 	err      error      // what ended the updates
 	losses   losses
+	dropped  int64 // gradients that outliers has dropped
 }
 
 func (g *progress) init(h *train.Host) {
@@ -44,26 +45,6 @@ func (g *progress) lockedRelease(u int64) {
 		g.released = u
 		g.changed.Broadcast()
 	}
-}
-
-// lockedRun runs f, which does updates from number first on, with mu unlocked. f returns the losses
-// of the updates that it did, and the error that ended the updates after these.
-func (g *progress) lockedRun(f func(first int64) ([]float32, error)) {
-	first := g.done + 1
-	g.running = true
-	g.mu.Unlock()
-	done, err := f(first)
-	g.mu.Lock()
-	g.running = false
-	for _, loss := range done {
-		g.losses.add(loss)
-	}
-	g.done += int64(len(done))
-	g.host.Updates.Store(g.done)
-	if err != nil {
-		g.err = err
-	}
-	g.changed.Broadcast()
 }
 
 // Release lets updates up to number u begin. It returns the error that ended the updates.
@@ -113,10 +94,11 @@ func (g *progress) fail(err error) {
 	g.mu.Unlock()
 }
 
-// set sets the number of updates that are done, after a load. No update is in progress.
-func (g *progress) set(u int64) {
+// set sets the number of updates that are done, and of dropped gradients, after a load. No update is
+// in progress.
+func (g *progress) set(u, dropped int64) {
 	g.mu.Lock()
-	g.done, g.released, g.err, g.losses.n = u, u, nil, 0
+	g.done, g.released, g.dropped, g.err, g.losses.n = u, u, dropped, nil, 0
 	g.mu.Unlock()
 	g.host.Updates.Store(u)
 }
@@ -134,6 +116,13 @@ func (g *progress) meanLoss() float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.losses.mean()
+}
+
+// droppedGradients is how many gradients were dropped by the updates that are done.
+func (g *progress) droppedGradients() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.dropped
 }
 
 // losses keeps the latest 100 losses.

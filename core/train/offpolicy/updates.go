@@ -96,6 +96,27 @@ func (up *Updates) lockedNext() {
 	up.lockedRun(up.one)
 }
 
+// lockedRun runs f, which does updates from number first on, with mu unlocked. f returns the losses
+// of the updates that it did, and the error that ended the updates after these.
+func (up *Updates) lockedRun(f func(first int64) ([]float32, error)) {
+	first := up.done + 1
+	up.running = true
+	up.mu.Unlock()
+	done, err := f(first)
+	up.mu.Lock()
+	up.running = false
+	for _, loss := range done {
+		up.losses.add(loss)
+	}
+	up.done += int64(len(done))
+	up.host.Updates.Store(up.done)
+	up.dropped = up.minibatch.outliers.Dropped
+	if err != nil {
+		up.err = err
+	}
+	up.changed.Broadcast()
+}
+
 // one does update u on the CPU, or a GPU that gathers nothing.
 func (up *Updates) one(u int64) (losses []float32, err error) {
 	began, helped := time.Now(), up.device.Busy()+up.Pool.Busy()
