@@ -39,6 +39,16 @@ func learners(t *testing.T, path string, steps []int64, edits ...string) string 
 	return fmt.Sprint(q[:16], replay[:8], target[:8], " ", s.Steps, s.Updates, s.Episodes, s.MeanReturn)
 }
 
+// The way to an update that is 2^40 steps away is neither walked nor planned.
+func TestLearnersWithRareUpdates(t *testing.T) {
+	for _, edits := range [][]string{{"concurrent=false"}, {"concurrent=true", "rule=mean"}, {"schedule=race"}} {
+		got := learners(t, "", []int64{300, 300}, append(edits, "learners=2", "train_freq=1099511627776")...)
+		if !strings.Contains(got, " 600 0 ") {
+			t.Errorf("%v: %s, want 600 steps and no update", edits, got)
+		}
+	}
+}
+
 // One learner has the bits of DQN.
 func TestOneLearnerIsDQN(t *testing.T) {
 	for _, edits := range [][]string{

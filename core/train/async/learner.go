@@ -156,6 +156,10 @@ func (l *learner) visits(interrupt *train.Interrupt) error {
 	}
 }
 
+// longestLeg is the largest number of rounds that are planned at once, because a virtual order draws
+// the time of each of them. An update may be 2^40 rounds away.
+const longestLeg = 1 << 16
+
 // leg returns how many rounds the learner takes before it visits the store, and why it does.
 func (l *learner) leg() (rounds int, then order.Sequence) {
 	if l.link.joint != nil {
@@ -166,6 +170,9 @@ func (l *learner) leg() (rounds int, then order.Sequence) {
 	lacks := l.Lacks()
 	if period := l.m.cfg.PullPeriod; period > 0 && period-int(l.taken) < lacks {
 		return period - int(l.taken), order.PullAll
+	}
+	if left, _ := l.m.turns.Leg(l.k); lacks > max(left, longestLeg) {
+		return longestLeg, order.NoVisit // planned again before every round
 	}
 	if l.link.period > 1 { // whether the first gradient of the update is pushed is seen then
 		return lacks, order.NoVisit

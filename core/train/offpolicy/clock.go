@@ -89,6 +89,12 @@ func (p Periods) burstAt(u int64) int64 {
 	return (u + g - 1) / g * int64(p.TrainFreq)
 }
 
+// spreadAt is the first t for which spread is at least u.
+func (p Periods) spreadAt(u int64) int64 {
+	f, g := int64(p.TrainFreq), int64(p.GradientSteps)
+	return u/g*f + (u%g*f+g-1)/g
+}
+
 // updatesDue is how many updates are due at t, where the window ends at end. A concurrent window
 // spreads its bursts, so that the trainer thread is never idle, and has exactly the bursts of its
 // end when it ends.
@@ -97,6 +103,23 @@ func (c *Config) updatesDue(t, end int64) int64 {
 		return c.Periods.burst(t)
 	}
 	return min(c.Periods.spread(t), c.Periods.burst(max(t, end)))
+}
+
+// dueAt returns a t such that update u becomes due at the first round end that is not before it. Rounds
+// of w steps follow each other from t = from on, which is in a window that ends at windowEnd.
+func (c *Config) dueAt(u, from, windowEnd, w int64) int64 {
+	p := c.Periods
+	burst := p.burstAt(u)
+	switch {
+	case !c.Concurrent:
+		return burst
+	case windowEnd >= burst:
+		return p.spreadAt(u)
+	}
+	// The burst's window begins at the first round end that is not before `first`.
+	first := max(windowEnd, (burst-1)/p.Window*p.Window)
+	begin := from + (first-from+w-1)/w*w
+	return max(p.spreadAt(u), min(begin+1, burst))
 }
 
 // windowUpdates is the largest number of updates of a window, or, without windows, of a round.

@@ -1,6 +1,10 @@
 package offpolicy
 
-import "testing"
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
 
 // Bursts are exact at window ends and, without concurrency, at every step. In a concurrent window
 // updates are spread, and the count never decreases.
@@ -48,5 +52,54 @@ func TestUpdatesDueFollowTheBursts(t *testing.T) {
 	c := Config{Periods: Periods{TrainFreq: 1, GradientSteps: 1 << 20}}
 	if got := c.updatesDue(1<<42, 0); got != 1<<62 {
 		t.Fatalf("%d", got)
+	}
+}
+
+// Lacks says when a walk from round to round meets the next update.
+func TestLacksIsAWalk(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		some := func(n int64) int64 { return r.Int64N(n) }
+		w, period := 1+some(9), 1+some(40)
+		c := Config{Concurrent: r.IntN(4) > 0, Periods: Periods{TrainFreq: 1 + r.IntN(90), GradientSteps: 1 + r.IntN(12), Window: period}}
+		run := &Run{cfg: c, envs: int(w), hold: math.MaxInt64, Updates: &Updates{}}
+		k := &run.Clock
+		k.T, k.WarmAt, k.Warm = some(30)*w, some(30), r.IntN(8) > 0
+		k.Warmup = k.WarmAt + some(w)
+		if !k.Warm {
+			k.Warmup = some(k.WarmAt + 1)
+		}
+		k.Due = max(0, k.T-w+1) + some(w+period-1) // also that of windows of another length
+		k.Due = min(k.Due, (k.T/period+1)*period)
+		k.Begun = some(20) - 5
+		run.Updates.done = max(0, k.Begun+c.updatesDue(k.T, k.Due)-some(3)+some(20))
+
+		want, walk := 0, *k
+		if walk.Warm && run.asked(walk.T) > run.Updates.done {
+			want = -1
+		} else if !walk.Warm {
+			for ; walk.Warmup < walk.WarmAt; walk.Warmup += w {
+				want++
+			}
+			walk.Due = walk.T
+		}
+		for begun := want; want == begun || walk.Begun+c.updatesDue(walk.T, walk.Due) <= run.Updates.done; want++ {
+			if walk.T >= walk.Due {
+				walk.Due = (walk.T/period + 1) * period
+			}
+			walk.T += w
+			if want < 0 {
+				break
+			}
+		}
+		if got := run.Lacks(); got != max(0, want) {
+			t.Fatalf("%+v, %d environments, %+v, %d updates done: %d rounds, want %d", c.Periods, w, *k, run.Updates.done, got, max(0, want))
+		}
+	}
+	// The longest period of updates.
+	run := &Run{cfg: Config{Concurrent: true, Periods: Periods{TrainFreq: 1 << 40, GradientSteps: 1, Window: 8}}, envs: 8, hold: math.MaxInt64, Updates: &Updates{}}
+	run.Clock.Warm = true
+	if got := run.Lacks(); got != 1<<37 {
+		t.Errorf("%d rounds, want 2^37", got)
 	}
 }

@@ -2,7 +2,6 @@ package offpolicy
 
 import (
 	"errors"
-	"sort"
 
 	"github.com/paceline-rl/paceline/core/normalize"
 	"github.com/paceline-rl/paceline/core/replay"
@@ -59,28 +58,17 @@ func (r *Run) HoldUpdates(n int64) { r.hold = r.Updates.Done() + n }
 // Lacks implements train.Learner. Rounds are whole here: rows that wait for a reset would make more
 // of them.
 func (r *Run) Lacks() int {
-	c, w, done := r.Clock, int64(r.envs), r.Updates.Done()
+	c, w, done := &r.Clock, int64(r.envs), r.Updates.Done()
 	if c.Warm && r.due(c.T) > done {
 		return 0
 	}
-	rounds := int64(0)
+	rounds, windowEnd := int64(0), c.Due
 	if !c.Warm {
-		rounds = max(0, (c.WarmAt-c.Warmup+w-1)/w)
-		c.Due = c.T
+		rounds, windowEnd = max(0, (c.WarmAt-c.Warmup+w-1)/w), c.T
 	}
-	period := r.cfg.Periods.Window
-	for {
-		if c.T >= c.Due {
-			c.Due = (c.T/period + 1) * period
-		}
-		n := (c.Due - c.T + w - 1) / w // rounds of the window
-		first := sort.Search(int(n), func(i int) bool {
-			return c.Begun+r.cfg.updatesDue(c.T+int64(i+1)*w, c.Due) > done
-		})
-		if int64(first) < n {
-			return int(rounds) + first + 1
-		}
-		rounds += n
-		c.T += n * w
+	if period := r.cfg.Periods.Window; c.T >= windowEnd {
+		windowEnd = (c.T/period + 1) * period
 	}
+	at := r.cfg.dueAt(done-c.Begun+1, c.T, windowEnd, w)
+	return int(rounds + max(1, (at-c.T+w-1)/w))
 }
