@@ -5,12 +5,12 @@ package pqn
 //
 //	for each episode do
 //	  for each i in I (in parallel) do
-//	    a ~ pi_explore(s), r ~ P_R, s' ~ P_S       Worker.Fill
+//	    a ~ pi_explore(s), r ~ P_R, s' ~ P_S        Worker.Fill
 //	  after T steps of all of them:
-//	  compute R_lambda backward from R_T = max_a Q Update(0)
+//	  compute R_lambda backward from R_T = max_a Q  Update(0)
 //	  for number of epochs do
 //	    for number of minibatches do
-//	      theta <- theta - alpha grad (R - Q)^2    Update(0), Update(1), ...
+//	      theta <- theta - alpha grad (R - Q)^2     Update(0), Update(1), ...
 
 // Update is minibatch k of an update. k counts through all epochs.
 func (p *PQN) Update(k int) (done bool, err error) {
@@ -20,7 +20,7 @@ func (p *PQN) Update(k int) (done bool, err error) {
 		//	R_t = r_t + gamma (lambda R_t+1 + (1-lambda) max Q(s_t+1))
 		//
 		// At a termination R_t is r_t, at a truncation r_t + gamma max Q of the last observation.
-		// rollout.Finish computes R. With V = max Q, R_t - V_t is delta_t + gamma lambda
+		// Rollout.Finish computes R. With V = max Q, R_t - V_t is delta_t + gamma lambda
 		// (R_t+1 - V_t+1), which is the recursion of generalised advantages. Returns add V_t.
 		if err := p.Finish(p.cfg.Gamma, p.cfg.QLambda); err != nil {
 			return false, err
