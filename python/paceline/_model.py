@@ -377,7 +377,8 @@ class Model(Attributes):
         device: ignored; the model keeps its device.
         """
         own = self._native.parameters
-        own.write(_weights.given(parameters, own.layout, self.sets, exact_match), exact_match)
+        arrays, names = _weights.given(parameters, own.layout, self.sets, exact_match)
+        own.write(arrays, exact_match, names)
         self._acting_key = ()
 
     def save(self, path: File, exclude: object = None, include: object = None, *, replay: bool = False) -> None:

@@ -16,17 +16,19 @@ from .errors import CheckpointError, ConfigError
 from .spaces import Array
 
 
-def given(parameters: Mapping[str, Any] | File, own: Collection[str], sets: Collection[str], exact: bool) -> Mapping[str, Any]:
-    """The arrays in the argument of set_parameters, by name.
+def given(
+    parameters: Mapping[str, Any] | File, own: Collection[str], sets: Collection[str], exact: bool
+) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """The arrays in the argument of set_parameters by name, and the names for messages where they differ.
 
-    own: the names of the model's arrays. sets: the names of its parameter sets. The result has the
-    library's names for those of sb3-contrib's QRDQN.
+    own: the names of the model's arrays. sets: the names of its parameter sets. The arrays have the
+    library's names for those of sb3-contrib's QRDQN. Messages have the names that were given.
     """
     if isinstance(parameters, (str, bytes, os.PathLike)) or hasattr(parameters, "read"):
         with reading(parameters) as path:
-            return _of_file(path, own, sets, exact)
-    if isinstance(parameters, Mapping) and (arrays := _renamed(parameters)).keys() & set(own):
-        return arrays
+            return _of_file(path, own, sets, exact), {}
+    if isinstance(parameters, Mapping) and _renamed(parameters, own)[0].keys() & set(own):
+        return _renamed(parameters, own)
     if not isinstance(parameters, Mapping) or "policy" not in parameters:
         raise ConfigError(
             "parameters: must be a dict with the key 'policy', as get_parameters returns, model.policy.state_dict() or a path"
@@ -34,11 +36,13 @@ def given(parameters: Mapping[str, Any] | File, own: Collection[str], sets: Coll
     extra = set(parameters) - {"policy", "policy.optimizer"}
     if extra and exact:
         raise ConfigError(f"parameters: {sorted(extra)}, must be 'policy' alone; exact_match=False ignores the others")
-    return _renamed(parameters["policy"])
+    return _renamed(parameters["policy"], own)
 
 
-def _renamed(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {_sb3_file.own_name(name) if isinstance(name, str) else name: array for name, array in arrays.items()}
+def _renamed(arrays: Mapping[str, Any], own: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    names = {_sb3_file.own_name(name) if isinstance(name, str) else name: name for name in arrays}
+    contrib = {name: _sb3_file.contrib_name(name) for name in own} if set(names) != set(arrays) else {}
+    return {name: arrays[of] for name, of in names.items()}, contrib | names
 
 
 def _of_file(path: str, own: Collection[str], sets: Collection[str], exact: bool) -> dict[str, Array]:

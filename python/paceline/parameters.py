@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from ctypes import POINTER, c_float
 from typing import Any, NamedTuple
 
@@ -49,20 +49,27 @@ class Parameters:
         _lib.lib().paceline_trainer_get_parameters(_pointer(flat), flat.size, None, self._trainer.value, set.encode())
         return flat
 
-    def write(self, given: Mapping[str, Any], exact: bool) -> None:
-        """Sets the given arrays, all or none. exact: requires every name, and no other except repetitions()."""
+    def write(self, given: Mapping[str, Any], exact: bool, names: Mapping[str, str]) -> None:
+        """Sets the given arrays, all or none.
+
+        exact: requires every name, and no other except repetitions(). names: those of messages, where they differ.
+        """
         missing, unknown = self.layout.keys() - given.keys(), given.keys() - self.layout.keys() - repetitions(given, self.layout)
+
+        def shown(some: Iterable[str]) -> list[str]:
+            return sorted(names.get(name, name) for name in some)
+
         if exact and (missing or unknown):
-            raise ConfigError(f"parameters['policy']: missing {sorted(missing)}, unknown {sorted(unknown)}")
+            raise ConfigError(f"parameters['policy']: missing {shown(missing)}, unknown {shown(unknown)}")
         flat: dict[str, Array] = {}
         for name, at in self.layout.items():
             if name not in given:
                 continue
             value = _array(given[name])
             if value.shape != at.shape:
-                raise ConfigError(f"parameters['policy'][{name!r}]: shape {value.shape}, must be {at.shape}")
+                raise ConfigError(f"parameters['policy'][{names.get(name, name)!r}]: shape {value.shape}, must be {at.shape}")
             if not np.isfinite(value).all():
-                raise ConfigError(f"parameters['policy'][{name!r}]: has {value[~np.isfinite(value)][0]}, must be finite")
+                raise ConfigError(f"parameters['policy'][{names.get(name, name)!r}]: has {value[~np.isfinite(value)][0]}, must be finite")
             if at.set not in flat:
                 flat[at.set] = self.flat(at.set)
             flat[at.set][at.part] = value.reshape(-1)

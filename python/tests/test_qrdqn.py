@@ -60,6 +60,21 @@ def test_quantile_nets_need_torch_only(kwargs, monkeypatch):
         assert not hasattr(model, "q_net") and not hasattr(model, "q_net_target")
 
 
+def test_messages_have_the_names_that_were_given():
+    with (
+        QRDQN("MlpPolicy", "CartPole-v1", **SMALL) as model,
+        DQN("MlpPolicy", "CartPole-v1", **SMALL, distribution="quantile", n_quantiles=200, device="cpu") as dqn,
+    ):
+        for given, net in ((model.get_parameters()["policy"], "quantile_net"), (dqn.get_parameters()["policy"], "q_net")):
+            first = next(name for name in given if name.startswith(f"{net}."))
+            others = {name: array for name, array in given.items() if name != first}
+            with pytest.raises(ConfigError, match=rf"missing \['{first}'\], unknown \['{net}.x'\]$"):
+                model.set_parameters({"policy": {**others, f"{net}.x": given[first]}})
+            with pytest.raises(ConfigError, match=rf"^parameters\['policy'\]\['{first}'\]: shape"):
+                model.set_parameters({**others, first: given[first][:1]})
+            model.set_parameters(given)
+
+
 def test_other_distributions_are_refused(tmp_path):
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         model.save(tmp_path / "dqn")
