@@ -8,7 +8,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 
+import paceline
 from envs import SMALL, Walk
 from paceline import A2C, DQN, PPO, PacelineWarning, Policy, make_vec
 from paceline.errors import ConfigError, SpaceError
@@ -183,6 +185,22 @@ def test_ids_of_atari_games_name_the_built_in_game(id):
     assert bool(meaning.env_kwargs) == others
 
 
+@pytest.mark.parametrize("id", ["ALE/Pong-v5", "PongNoFrameskip-v4", "Pong-v5"])
+def test_ids_of_atari_games_name_the_built_in_game_if_gymnasium_knows_them(id, rom, monkeypatch):
+    """ale-py registers the ids when it is imported; the import must not change their meaning."""
+    monkeypatch.setitem(gymnasium.registry, id, EnvSpec(id, entry_point=lambda: Walk(spaces.Box(-1, 1, (3,)))))
+    with pytest.warns(PacelineWarning, match=f"^'{id}': .*, the library's own 'Pong'") as caught:
+        envs = make_vec(id, 2)
+        env = paceline.make(id)
+    assert {warning.filename for warning in caught} == {__file__}
+    assert envs.reset(seed=1)[0].shape == (2, 4, 84, 84) and env.reset(seed=1)[0].shape == (4, 84, 84)
+    assert envs.recipe.startswith("sb3") == id.startswith("PongNo")
+    with pytest.raises(ConfigError, match=f"^workers: 2, must be None for {id}: "), pytest.warns(PacelineWarning):
+        make_vec(id, 2, workers=2)
+    envs.close()
+    env.close()
+
+
 def test_ids_of_gymnasium_are_made():
     gymnasium.register("WalkForSwap-v0", entry_point=lambda: Walk(spaces.Box(-1, 1, (3,))))
     with DQN("MlpPolicy", "WalkForSwap-v0", **SMALL) as model:
@@ -327,8 +345,6 @@ def test_get_env_works_without_sb3(monkeypatch):
 
 
 def test_atari_environments_have_action_meanings(rom):
-    import paceline
-
     pong = ["NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE"]
     assert paceline.make("Pong").get_action_meanings() == pong
     assert gymnasium.make("paceline/Pong-v0").unwrapped.get_action_meanings() == pong

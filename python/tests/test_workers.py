@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import worker_envs as we
 from conftest import slow_but
-from paceline import PacelineWarning, make_vec, workers
+from paceline import workers
 from paceline.errors import CallbackError, ConfigError
 
 MODES = list(AutoresetMode)
@@ -119,19 +119,6 @@ def test_ids_registered_in_this_process_work_in_workers(make):
 def test_ids_of_ale_py_are_made(make):
     pytest.importorskip("ale_py")
     assert make("ALE/Pong-v5", 2, frameskip=4).reset(seed=1)[0].shape == (2, 210, 160, 3)
-
-
-def test_an_id_of_ale_py_names_the_native_game():
-    pytest.importorskip("ale_py")
-    says = r"'ALE/Pong-v5': Python steps this game with ale-py's frames; make_vec\('Pong', num_envs\) is the library's own game"
-    try:
-        with pytest.warns(PacelineWarning, match=says) as caught:
-            envs = make_vec("ALE/Pong-v5", 2, workers=1, context="fork", obs_type="grayscale")
-    except CallbackError as err:
-        pytest.skip(f"no ROM: {err}")
-    assert [warning.filename for warning in caught if warning.category is PacelineWarning] == [__file__]
-    assert envs.reset(seed=1)[0].shape == (2, 210, 160)
-    envs.close()
 
 
 def test_environments_are_spread_evenly_over_workers(make):

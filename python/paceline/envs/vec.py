@@ -15,7 +15,7 @@ import copy as copying
 from typing import Any
 
 from .. import _lib
-from ..errors import ConfigError, notice
+from ..errors import ConfigError
 from . import _ids, registration
 from .vec_env import VecEnv
 
@@ -41,10 +41,12 @@ def make_vec(
 
     id: a built-in environment: "CartPole-v1", "Catch-v0", ..., or an Atari game ("Pong",
         "SpaceInvaders" or "atari/space_invaders"), whose ROM file must be installed. Gymnasium's
-        prefix is allowed ("paceline/Pong-v0"), and so is a name that load_env returned. The
-        library's threads step these. Other values: the id of a Gymnasium environment, a function
-        that makes one, or a list of num_envs such functions. The caller's process steps these one
-        after another, or worker processes do; see workers and paceline.workers.
+        prefix is allowed ("paceline/Pong-v0"), and so is a name that load_env returned. For an id of
+        another project's Atari game, such as "ALE/Pong-v5", the library's own game is made, and a
+        warning names the recipe. The library's threads step these. Other values: the id of a
+        Gymnasium environment, a function that makes one, or a list of num_envs such functions. The
+        caller's process steps these one after another, or worker processes do; see workers and
+        paceline.workers.
     batch_size: environments whose rows recv returns, 0 for all.
     num_threads: threads that step the environments, 0 for one per core. It does not change results.
     thread_affinity_offset: the core to which the first of these threads is bound, -1 for none.
@@ -122,14 +124,12 @@ def make_vec(
     if not (isinstance(id, (str, list, tuple)) or callable(id)):
         raise ConfigError(f"id: {id!r}, must be the name of an environment, or a function that makes one")
     name = library_name(id)
-    if name is None and isinstance(id, str) and not _ids.in_gymnasium(id) and _ids.atari(id):
+    if name is None and isinstance(id, str) and _ids.atari(id):
         name, keywords = _ids.meaning(id)
         env_kwargs = keywords | env_kwargs
     if name is None and (not isinstance(id, str) or _ids.in_gymnasium(id)):
         from . import workers as processes
 
-        if known := _ids.atari(id) if isinstance(id, str) else None:
-            notice(f"{id!r}: Python steps this game with ale-py's frames; make_vec({known[0]!r}, num_envs) is the library's own game")
         rendering = {} if render_mode is None else {"render_mode": render_mode}
         return processes.make(
             id, num_envs, workers=workers, batch_size=batch_size, autoreset_mode=autoreset_mode, context=context, copy=copy,
