@@ -36,7 +36,8 @@ class GA3C(Asynchronous):
     training_queue: the most segments inside the training queue; other agents wait with theirs.
     min_training_batch: a trainer joins segments until it has at least this number of steps. 1: an update
         learns from one segment, as in the paper.
-    wait_for_update: True makes an agent wait until its segment has been learned from.
+    wait_for_update: True makes an agent wait until its segment has been learned from. Other agents' updates
+        may still come between its actions and their own.
     regulariser: how logarithms of small probabilities are kept finite. "paper": log(pi + log_eps) and
         H(pi + log_eps). "authors": log(max(pi, log_eps)), as in their code. "exact": not at all.
     log_eps: the constant of regulariser.

@@ -73,6 +73,18 @@ func TestOneAgentIsA2C(t *testing.T) {
 	}
 }
 
+// An agent that waits for its update has a lag of other agents' updates. There are none where each
+// update learns from the segments of all agents.
+func TestLagOfWaitingAgents(t *testing.T) {
+	for least, late := range map[string]bool{"20": false, "10": true, "1": true} {
+		tr := trainer(t, "ga3c", "env", "CartPole-v1", "num_envs", "4", "n_steps", "5", "seed", "1", "trainers", "1", "wait_for_update", "true", "min_training_batch", least)
+		run(t, tr, 600)
+		if lag := traintest.Metric(t, tr, "ga3c/lag_most"); lag > 0 != late {
+			t.Errorf("min_training_batch %s: the largest lag is %v", least, lag)
+		}
+	}
+}
+
 // The virtual schedule has one result for any number of threads and any slices.
 func TestVirtualRepeats(t *testing.T) {
 	for _, more := range [][]string{
