@@ -7,6 +7,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable
@@ -77,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     sub = by_method(command("train", _train, "train on a built-in environment or a Gymnasium environment"), of_preset)
     sub.description = (
         "Trains, then draws the learning curve and records a video of an episode. The files are PATH_curve.png and PATH_agent.gif "
-        "for --save PATH, else ENV_METHOD_curve.png and ENV_METHOD_agent.gif in the current folder. Ctrl-C ends the training early."
+        "for --save PATH, without its suffix .paceline or .zip, else ENV_METHOD_curve.png and ENV_METHOD_agent.gif in the current folder. "
+        "Ctrl-C ends the training early."
     )
     sub.add_argument("env", type=environment, help="a built-in environment, such as CartPole-v1 or Pong, or a Gymnasium id")
     sub.add_argument("--preset", help="begin with a preset's settings")
@@ -243,7 +245,7 @@ def _train(args: argparse.Namespace) -> int:
     if args.num_envs is not None:
         keywords["num_envs"] = args.num_envs
     _add_order(args, method, model_class, keywords)
-    path = os.path.splitext(args.save)[0] if args.save else f"{args.env.replace('/', '_')}_{method}"
+    path = re.sub(r"\.(paceline|zip)$", "", args.save) if args.save else f"{args.env.replace('/', '_')}_{method}"
     curve, video = f"{path}_curve.png", f"{path}_agent.gif"
     for option, file in (
         ("--save", args.save),

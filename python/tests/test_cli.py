@@ -223,11 +223,15 @@ def test_training_without_images_writes_no_video(process, tmp_path):
 
 def test_bad_paths_are_refused_before_training(command, tmp_path):
     (tmp_path / "file").touch()
-    (tmp_path / "CartPole-v1_dqn_curve.png").mkdir()
+    for name in ("CartPole-v1_dqn", "lr0.001", "model"):
+        (tmp_path / f"{name}_curve.png").mkdir()
     for arguments, says in {
         ("--save", "folder/"): "--save folder/: a folder, must be a file",
         ("--save", "file/model"): f"--save file/model: {tmp_path}/file must be a folder, and is a file",
         (): "curve CartPole-v1_dqn_curve.png: a folder, must be a file",
+        ("--save", "lr0.001"): "curve lr0.001_curve.png: a folder, must be a file",
+        ("--save", "model.zip"): "curve model_curve.png: a folder, must be a file",
+        ("--save", "model.paceline"): "curve model_curve.png: a folder, must be a file",
     }.items():
         done = command("train", "CartPole-v1", *TINY, *arguments, check=False)
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
