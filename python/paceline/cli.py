@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--method", help=f"a name of `paceline methods` (default: {otherwise})")
         return sub
 
-    of_preset = "the method that has the preset, dqn if several have it"
+    of_preset = "the method that has the preset, or dqn if it is one of several; else it must be given"
 
     command("info", _info, "print the library's version, kernels and path")
     command("methods", _methods, "list the methods and their classes")
