@@ -398,7 +398,7 @@ def _small_games(report: dict[str, Any]) -> Made:
     made: Made = [("Means of the last 100 training episodes, of all seeds and (of each).", ["", "DQN", "C51", "QR-DQN", "PQN"], rows)]
     rows = [[f"{r['method']}, {r['machine']}", str(r["runs"]), f"{r['minutes']:.1f}"] for r in report.get("minutes", ())]
     if rows:
-        made.append(("Minutes of a run on one thread, where the machine is known.", ["", "runs", "median"], rows))
+        made.append(("Processor minutes of a run on one thread, where the machine is known.", ["", "runs", "median"], rows))
     rows = [[r["game"], *(rate(r[what]) for what in ("env", "dqn", "pqn"))] for r in report["rates"]]
     made.append(("Steps per second with all cores.", ["", "256 games alone", "DQN trains, 8 games", "PQN trains, 128 games"], rows))
     return made
