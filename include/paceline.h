@@ -96,10 +96,10 @@
  *   left, which is less exact.
  * Platform.  Linux with the GNU C library. musl cannot load the library: Go's thread-local data is
  *   in the block that is laid out when a program starts.
- * Environment variables.  The library reads the variables that the process started with; later
- *   changes have no effect. PACELINE_ISA: the vector instructions to use (go, generic, avx2,
- *   avx512, avx512bf16, amx; or portable, as the setting isa). A name that this machine cannot run
- *   is an error when a trainer is made. PACELINE_ROMS_DIR and ALE_ROMS_DIR: see section 11.
+ * Environment variables.  Set them before the process starts: a change before the library is loaded
+ *   may or may not count, a later one has no effect. PACELINE_ISA: the vector instructions to use
+ *   (go, generic, avx2, avx512, avx512bf16, amx; or portable, as the setting isa). A name that this
+ *   machine cannot run is an error when a trainer is made. PACELINE_ROMS_DIR and ALE_ROMS_DIR: see section 11.
  *   PACELINE_CUDA_EAGER: 1 launches the kernels of a GPU one by one instead of as graphs and waits
  *   for each. It is several times slower, but an error names the kernel. 0 is the default; any
  *   other value is an error when a GPU is opened. GOMAXPROCS, GODEBUG, GOGC and GOMEMLIMIT: Go's runtime
