@@ -361,7 +361,7 @@ func (m *GA3C) replan() {
 		}
 	}
 	for i := range m.agents {
-		if a := &m.agents[i]; a.phase == moving && !m.pushed {
+		if a := &m.agents[i]; a.phase == moving {
 			m.pace.restored(event{stepped, i}, a.due)
 		}
 	}

@@ -58,9 +58,7 @@ func (m *GA3C) leave(i int) {
 	case blocked:
 		m.waiting = slices.DeleteFunc(m.waiting, func(j int) bool { return j == i })
 	case moving:
-		if !m.pushed {
-			m.moves--
-		}
+		m.moves--
 	}
 	a.phase, a.task = absent, nil
 }

@@ -257,7 +257,7 @@ func (m *GA3C) adopt(s *savedEvents) {
 	m.requests.Set(s.Requests)
 	for i, a := range s.Agents {
 		m.agents[i] = agent{phase: a.Phase, due: a.Due, launched: -1}
-		if a.Phase == moving && !m.pushed {
+		if a.Phase == moving {
 			m.moves++
 		}
 	}

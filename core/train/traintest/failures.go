@@ -187,46 +187,69 @@ func notFinite(t *testing.T, s Subject) {
 	}
 }
 
-// pushedNotFinite is notFinite where the host steps the environments: after Begin with ResetTimesteps
-// its rounds continue, also in another trainer that loaded the file.
+// pushedNotFinite is notFinite where the host steps the environments: with new parameters or after
+// Begin with ResetTimesteps its rounds continue, after Begin also in another trainer that loaded the
+// file.
 func pushedNotFinite(t *testing.T, s Subject) {
 	if s.Settings["normalize_reward"] == "true" || s.Settings["distribution"] == "categorical" || s.Settings["mid_batch_reset"] == "false" {
 		t.Skip("see notFinite; the host resets its environments itself")
 	}
-	var walks []*Walk
-	c := s.config(t)
-	c.Common().ActionMasks = s.Masked
-	h := NewHost(t, c, vec.SameStep, func(i int) (env.Env, error) {
-		e, err := s.walks(7)(i)
-		walks = append(walks, e.(*Walk))
-		return e, err
-	})
-	h.Begin(t, 10*total)
-	for h.Trainer.Stats().Steps < total/3 {
-		h.Round(t)
-	}
-	for _, w := range walks {
-		w.Scale = 1e38
-	}
-	var err error
-	for round := 0; err == nil && round < total; round++ {
-		if err = h.Act(); err == nil {
-			check(t, h.Vec.Step(h.Actions, h.Rows))
-			err = h.Observe()
+	for _, repair := range []string{"set parameters", "begin"} {
+		var walks []*Walk
+		c := s.config(t)
+		c.Common().ActionMasks = s.Masked
+		h := NewHost(t, c, vec.SameStep, func(i int) (env.Env, error) {
+			e, err := s.walks(7)(i)
+			walks = append(walks, e.(*Walk))
+			return e, err
+		})
+		h.Begin(t, 10*total)
+		for h.Trainer.Stats().Steps < total/3 {
+			h.Round(t)
+		}
+		good := make([]float32, s.size(t, h.Trainer))
+		_, err := h.Trainer.GetParameters(s.Set, good)
+		check(t, err)
+		for _, w := range walks {
+			w.Scale = 1e38
+		}
+		for round := 0; err == nil && round < total; round++ {
+			err = h.tryRound(t)
+		}
+		if !errors.Is(err, fault.ErrNotFinite) {
+			t.Fatalf("%s: %v", repair, err)
+		}
+		for _, w := range walks {
+			w.Scale = 0
+		}
+		if repair == "begin" {
+			s.pushedBeginsAgain(t, h)
+			continue
+		}
+		// Updates may still draw the large rewards from the replay memory, but the run continues.
+		at := h.Trainer.Stats().Updates
+		for round := 0; round < 2*total && h.Trainer.Stats().Updates <= at+20; round++ {
+			check(t, h.Trainer.SetParameters(s.Set, good))
+			if err := h.tryRound(t); err != nil && !errors.Is(err, fault.ErrNotFinite) {
+				t.Fatalf("%s: %v", repair, err)
+			}
+		}
+		if h.Trainer.Stats().Updates <= at {
+			t.Errorf("%s: no updates: %+v", repair, h.Trainer.Stats())
 		}
 	}
-	if !errors.Is(err, fault.ErrNotFinite) {
-		t.Fatal(err)
-	}
+}
+
+// pushedBeginsAgain begins a run in h, whose loss was not finite, and in another trainer that loads
+// the file of h.
+func (s *Subject) pushedBeginsAgain(t *testing.T, h *Host) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "a")
 	check(t, h.Trainer.Save(path, true))
 	saved := s.savedConfig(t, path)
 	saved.Common().ActionMasks = s.Masked
 	next := NewHost(t, saved, vec.SameStep, s.walks(99))
 	check(t, next.Trainer.Load(path))
-	for _, w := range walks {
-		w.Scale = 0
-	}
 	for _, each := range []*Host{h, next} {
 		check(t, each.Vec.Reset(each.Rows, nil))
 		check(t, each.Trainer.Begin(total, train.ResetTimesteps|train.ResetEnvs))

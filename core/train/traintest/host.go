@@ -60,7 +60,15 @@ func (h *Host) Observe() error { return h.Trainer.Observe(h.Rows, 0) }
 // Round is a round of steps.
 func (h *Host) Round(t testing.TB) {
 	t.Helper()
-	Check(t, h.Act())
+	Check(t, h.tryRound(t))
+}
+
+// tryRound is Round. It returns the error of Act or of Observe.
+func (h *Host) tryRound(t testing.TB) error {
+	t.Helper()
+	if err := h.Act(); err != nil {
+		return err
+	}
 	Check(t, h.Vec.Step(h.Actions, h.Rows))
-	Check(t, h.Observe())
+	return h.Observe()
 }
