@@ -217,11 +217,8 @@ func TestTwin(t *testing.T) {
 				if r.IntN(8) == 0 {
 					s.Discard()
 					w.queue, w.of = nil, nil
-					for j, over := range w.over {
-						if over {
-							w.now[j], w.over[j] = nil, false
-						}
-					}
+					clear(w.now)
+					clear(w.over)
 				}
 			}
 			rows := 0

@@ -265,15 +265,18 @@ func (s *Segments) Enough(least int) bool {
 	return false
 }
 
-// Discard discards all segments that have ended, in the queue and at their environments. Segments in
-// progress go on.
+// Discard discards all steps: of segments in the queue, of those that have ended and of those in
+// progress. Episodes continue, and their next segments begin with the next step.
 func (s *Segments) Discard() {
 	s.taken += int64(len(s.queue))
 	s.free = append(s.free, s.queue...)
 	s.queue = s.queue[:0]
 	for i := range s.envs {
-		if g := s.envs[i].now; g.over {
-			g.n, g.end, g.over = 0, 0, false
+		e := &s.envs[i]
+		g := e.now
+		if g.n > 0 && !g.over {
+			copy(e.first, s.row(g.obs, g.n))
 		}
+		g.n, g.end, g.over = 0, 0, false
 	}
 }

@@ -16,9 +16,11 @@ import (
 
 // Begin implements train.Method.
 func (m *GA3C) Begin(total int64, flags train.Flags) error {
-	forgiven := flags&train.ResetTimesteps != 0 && m.forgive()
+	if flags&train.ResetTimesteps != 0 {
+		m.forgive()
+	}
 	if flags&train.ResetEnvs != 0 {
-		if err := m.restart(forgiven); err != nil {
+		if err := m.restart(); err != nil {
 			return err
 		}
 	}
@@ -33,8 +35,8 @@ func (m *GA3C) Begin(total int64, flags train.Flags) error {
 }
 
 // restart begins new episodes in all environments. What the agents were in the middle of is forgotten;
-// segments in progress end as truncations, or are discarded.
-func (m *GA3C) restart(discard bool) error {
+// segments in progress end as truncations.
+func (m *GA3C) restart() error {
 	for i := range m.agents {
 		m.leave(i)
 	}
@@ -42,9 +44,6 @@ func (m *GA3C) restart(discard bool) error {
 	m.replan()
 	if err := m.group.Reset(); err != nil {
 		return err
-	}
-	if discard {
-		m.segments.Discard()
 	}
 	return m.enter(func(int) bool { return true })
 }
@@ -124,24 +123,17 @@ func (m *GA3C) Settle(*train.Interrupt) error { return m.err }
 func (m *GA3C) Failed() error { return m.err }
 
 // forgive lets training continue after a loss that is not finite, because the parameters or the run
-// are others now, and reports whether there was one. All segments that have ended, and all gradients,
-// are discarded.
-func (m *GA3C) forgive() bool {
+// are others now. All segments, those in progress included, and all gradients are discarded.
+func (m *GA3C) forgive() {
 	if !errors.Is(m.err, fault.ErrNotFinite) {
-		return false
+		return
 	}
-	m.err = nil
 	m.segments.Discard()
 	for _, t := range m.trainers {
 		t.busy, t.task = false, nil
 	}
 	m.replan()
-	list := m.waiting
-	m.waiting = nil
-	for _, i := range list {
-		m.request(i)
-	}
-	return true
+	m.err = m.release(slices.Clone(m.waiting))
 }
 
 // Sets is theta.

@@ -1,14 +1,18 @@
 package ga3c_test
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
 
 	_ "github.com/paceline-rl/paceline/core/agents/ga3c"
+	"github.com/paceline-rl/paceline/core/env"
 	_ "github.com/paceline-rl/paceline/core/env/builtin"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // subject is GA3C for the suite, with further settings.
@@ -63,3 +67,69 @@ func TestFuzzLoad(t *testing.T) {
 }
 
 func TestKilledWhileSaving(t *testing.T) { traintest.Kills(t, subject(nil), "TestKilledWhileSaving") }
+
+// pushed makes a host of walks.
+func pushed(t *testing.T, mode vec.Autoreset, edits map[string]string, change func(w *traintest.Walk)) *traintest.Host {
+	t.Helper()
+	c := traintest.Must(train.NewConfig("ga3c"))(t)
+	for name, value := range subject(edits).Settings {
+		traintest.Check(t, c.Set(name, value))
+	}
+	h := traintest.NewHost(t, c, mode, func(i int) (env.Env, error) {
+		e, err := traintest.MakeWalk(7)(i)
+		change(e.(*traintest.Walk))
+		return e, err
+	})
+	h.Begin(t, 100_000)
+	return h
+}
+
+// After a loss that is not finite, no segment that was in progress makes another one.
+func TestOneRepairIsEnough(t *testing.T) {
+	for _, schedule := range []string{"virtual", "race"} {
+		var walks []*traintest.Walk
+		edits := map[string]string{"num_envs": "4", "n_steps": "20", "schedule": schedule}
+		h := pushed(t, vec.SameStep, edits, func(w *traintest.Walk) { walks = append(walks, w) })
+		c := h.Trainer.Config()
+		own := traintest.NewTrainer(t, c, func(i int) (env.Env, error) {
+			e, err := traintest.MakeWalk(7)(i)
+			walks = append(walks, e.(*traintest.Walk))
+			return e, err
+		})
+		traintest.Check(t, own.Begin(100_000, 0))
+		for tr, run := range map[*train.Trainer]func() error{
+			own: func() error { return own.Run(500, 0) },
+			h.Trainer: func() error {
+				for range 125 {
+					if err := h.Act(); err != nil {
+						return err
+					}
+					traintest.Check(t, h.Vec.Step(h.Actions, h.Rows))
+					traintest.Check(t, h.Observe())
+				}
+				return nil
+			},
+		} {
+			traintest.Check(t, run())
+			good := make([]float32, tr.ParameterSets()[0].Size)
+			traintest.Must(tr.GetParameters("policy", good))(t)
+			for _, w := range walks {
+				w.Scale = 1e38
+			}
+			err := run()
+			for k := 0; k < 10 && err == nil; k++ { // a race may take many steps before an update
+				err = run()
+			}
+			if !errors.Is(err, fault.ErrNotFinite) {
+				t.Fatalf("%s: %v", schedule, err)
+			}
+			for _, w := range walks {
+				w.Scale = 0
+			}
+			traintest.Check(t, tr.SetParameters("policy", good))
+			if err := run(); err != nil {
+				t.Errorf("%s: %v", schedule, err)
+			}
+		}
+	}
+}
