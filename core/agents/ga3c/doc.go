@@ -27,7 +27,8 @@
 //     trainers a gradient is applied to later parameters than it was computed with; the paper's trainers
 //     read and write the parameters of TensorFlow without locks.
 //   - min_training_batch joins the segments of several agents to a batch. A trainer takes them at once,
-//     when there are enough, or when no agent can move before an update.
+//     when there are enough, or when no agent can move before an update. Where the host steps the
+//     environments, that is when an agent waits for room in the training queue, or for its update.
 //   - With vtrace the targets are those of V-trace, which corrects for k (vtrace.go).
 //   - The regulariser acts on each branch of an action. Gaussians have exact logarithms.
 //   - Queues are bounded. An agent whose segment does not get into the training queue waits.

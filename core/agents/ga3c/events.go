@@ -151,10 +151,14 @@ func (m *GA3C) take() bool {
 }
 
 // enough reports whether a trainer takes segments: the queue has min_training_batch steps, or no
-// agent can move before an update.
+// agent can move before an update. Where the host steps, agents move together: only one that is
+// blocked needs an update to do so.
 func (m *GA3C) enough() bool {
 	if m.segments.Enough(m.cfg.MinTrainingBatch) {
 		return true
+	}
+	if m.pushed && len(m.waiting) == 0 {
+		return false
 	}
 	if m.segments.Len() == 0 || m.requests.Len() > 0 || m.moves > 0 {
 		return false

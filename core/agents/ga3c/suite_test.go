@@ -133,3 +133,18 @@ func TestOneRepairIsEnough(t *testing.T) {
 		}
 	}
 }
+
+// Where the host steps, trainers wait for min_training_batch steps, too, unless an agent waits for them.
+func TestHostsAgentsWaitForTheTrainingBatch(t *testing.T) {
+	for _, mode := range []vec.Autoreset{vec.SameStep, vec.NextStep} {
+		for wait, least := range map[string]float64{"false": 40, "true": 1} {
+			h := pushed(t, mode, map[string]string{"num_envs": "8", "min_training_batch": "40", "wait_for_update": wait}, func(*traintest.Walk) {})
+			for range 100 {
+				h.Round(t)
+			}
+			if rows := traintest.Metric(t, h.Trainer, "ga3c/training_batch"); !(rows >= least) {
+				t.Errorf("wait_for_update %s: %v steps an update, must be at least %v", wait, rows, least)
+			}
+		}
+	}
+}
