@@ -68,6 +68,8 @@
 //   - No update is due at the end of a slice: an update comes when its event comes.
 //   - A step that fails ends the slice at its event, or at the end of the slice. The next slice begins a
 //     new episode there; the steps before the failure end as a truncation.
+//   - A prediction that fails, for example because an action is not finite, takes no step. Its agents ask
+//     again in the next slice.
 //   - Where the host steps the environments, a round has one step of each agent. Events are processed
 //     until every agent has its action.
 //

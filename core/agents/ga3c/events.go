@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paceline-rl/paceline/core/actor"
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/train"
 )
 
@@ -103,12 +104,12 @@ func (m *GA3C) process(e event) error {
 		if !p.busy {
 			return m.differs("predictor %d has no batch", e.k)
 		}
-		p.busy = false
 		if err := m.tasks.wait(p.task); err != nil {
-			m.err = err
+			return err // drain frees the predictor
 		}
+		p.busy = false
 		m.measured("predict", len(p.batch), p.task, 0)
-		return m.err
+		return nil
 	case tuned:
 		m.tune()
 		return nil
@@ -323,7 +324,8 @@ func (m *GA3C) publish(l *launch) {
 }
 
 // drain ends a slice: it waits for all computations. Steps and episodes of agents whose event comes
-// later are reported, too. A step that failed is reported now: err, or the error of the first one.
+// later are reported, too. A step or a prediction that failed is reported now: err, or the error of the
+// first one.
 func (m *GA3C) drain(err error) error {
 	m.tasks.drain()
 	for k := range m.launches {
@@ -334,19 +336,31 @@ func (m *GA3C) drain(err error) error {
 	}
 	m.launches = m.launches[:0]
 	failed := false
-	for i := range m.agents {
-		a := &m.agents[i]
-		if a.phase != moving || a.task == nil || a.task.err == nil {
-			continue
+	fails := func(t *task) bool {
+		if t == nil || t.err == nil {
+			return false
 		}
 		if err == nil || errors.Is(err, train.ErrInterrupted) {
-			err = a.task.err
+			err = t.err
+		}
+		failed = true
+		return true
+	}
+	for i := range m.agents {
+		a := &m.agents[i]
+		if a.phase != moving || !fails(a.task) {
+			continue
 		}
 		if !a.made {
 			m.clock.Steps--
 		}
-		a.phase, a.task, failed = absent, nil, true
+		a.phase, a.task = absent, nil
 		m.moves--
+	}
+	for _, p := range m.predictors {
+		if p.busy && fails(p.task) {
+			m.unpredicted(p)
+		}
 	}
 	if failed {
 		m.replan()
@@ -354,6 +368,22 @@ func (m *GA3C) drain(err error) error {
 	m.measure()
 	m.host.Steps.Store(m.clock.Steps)
 	return err
+}
+
+// unpredicted ends a prediction that failed. Where the host steps, its agents ask again; elsewhere their
+// steps have failed with it. The error of an environment, such as an action that is not finite, does
+// not end training.
+func (m *GA3C) unpredicted(p *predictor) {
+	var of *env.Error
+	if !errors.As(p.task.err, &of) {
+		m.err = p.task.err
+	}
+	for _, i := range p.batch {
+		if m.agents[i].phase == chosen {
+			m.request(i)
+		}
+	}
+	p.busy, p.task = false, nil
 }
 
 // replan tells the pace all computations that are in progress, when others are than it knows.

@@ -3,6 +3,8 @@ package ga3c_test
 import (
 	"errors"
 	"maps"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +84,33 @@ func pushed(t *testing.T, mode vec.Autoreset, edits map[string]string, change fu
 	})
 	h.Begin(t, 100_000)
 	return h
+}
+
+// Where the host steps, Act returns the error of a prediction that fails, and no action. With other
+// parameters the rounds go on.
+func TestPredictionsThatFail(t *testing.T) {
+	for _, schedule := range []string{"virtual", "race"} { // without an update, whose loss would not be finite either
+		inf := float32(math.Inf(1))
+		h := pushed(t, vec.SameStep, map[string]string{"num_envs": "5", "prediction_batch_max": "2", "min_training_batch": "100", "schedule": schedule}, func(w *traintest.Walk) {
+			w.Action = env.ActionSpec{Low: []float32{-inf}, High: []float32{inf}}
+		})
+		h.Round(t)
+		good := make([]float32, h.Trainer.ParameterSets()[0].Size)
+		traintest.Must(h.Trainer.GetParameters("policy", good))(t)
+		for range 3 {
+			traintest.Check(t, h.Trainer.SetParameters("policy", slices.Repeat([]float32{3e38}, len(good))))
+			for range 2 {
+				var e *env.Error
+				if err := h.Act(); !errors.As(err, &e) || !errors.Is(err, fault.ErrNotFinite) {
+					t.Fatalf("%s: %v", schedule, err)
+				}
+			}
+			traintest.Check(t, h.Trainer.SetParameters("policy", good))
+			for range 20 {
+				h.Round(t)
+			}
+		}
+	}
 }
 
 // After a loss that is not finite, no segment that was in progress makes another one.
