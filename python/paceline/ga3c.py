@@ -68,7 +68,7 @@ class GA3C(Asynchronous):
     latency_file: the path of a JSON file of measured durations; it replaces those above.
     vtrace: True corrects advantages and returns for the lag between the parameters that acted and those
         that learn (Espeholt et al. 2018).
-    All other keywords: as in A2C.
+    All other keywords: as in A2C; groups changes nothing.
 
     stats has "pps" and "tps" (predictions and updates a second, in the time of the schedule), "lag",
     "lag_mean" and "lag_most" (updates between a step's action and its own update), "prediction_batch",

@@ -262,6 +262,9 @@ func (m *GA3C) init(s *train.Setup) error {
 		m.tuner = newTuner(c)
 		m.active = m.tuner.Kept
 	}
+	if c.Groups > 1 && !m.pushed { // of pushed ones the Trainer says so
+		s.Host.Notify("groups: %d, where each agent steps by itself, changes nothing", c.Groups)
+	}
 	group := s.Group()
 	group.Sink, group.Columns, group.Agents, group.Groups = m.segments, len(run.Chooser.Columns()), true, 1
 	m.group, err = actor.New(group)

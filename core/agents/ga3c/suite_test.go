@@ -177,3 +177,10 @@ func TestHostsAgentsWaitForTheTrainingBatch(t *testing.T) {
 		}
 	}
 }
+
+func TestGroupsAreUnused(t *testing.T) {
+	tr := walks(t, "num_envs", "4", "groups", "2")
+	if said := traintest.Must(tr.Notice())(t); said != "groups: 2, where each agent steps by itself, changes nothing" {
+		t.Errorf("%q", said)
+	}
+}
