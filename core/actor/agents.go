@@ -1,12 +1,6 @@
 package actor
 
-import (
-	"fmt"
-
-	"github.com/paceline-rl/paceline/core/env"
-	"github.com/paceline-rl/paceline/core/fault"
-	"github.com/paceline-rl/paceline/core/policy"
-)
+import "github.com/paceline-rl/paceline/core/policy"
 
 // This file is a Group whose rows move one by one (Config.Agents), each when its outputs are there.
 // Calls for different rows may run concurrently. The calls for one row do not overlap.
@@ -28,11 +22,6 @@ func (g *Group) ChooseRow(i int, t int64, c policy.Chooser, outputs policy.Row, 
 		return err
 	}
 	g.shareAction(i)
-	for k, x := range g.boxes[i] {
-		if g.Source == nil && x-x != 0 { // of other environments, vec.Vec returns it
-			return &env.Error{Index: i, Err: fmt.Errorf("action[%d]: %v, %w", k, x, fault.ErrNotFinite)}
-		}
-	}
 	return nil
 }
 

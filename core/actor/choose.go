@@ -121,18 +121,10 @@ func (r *aloneRow) Head(k int) ([]float32, error) {
 
 // Choose chooses the actions of all rows; t is the number of the first of these steps. With jointly
 // the network's outputs are computed in one batch; otherwise each row's are computed when the
-// chooser asks for them. A number of a box that is not finite, because the network's output is not,
-// is an error. Of environments that the library steps, vec.Vec returns it.
+// chooser asks for them.
 func (g *Group) Choose(t int64, c policy.Chooser, jointly bool) error {
-	if _, err := g.chooseRows(0, g.Envs, t, c, jointly); err != nil {
-		return err
-	}
-	for at, x := range g.actions.Box {
-		if x-x != 0 {
-			return &env.Error{Index: at / g.floats, Err: fmt.Errorf("action[%d]: %v, %w", at%g.floats, x, fault.ErrNotFinite)}
-		}
-	}
-	return nil
+	_, err := g.chooseRows(0, g.Envs, t, c, jointly)
+	return err
 }
 
 // Actions returns the actions that Choose chose last, as the environments take them. They are valid
@@ -199,7 +191,12 @@ func (g *Group) forward(net nn.Network, first, end int) (nn.Outputs, error) {
 	return net.Forward(g.Acting, obs, end-first)
 }
 
-// choose lets c choose row i's action for step number t.
+// ErrAction is wrapped by the error of an action that is not finite, because an output of the network or
+// exp(log_std) is not. Nothing was stepped. It wraps fault.ErrNotFinite.
+var ErrAction = fmt.Errorf("%w", fault.ErrNotFinite)
+
+// choose lets c choose row i's action for step number t. It refuses a box that is not finite also where
+// clipping would make it finite, because the loss of that action is not.
 func (g *Group) choose(t int64, i int, c policy.Chooser, row policy.Row) error {
 	s := &g.steps[i]
 	copy(s.Mask, g.mask(g.rows.Masks, i)) // the environment's step overwrites the row's mask
@@ -208,6 +205,11 @@ func (g *Group) choose(t int64, i int, c policy.Chooser, row policy.Row) error {
 	}
 	if g.floats == 0 {
 		return nil
+	}
+	for k, x := range s.Continuous {
+		if x-x != 0 { // NaN or infinite
+			return &env.Error{Index: i, Err: fmt.Errorf("action[%d]: %v, %w", k, x, ErrAction)}
+		}
 	}
 	if b, ok := c.(policy.Boxer); ok {
 		b.ToBox(g.boxes[i], s.Continuous)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/vec"
@@ -198,8 +199,8 @@ func (t *Trainer) settle(interrupt *Interrupt) error {
 	return err
 }
 
-// settleToRead is settle before a read. After a loss that is not finite, or where nothing could be
-// drawn, the earlier parameters can still be read, and after a GPU was lost those of the latest copy.
+// settleToRead is settle before a read. After a loss or an action that is not finite, or where nothing
+// could be drawn, the earlier parameters can still be read, and after a GPU was lost those of the latest copy.
 func (t *Trainer) settleToRead() error {
 	err := t.settle(t.interrupt(0))
 	if changedNothing(err) {
@@ -217,11 +218,12 @@ func (t *Trainer) settleToRead() error {
 	return err
 }
 
-// changedNothing reports whether err is of an update that has changed nothing: its loss is not
-// finite, or nothing could be drawn. A number of an environment that is not finite is another error.
+// changedNothing reports whether err is of an update or a round that has changed nothing: a loss or an
+// action is not finite, or nothing could be drawn. A number of an environment that is not finite is
+// another error.
 func changedNothing(err error) bool {
 	var e *env.Error
-	return errors.Is(err, ErrNothingToDraw) || errors.Is(err, fault.ErrNotFinite) && !errors.As(err, &e)
+	return errors.Is(err, ErrNothingToDraw) || errors.Is(err, actor.ErrAction) || errors.Is(err, fault.ErrNotFinite) && !errors.As(err, &e)
 }
 
 // recover goes back to the latest copy that was made before the GPU was lost.

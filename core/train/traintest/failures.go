@@ -258,6 +258,88 @@ func (s *Subject) pushedBeginsAgain(t *testing.T, h *Host) {
 	}
 }
 
+// actionNotFinite gives the policy Gaussians with an infinite deviation. The run fails before an
+// environment takes such an action, the parameters can be read and saved, and the run continues with
+// other ones.
+func actionNotFinite(t *testing.T, s Subject) {
+	if s.Action.Floats() == 0 {
+		s.Action, s.Masked = env.ActionSpec{Low: []float32{-1}, High: []float32{1}}, false
+	}
+	var walks []*Walk
+	mk := func(i int) (env.Env, error) {
+		e, err := s.walks(7)(i)
+		walks = append(walks, e.(*Walk))
+		return e, err
+	}
+	if tr, err := train.New(s.config(t), mk); err == nil {
+		check(t, tr.Close())
+	} else {
+		t.Skip(err) // the method has no boxes
+	}
+	walks = nil
+	tr := s.newTrainer(t, s.config(t), mk)
+	check(t, tr.Begin(10*total, 0))
+	s.refusesActions(t, tr, walks, func() error { return tr.Run(total/3, 0) })
+
+	if s.Settings["mid_batch_reset"] == "false" {
+		return // the host resets its environments itself
+	}
+	walks = nil
+	c := s.config(t)
+	c.Common().ActionMasks = s.Masked
+	h := NewHost(t, c, vec.SameStep, mk)
+	h.Begin(t, 10*total)
+	s.refusesActions(t, h.Trainer, walks, func() error {
+		for range total / 12 {
+			if err := h.tryRound(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// refusesActions is actionNotFinite for a trainer and its environments; run takes some steps.
+func (s *Subject) refusesActions(t *testing.T, tr *train.Trainer, walks []*Walk, run func() error) {
+	t.Helper()
+	taken := func() (n int64) {
+		for _, w := range walks {
+			n += w.Taken.Load()
+		}
+		return n
+	}
+	check(t, run())
+	good := make([]float32, s.size(t, tr))
+	_, err := tr.GetParameters(s.Set, good)
+	check(t, err)
+	bad := slices.Clone(good)
+	for _, set := range tr.ParameterSets() {
+		for _, p := range set.Params {
+			if set.Name == s.Set && p.Name == "log_std" {
+				copy(bad[p.Offset:], slices.Repeat([]float32{100}, p.Size))
+			}
+		}
+	}
+	check(t, tr.SetParameters(s.Set, bad))
+	before := taken()
+	for range 2 {
+		if err := run(); !errors.Is(err, fault.ErrNotFinite) || !strings.Contains(err.Error(), ": action[") {
+			t.Fatalf("an action that is not finite: %v", err)
+		}
+	}
+	if n := taken() - before; n != 0 {
+		t.Errorf("%d steps with an action that is not finite", n)
+	}
+	_, err = tr.GetParameters(s.Set, bad)
+	check(t, err)
+	check(t, tr.Save(filepath.Join(t.TempDir(), "a"), true))
+	check(t, tr.SetParameters(s.Set, good))
+	check(t, run())
+	if st := tr.Stats(); st.Steps != taken() {
+		t.Errorf("%d steps counted, the environments took %d", st.Steps, taken())
+	}
+}
+
 // rolloutIsUsedOnce saves tr, whose rollout gave a loss that is not finite, with experience and
 // loads the file into another trainer. That trainer must not use the rollout again.
 func (s *Subject) rolloutIsUsedOnce(t *testing.T, tr *train.Trainer) {

@@ -113,6 +113,7 @@ func Run(t *testing.T, s Subject) {
 		"a panic breaks one trainer":                 panicBreaksOneTrainer,
 		"a loss that is not finite":                  notFinite,
 		"a pushed loss that is not finite":           pushedNotFinite,
+		"an action that is not finite":               actionNotFinite,
 		"memory is refused before it is allocated":   memoryIsRefused,
 		"parameters by name":                         parameters,
 		"calls at the wrong time":                    callsAtTheWrongTime,
