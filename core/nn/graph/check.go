@@ -7,6 +7,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
@@ -171,7 +172,7 @@ func CheckContinuous(continuous []float32, gaussians int, weights []float32) err
 		}
 		for k, x := range continuous[i*gaussians : (i+1)*gaussians] {
 			if x-x != 0 { // NaN or infinite
-				return fmt.Errorf("batch.continuous[%d][%d]: %v, must be finite", i, k, x)
+				return fmt.Errorf("batch.continuous[%d][%d]: %v, %w", i, k, x, fault.ErrNotFinite)
 			}
 		}
 	}

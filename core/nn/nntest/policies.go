@@ -1,12 +1,14 @@
 package nntest
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/rng"
 )
@@ -114,6 +116,8 @@ func (on *suite) testPolicyBatchesRefused(t *testing.T) {
 		edit(&b)
 		if err := l.Gradient(p, b, grad, &nn.Report{}); err == nil && want != "" || err != nil && !strings.HasSuffix(err.Error(), want) || err != nil && want == "" {
 			t.Errorf("error %v, want %q", err, want)
+		} else if errors.Is(err, fault.ErrNotFinite) != strings.HasSuffix(want, "must be finite") {
+			t.Errorf("error %v: is it fault.ErrNotFinite?", err)
 		}
 		b.Columns[2] = make([]float32, rows) // holes may have any numbers and masks
 		if strings.Contains(want, "continuous[") || strings.Contains(want, "masks[") {
