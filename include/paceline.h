@@ -458,7 +458,7 @@ PACELINE_API int paceline_trainer_spec(paceline_spec *obs, paceline_spec *action
 PACELINE_API int paceline_trainer_describe(char **out, const paceline_trainer *t);
 
 enum paceline_begin_flags {
-  PACELINE_RESET_TIMESTEPS = 1, /* count steps from 0, with a new warm-up */
+  PACELINE_RESET_TIMESTEPS = 1, /* count steps and episodes from 0, with a new warm-up */
   PACELINE_RESET_ENVS = 2       /* truncate the episodes in progress and start new ones */
 };
 
@@ -486,7 +486,7 @@ typedef struct paceline_stats {
   int64_t total_timesteps; /* the step at which the run in progress ends */
   int64_t updates;         /* minibatch updates done */
   int64_t updates_due;     /* minibatch updates due at this step */
-  int64_t episodes;        /* finished episodes */
+  int64_t episodes;        /* finished episodes, counted from 0 when steps are */
   double mean_return;      /* undiscounted, of the latest stats_window_size episodes; NaN before any */
   double mean_length;      /* in steps, of the same episodes */
   double seconds_env;      /* stepping environments, sum over threads */

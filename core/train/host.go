@@ -109,6 +109,13 @@ func (h *Host) Ended(e Episode) {
 	h.episodes++
 }
 
+// forgetEpisodes counts episodes from 0, with an empty window.
+func (h *Host) forgetEpisodes() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.episodes, h.recent = 0, h.recent[:0]
+}
+
 // UpdatesDue returns the number of updates that were due at the end of the latest call.
 func (h *Host) UpdatesDue() int64 {
 	h.mu.Lock()

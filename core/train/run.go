@@ -22,7 +22,8 @@ const (
 // total. The first call acts as with both flags. Without ResetTimesteps the counts continue. The
 // schedules are always new: from step 0 to the end of this run. Where the host steps the
 // environments, ResetEnvs says that the next Act shows the first observations of new episodes; a
-// round that Act began is discarded. ResetTimesteps also clears the error that ended training.
+// round that Act began is discarded. ResetTimesteps also discards the episodes of Stats and Episodes,
+// and clears the error that ended training.
 func (t *Trainer) Begin(total int64, flags Flags) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -57,6 +58,9 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	}
 	if t.outsider != nil {
 		t.outsider.others = others
+	}
+	if flags&ResetTimesteps != 0 {
+		t.host.forgetEpisodes()
 	}
 	t.host.use.begin()
 	t.host.speed.begin(t.host)

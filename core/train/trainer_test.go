@@ -182,12 +182,16 @@ func TestARunEndsAfterItsUpdates(t *testing.T) {
 		t.Errorf("at the end of the run %+v", s)
 	}
 	check(t, tr.Begin(4, 0))
-	if s := tr.Stats(); s.Total != 24 {
+	if s := tr.Stats(); s.Total != 24 || s.Episodes != 5 || len(tr.Episodes()) != 5 {
 		t.Errorf("continued: %+v", s)
 	}
 	check(t, tr.Begin(4, train.ResetTimesteps))
-	if s := tr.Stats(); s.Steps != 0 || s.Total != 4 {
+	if s := tr.Stats(); s.Steps != 0 || s.Total != 4 || s.Episodes != 0 || !math.IsNaN(s.MeanReturn) || len(tr.Episodes()) != 0 {
 		t.Errorf("restarted: %+v", s)
+	}
+	check(t, tr.Run(0, 0))
+	if s := tr.Stats(); s.Episodes != 1 || s.MeanReturn != 4 {
+		t.Errorf("at the end of the new run %+v", s)
 	}
 }
 

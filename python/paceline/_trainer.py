@@ -44,7 +44,6 @@ class Trainer(Model):
         self._loop: Loop | None = None  # the learn in progress
         self._learning = CallLock()
         self._evaluating: Policy | None = None
-        self._episodes_before = 0  # episodes that had ended when steps were last counted from 0
         super()._start(config, env, keywords, keep)
         self._forget_run()
 
@@ -75,10 +74,11 @@ class Trainer(Model):
         log_interval: episodes (DQN, GA3C) or rollouts (other methods) between two log records; None: no
             records. The default is 4 for DQN, 100 for A2C, A3C and GA3C, 1 for PPO, APPO and PQN.
         tb_log_name: the name of the run's folder in tensorboard_log; None: the class name.
-        reset_num_timesteps: True counts steps from 0 and repeats the warm-up. False continues the
-            count. In a loop of learn(n, reset_num_timesteps=False) the schedules rise again at each
-            call. After an interruption learn(remaining_steps, reset_num_timesteps=False) gives the
-            same bits as a run without the interruption.
+        reset_num_timesteps: True counts steps and episodes from 0 and repeats the warm-up. False
+            continues the counts. In a loop of learn(n, reset_num_timesteps=False) the schedules
+            rise again at each call. After an interruption
+            learn(remaining_steps, reset_num_timesteps=False) gives the same bits as a run without
+            the interruption.
         eval_freq: steps between two evaluations, 0 for none. An evaluation plays n_eval_episodes
             greedy episodes. Results are in model.evaluations, a list of (num_timesteps,
             Evaluation); the best weights are in model.best_policy, their mean return in

@@ -202,7 +202,6 @@ def begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> No
         raise
     if new_run:
         model._forget_run()
-        model._episodes_before = int(model._native.stats().episodes)
         model.ep_success_buffer.clear()
     if source is not None and (new_run or source.recent is None):
         source.recent = Recent(int(model.setting("stats_window_size"))) if reports(source.env) else None
@@ -349,7 +348,7 @@ class Loop:
         As in stable-baselines3, rollouts count from 0 in every learn; episodes count from 0 when
         steps do.
         """
-        since = self.first if self.periods.counted else self.model._episodes_before
+        since = self.first if self.periods.counted else 0
         return (self._countable() - since) // self.log_interval if self.log_interval else 0
 
     def _between(self) -> None:

@@ -228,8 +228,21 @@ def test_log_interval_counts_episodes_over_slices():
     with DQN("MlpPolicy", gymnasium.make("CartPole-v1"), **KEYWORDS[DQN]) as model:
         model.set_logger(logger := Dumps())
         for first in (100, 70):
-            before, already = int(model.stats["episodes"]), len(logger.at)
+            already = len(logger.at)
             for k in range(30):
                 model.learn(15 if k else first, callback=lambda *_: True, reset_num_timesteps=k == 0)
-                assert len(logger.at) - already == (model.stats["episodes"] - before) // 4
+                assert len(logger.at) - already == model.stats["episodes"] // 4
             assert len(logger.at) - already > 2
+
+
+@pytest.mark.parametrize("make", [str, gymnasium.make], ids=["built in", "Gymnasium"])
+def test_a_new_run_forgets_the_episodes_of_the_one_before(make):
+    with PPO("MlpPolicy", make("CartPole-v1"), **KEYWORDS[PPO]) as model:
+        model.learn(2048)
+        model.learn(32, reset_num_timesteps=False)
+        assert len(model.ep_info_buffer) > 50 and model._episode_num == model.stats["episodes"] > 50
+        model.learn(96)
+        assert 0 < sum(episode["l"] for episode in model.ep_info_buffer) <= 96
+        assert 0 < len(model.ep_info_buffer) == model._episode_num == model.stats["episodes"]
+        assert model.stats["mean_length"] == np.mean([episode["l"] for episode in model.ep_info_buffer])
+        assert np.isnan(model.learning_curve.returns[0]) and model.learning_curve.returns[-1] == model.stats["mean_return"]
