@@ -16,7 +16,7 @@ from .envs._episodes import Recent
 from .envs._layers import normalizers
 from .envs.vector import Source
 from .errors import ConfigError
-from .schedules import Curve, Schedule, of_settings, points
+from .schedules import Schedule, function, of_settings
 
 _READ: dict[str, Callable[[str], object]] = {
     "bool": lambda text: text == "true",
@@ -175,13 +175,12 @@ class Attributes:
     def learning_rate(self) -> Schedule:
         """The learning rate of the constructor, the file or the preset: a number or a schedule."""
         given: Schedule | None = self._given.get("learning_rate")
-        return of_settings(self.setting, "learning_rate") if given is None else given
+        return of_settings(self.setting, "learning_rate", self.setting("learning_rate_final")) if given is None else given
 
     @property
     def lr_schedule(self) -> Callable[[float], float]:
         """The learning rate as a function of the remaining progress, which goes from 1 to 0."""
-        given = self.learning_rate
-        return given if callable(given) else Curve(tuple(points("learning_rate", given)))
+        return function("learning_rate", self.learning_rate)
 
     @property
     def device(self) -> Any:

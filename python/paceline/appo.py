@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from . import _asynchronous, ppo
@@ -114,3 +114,13 @@ class APPO(Asynchronous):
         env_kwargs: dict[str, Any] | None = None,
         action_masks: bool = False,
     ) -> None: ...
+
+    @property
+    def clip_range(self) -> Callable[[float], float]:
+        """The keyword's value as a function of the remaining progress, which goes from 1 to 0."""
+        return ppo.clip(self, "clip_range")
+
+    @property
+    def clip_range_vf(self) -> Callable[[float], float] | None:
+        """The keyword's value as a function of the remaining progress, which goes from 1 to 0; None for no clipping."""
+        return ppo.clip(self, "clip_range_vf") if self.setting("clip_range_vf") else None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from . import _actor_critic
 from ._actor_critic import ActorCritic, Hashes as Hashes
 from ._trainer import constructor
 from .config import Rule, Rules, Values, scheduled
-from .schedules import Schedule
+from .schedules import Schedule, function, of_settings
 
 
 def _range(name: str) -> Rule:
@@ -24,6 +24,12 @@ RULES: Rules = {name: _range(name) for name in ("clip_range", "clip_range_vf")}
 def settings(keywords: Mapping[str, Any]) -> Values:
     """The settings that PPO's keywords stand for; raises ConfigError for an unsupported value."""
     return _actor_critic.settings(keywords, RULES, use_rms_prop=False)
+
+
+def clip(model: ActorCritic, name: str) -> Callable[[float], float]:
+    """A clip range of a model as a function of the remaining progress, which goes from 1 to 0."""
+    given: Schedule | None = model._given.get(name)
+    return function(name, of_settings(model.setting, name) if given is None else given)
 
 
 class PPO(ActorCritic):
@@ -129,3 +135,13 @@ class PPO(ActorCritic):
         outside_learners: int = 1,
         outside_learner: int = 0,
     ) -> None: ...
+
+    @property
+    def clip_range(self) -> Callable[[float], float]:
+        """The keyword's value as a function of the remaining progress, which goes from 1 to 0."""
+        return clip(self, "clip_range")
+
+    @property
+    def clip_range_vf(self) -> Callable[[float], float] | None:
+        """The keyword's value as a function of the remaining progress, which goes from 1 to 0; None for no clipping."""
+        return clip(self, "clip_range_vf") if self.setting("clip_range_vf") else None

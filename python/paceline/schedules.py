@@ -63,9 +63,14 @@ def points(name: str, value: Any) -> Points:
     return [(0.0, _number(name, value))]
 
 
-def of_settings(setting: Callable[[str], str], name: str) -> Schedule:
-    """The schedule in the library's settings of a name: a number, a straight line or a function."""
-    first, last, curve = float(setting(name)), setting(f"{name}_final"), setting(f"{name}_schedule")
+def function(name: str, value: Schedule) -> Callable[[float], float]:
+    """A schedule as a function of the remaining progress, which goes from 1 to 0."""
+    return value if callable(value) else Curve(tuple(points(name, value)))
+
+
+def of_settings(setting: Callable[[str], str], name: str, last: str = "") -> Schedule:
+    """The schedule in the library's settings of a name: a number, a straight line to last or a function."""
+    first, curve = float(setting(name)), setting(f"{name}_schedule")
     if curve:
         shares_and_values = (point.split(":") for point in curve.split(","))
         return Curve(tuple((float(share), float(value)) for share, value in shares_and_values))

@@ -16,7 +16,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from envs import MODES, vector
-from paceline import A2C, PPO, linear
+from paceline import A2C, APPO, PPO, linear
 from paceline.callbacks import BaseCallback
 from paceline.config import Config, describe
 from paceline.errors import ConfigError, PacelineWarning
@@ -69,6 +69,21 @@ def test_clip_ranges_are_numbers_or_schedules():
         small(clip_range="wide")
     with pytest.raises(ConfigError, match="clip_range: -1, must be 0 to"):
         small(clip_range=-1)
+
+
+@pytest.mark.parametrize("cls", [PPO, APPO])
+def test_clip_ranges_are_functions_of_the_remaining_progress(cls, tmp_path):
+    """As in stable-baselines3, also for a constant."""
+    for value, at_half in ((0.1, 0.1), ((0.2, 0.1), 0.15), (linear(0.2), 0.1), (lambda left: 0.2 * left**2, 0.05)):
+        with cls("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=16, clip_range=value, clip_range_vf=value) as model:
+            model.save(tmp_path / "model")
+            assert [clip(0.5) for clip in (model.clip_range, model.clip_range_vf)] == pytest.approx([at_half] * 2)
+        with cls.load(tmp_path / "model") as model:
+            assert [clip(0.5) for clip in (model.clip_range, model.clip_range_vf)] == pytest.approx([at_half] * 2, rel=1e-3)
+            with pytest.raises(AttributeError, match="clip_range: read-only, is given when the model is made"):
+                model.clip_range = 0.1
+    with cls("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=16) as model:
+        assert model.clip_range(model._current_progress_remaining) == 0.2 and model.clip_range_vf is None
 
 
 def test_n_updates_is_counted_as_in_stable_baselines3(tmp_path):
@@ -301,7 +316,7 @@ def test_a_loaded_sb3_file_acts_the_same(tmp_path):
     obs = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
     with PPO.load(tmp_path / "theirs") as model:
         np.testing.assert_array_equal(reference.predict(obs, deterministic=True)[0], model.predict(obs, deterministic=True)[0])
-        assert (model.n_steps, model.n_epochs, model.clip_range, model.setting("clip_range_vf")) == (64, 2, 0.1, "")
+        assert (model.n_steps, model.n_epochs, model.clip_range(0.5), model.clip_range_vf) == (64, 2, 0.1, None)
         torch = pytest.importorskip("torch")
         with torch.no_grad():
             mine, value = model.policy.get_distribution(torch.as_tensor(obs)), model.policy.predict_values(torch.as_tensor(obs))

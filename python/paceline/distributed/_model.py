@@ -36,10 +36,10 @@ POLL = 0.1  # seconds between two looks at a run
 PATIENCE = 30.0  # seconds after which processes that have not started are named
 # What the worker of the driver's process answers for all workers.
 _OF_WORKER = frozenset((
-    "METHOD", "METRICS", "UPDATES", "action_noise", "action_space", "described", "device", "env", "env_name", "exploration_schedule",
-    "get_env", "get_vec_normalize_env", "keywords", "learning_rate", "lr_schedule", "observation_space", "policy_aliases", "policy_class",
-    "policy_kwargs", "recipe", "replay_buffer_kwargs", "sde_sample_freq", "setting", "similar_env", "train_freq", "use_sde",
-    "use_sde_at_warmup",
+    "METHOD", "METRICS", "UPDATES", "action_noise", "action_space", "clip_range", "clip_range_vf", "described", "device", "env",
+    "env_name", "exploration_schedule", "get_env", "get_vec_normalize_env", "keywords", "learning_rate", "lr_schedule",
+    "observation_space", "policy_aliases", "policy_class", "policy_kwargs", "recipe", "replay_buffer_kwargs", "sde_sample_freq",
+    "setting", "similar_env", "train_freq", "use_sde", "use_sde_at_warmup",
 ))  # fmt: skip
 _INSTEAD = {
     "set_parameters": "distributed.load of a checkpoint, as the parameters are the shards'",
