@@ -73,6 +73,8 @@ class Trainer(Model):
             list of them, called after every round. A falsy result other than None ends learning.
         log_interval: episodes (DQN, GA3C) or rollouts (other methods) between two log records; None: no
             records. The default is 4 for DQN, 100 for A2C, A3C and GA3C, 1 for PPO, APPO and PQN.
+            In built-in environments without a callback, records that count episodes are written at
+            most about ten times a second, at steps that depend on the clock.
         tb_log_name: the name of the run's folder in tensorboard_log; None: the class name.
         reset_num_timesteps: True counts steps and episodes from 0 and repeats the warm-up. False
             continues the counts. In a loop of learn(n, reset_num_timesteps=False) the schedules

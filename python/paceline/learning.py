@@ -2,7 +2,9 @@
 
 The library steps built-in environments, in calls of at most a tenth of a second, so that Python
 handles Ctrl-C. This module steps Gymnasium environments, with one act and one observe a round.
-Periodic work happens at the end of the first round at or past its due step.
+Periodic work happens at the end of the first round at or past its due step. Log records that count
+episodes of built-in environments are the exception: without a callback they are written between two
+calls.
 """
 
 from __future__ import annotations
