@@ -225,16 +225,18 @@ def test_stop_ends_an_evaluation(by):
     callback = EvalCallback("CartPole-v1", n_eval_episodes=1_000_000, eval_freq=50)
     how = {"callback": callback} if by == "callback" else {"eval_freq": 50, "n_eval_episodes": 1_000_000}
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        ended = threading.Event()
 
         def stop():
             while model._evaluating is None:
                 time.sleep(0.01)
-            time.sleep(0.1)
-            model.stop()
+            while not ended.wait(0.1):  # again, if the evaluation had not begun to play yet
+                model.stop()
 
         thread = threading.Thread(target=stop)
         thread.start()
         model.learn(1000, **how)
+        ended.set()
         thread.join()
         assert model.num_timesteps < 100 and model.evaluations == callback.evaluations == []
         model.learn(100, reset_num_timesteps=False, eval_freq=50, n_eval_episodes=2)
