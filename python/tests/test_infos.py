@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from paceline import A2C
 from paceline.envs import _infos
+from paceline.envs.vector import adapt
 
 OBS, ACTIONS = spaces.Box(0, 1, (1,), np.float32), spaces.Discrete(2)
 
@@ -76,6 +77,35 @@ def seen(env):
 )
 def test_every_form_of_infos_is_read(infos, each):
     assert seen(Vector(lambda: infos)) == each
+
+
+class Reusing(Vector):
+    """A Vector whose infos are the same arrays in every step. A reset sets them to zero."""
+
+    def __init__(self):
+        self.ended, self.returns, self.lives = np.zeros(2, bool), np.zeros(2), [0, 0]
+        infos = {"game_over": self.ended, "episode": {"r": self.returns}, "_episode": self.ended, "lives": self.lives}
+        super().__init__(lambda: infos, AutoresetMode.DISABLED)
+
+    def reset(self, seed=None, options=None):
+        self.ended[:], self.returns[:], self.lives[:] = False, 0, [0, 0]
+        return super().reset()
+
+    def step(self, actions):
+        self.returns += 1
+        self.lives[:] = [3, 3]
+        obs, rewards, terminated, truncated, infos = super().step(actions)
+        self.ended[:] = terminated | truncated
+        return obs, rewards, terminated, truncated, infos
+
+
+def test_the_reset_of_a_finished_environment_keeps_the_infos_of_its_last_step():
+    source = adapt(Reusing())
+    source.reset()
+    for _ in range(4):
+        source.step()
+    assert source.rows.ended.all()
+    assert source.each_info() == [{"game_over": True, "episode": {"r": 4.0}, "lives": 3}] * 2
 
 
 def test_infos_joined_by_gymnasium_are_split_again():
@@ -160,7 +190,6 @@ def sb3_vector():
 
 def test_ends_without_terminal_observation_are_terminations():
     from paceline import PacelineWarning
-    from paceline.envs.vector import adapt
 
     source = adapt(sb3_vector())
     source.reset()

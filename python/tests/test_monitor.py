@@ -143,6 +143,23 @@ def test_other_values_named_episode_are_ignored(episode):
         assert model.ep_info_buffer[0] == {"r": 9.0, "l": 9} and model.evaluate(Named(Steps()), 2).returns == (9.0, 6.0)
 
 
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("mode", MODES)
+def test_every_vector_of_the_library_reports_the_same_episodes(mode, copy):
+    """The evaluation of a vector is that of a wrapped one, in every autoreset mode, and learning shows every episode."""
+
+    def make():
+        return paceline.make_vec("CartPole-v1", 2, autoreset_mode=mode, copy=copy)
+
+    around = gymnasium.wrappers.vector.RecordEpisodeStatistics
+    with A2C("MlpPolicy", around(make()), seed=1) as model:
+        wanted = model.evaluate(paceline.make_vec("CartPole-v1", 2), 6, seed=1).lengths
+        assert wanted == model.evaluate(make(), 6, seed=1).lengths == model.evaluate(around(make()), 6, seed=1).lengths
+        model.learn(1000)
+        shown = model.ep_info_buffer
+        assert len(shown) == model.stats["episodes"] > 10 and np.mean([e["l"] for e in shown]) == model.stats["mean_length"]
+
+
 @pytest.fixture
 def invaders():
     """A policy for SpaceInvaders. Skips the test if there is no ROM."""
@@ -156,7 +173,7 @@ def invaders():
 
 @pytest.mark.parametrize("mode", slow_but(("same_step", None), ["next_step", "same_step", "disabled", None]))
 def test_evaluation_counts_games_not_lives(invaders, mode):
-    make = paceline.make if mode is None else lambda *args, **kw: paceline.make_vec(*args, 1, autoreset_mode=mode, **kw)
+    make = paceline.make if mode is None else lambda *args, **kw: paceline.make_vec(*args, 1, autoreset_mode=mode, copy=False, **kw)
     result = invaders.evaluate(env := make("SpaceInvaders", episodic_life=True), 1, seed=3, epsilon=1.0)
     env.close()
     # An invader's reward is 5 to 30, clipped to 1 in training. A game has three lives.

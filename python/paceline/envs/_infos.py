@@ -37,6 +37,13 @@ def as_columns(infos: object, n: int) -> dict[Any, Any]:
     return columns
 
 
+def copied(infos: Any) -> Any:
+    """A copy of a vector's infos, its columns and masks; the values inside lists and object arrays stay the same objects."""
+    if isinstance(infos, Mapping):
+        return {name: copied(column) for name, column in infos.items()}
+    return infos.copy() if isinstance(infos, (np.ndarray, list)) else infos
+
+
 def split(infos: object, n: int, outer: Array | None = None) -> list[dict[Any, Any]]:
     """A vector's infos as a dict for each environment.
 

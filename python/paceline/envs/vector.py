@@ -251,6 +251,9 @@ class VectorSource(Source):
         if self.autoreset == SAME_STEP and done.any():
             if self.mode == "disabled":
                 rows.final_obs[done] = obs[done]
+                # The reset changes arrays of these infos: those of copy=False, and the mask of
+                # RecordEpisodeStatistics.
+                self.infos = _infos.copied(self.infos)
                 # Only the rows under the mask are new.
                 first, infos = self.env.reset(options={"reset_mask": done})
                 rows.obs[~done] = obs[~done]
