@@ -304,6 +304,8 @@ class Model(Attributes):
         action_masks: as in Policy.act.
         """
         policy = self._current_policy()
+        if self._copies is not None and self._copies.touched():
+            self._warn_of_copies()
         if deterministic:
             return policy.act(observation, action_masks=action_masks), state
         self._predictions += 1
@@ -313,6 +315,7 @@ class Model(Attributes):
     def policy_snapshot(self) -> Policy:
         """A frozen copy of the network at this step. The caller closes it."""
         self._check_open()
+        self._warn_of_copies()
         policy = Policy(self._native.snapshot(), self.obs_layout, self.action_layout)
         policy.notified = self._notified
         return policy
@@ -342,7 +345,8 @@ class Model(Attributes):
         It needs torch, and stable-baselines3 for the methods of its policy classes. The property
         returns the same object until the model's weights change. Its parameters can be optimised,
         as in behaviour cloning; model.set_parameters(model.policy.state_dict()) then copies them
-        into the model.
+        into the model. Until then learn, predict, evaluate, policy_snapshot and save use the
+        model's weights, and the first of these calls after a change gives a warning.
         """
         if self._copies is None:
             from .compat._torch import Copies
@@ -351,10 +355,10 @@ class Model(Attributes):
         return self._copies.current(self._weights())
 
     def _warn_of_copies(self) -> None:
-        """Warns if the caller has trained the copy in policy, which learn does not read."""
-        if self._copies is not None and self._copies.trained():
+        """Warns, once for each change, if the caller has changed the copy in policy, which the model does not read."""
+        if self._copies is not None and self._copies.changed(self._weights):
             notice(
-                "model.policy: changed, but it is a copy: learn continues from the model's weights; "
+                "model.policy: changed, but it is a copy: the model keeps its own weights; "
                 "model.set_parameters(model.policy.state_dict()) copies the changed weights into the model"
             )
 
@@ -390,6 +394,7 @@ class Model(Attributes):
         replay: True adds the experience (DQN's replay memory) and the states of built-in
             environments, so that a loaded model continues with the same bits.
         """
+        self._warn_of_copies()
         with writing(path) as name:
             self._native.save(name, experience=replay)
 

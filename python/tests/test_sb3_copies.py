@@ -115,6 +115,48 @@ def test_learning_warns_about_a_trained_copy(cls):
         assert warned[0].filename == __file__
 
 
+USES = {
+    "predict": lambda model, path: model.predict(np.zeros(4)),
+    "evaluate": lambda model, path: model.evaluate(episodes=1),
+    "policy_snapshot": lambda model, path: model.policy_snapshot().close(),
+    "save": lambda model, path: model.save(path),
+    "evaluate_policy": lambda model, path: sb3.common.evaluation.evaluate_policy(model, model.get_env(), 1, warn=False),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@both
+def test_a_changed_copy_gives_one_warning_for_each_change(cls, use, tmp_path):
+    """Copying the weights back, or into the copy again, gives none."""
+    import torch
+
+    def warned():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                USES[use](model, tmp_path / "model.zip")
+        found = [w for w in caught if issubclass(w.category, PacelineWarning)]
+        assert all("model.policy: changed, but it is a copy" in str(w.message) for w in found)
+        assert use == "evaluate_policy" or all(w.filename == __file__ for w in found)
+        return len(found)
+
+    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
+        assert warned() == 0
+        before = {name: tensor.clone() for name, tensor in model.policy.state_dict().items()}
+        assert warned() == 0
+        for _ in range(2):
+            model.policy.load_state_dict({name: tensor + torch.randn_like(tensor) for name, tensor in model.policy.state_dict().items()})
+            assert warned() == 1
+        with torch.no_grad():
+            next(iter(model.policy.parameters())).add_(1)
+        model.set_parameters(model.policy.state_dict())
+        assert warned() == 0
+        model.policy.load_state_dict(before)
+        assert warned() == 1
+        model.learn(100)
+        assert warned() == 0
+
+
 @pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
 def test_qrdqn_has_the_weights_of_sb3_contrib(policy, tmp_path):
     """get_parameters and set_parameters have its names in both directions."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,10 @@ class Copies:
                 )
         self._blank.train(False)
         self._weights: dict[str, Array] = {}
+        self._seen: dict[str, Array] = {}  # the module's weights at the latest changed()
         self._current: Any = None
+        self._tensors: list[Any] = []
+        self._versions: list[tuple[int, int]] = []
 
     def current(self, weights: dict[str, Array]) -> Any:
         """The module for these weights: the previous one if they are unchanged or it has them, else a new one."""
@@ -50,13 +54,29 @@ class Copies:
             unused = made.load_state_dict(_tensors(weights), strict=False).unexpected_keys
             if unused:
                 raise ConfigError(f"policy: stable-baselines3 has no {unused[0]!r}; get_parameters has the weights as arrays")
-            self._current = made
+            self._current, self._seen = made, weights
+            # An inference tensor has no version.
+            self._tensors = [tensor for tensor in (*made.parameters(), *made.buffers()) if not tensor.is_inference()]
         self._weights = weights
         return self._current
 
-    def trained(self) -> bool:
-        """Whether the caller has changed the current module's weights."""
-        return self._current is not None and not self._equal(self._state(), self._weights)
+    def changed(self, weights: Callable[[], dict[str, Array]]) -> bool:
+        """Whether the caller has changed the current module since the last call and its weights are not the model's.
+
+        weights: reads the model's weights.
+        """
+        if self._current is None or self._equal(state := self._state(), self._seen):
+            return False
+        self._seen = {name: array.copy() for name, array in state.items()}
+        return not (self._equal(state, self._weights) or self._equal(state, weights()))
+
+    def touched(self) -> bool:
+        """Whether changed() may have a new answer. Takes microseconds, but misses writes through tensor.data."""
+        versions = [(tensor.data_ptr(), tensor._version) for tensor in self._tensors]
+        if versions == self._versions:
+            return False
+        self._versions = versions
+        return True
 
     def _state(self) -> dict[str, Array]:
         return {name: tensor.cpu().numpy() for name, tensor in self._current.state_dict().items()}
