@@ -235,6 +235,11 @@ func TestCloseEndsARun(t *testing.T) {
 			}
 		}()
 		o.another()
+		if c.Concurrent != settings.Off { // the trainer thread may be ahead of samplers that have no core
+			for s := d.Stats(); s.UpdatesDue < s.Updates+2; s = d.Stats() {
+				time.Sleep(time.Millisecond)
+			}
+		}
 		check(t, d.Close())
 		updatesLeft(t, d, name+": Close")
 		if err := <-done; !errors.Is(err, fault.ErrClosed) {
