@@ -420,7 +420,7 @@ _MAKERS = {
     "train": _turns, "value": _turns, "onpolicy": _turns, "pong": _pong, "modes": _modes, "envs": _envs, "emulator": _emulator,
     "update": _update, "ffi": _ffi, "learn": _learn, "small-games": _small_games, "learn-asynchronous": _learn_asynchronous,
     "async": _async, "async-pong": _async, "ga3c": _ga3c, "gorila": _gorila, "gorila-values": _gorila_values, "tuner": _tuner,
-    "continuous": _continuous,
-    "dopamine": _dopamine, "gorila-learn": _gorila_learn, "gorila-overhead": _gorila_overhead, "gorila-faults": _gorila_faults,
+    "continuous": _continuous, "dopamine": _dopamine, "dopamine-long": _dopamine,
+    "gorila-learn": _gorila_learn, "gorila-overhead": _gorila_overhead, "gorila-faults": _gorila_faults,
     "gorila-faults-apart": _gorila_faults,
 }  # fmt: skip
