@@ -65,8 +65,8 @@ func status(err error) C.int {
 
 var oneLine = strings.NewReplacer("\n", "; ", "\x00", "")
 
-// report writes err and the number of its environment or row to why, and returns the status of err. Every exported function ends with report. A text that is too long is cut
-// between two characters.
+// report writes err and the number of its environment or row to why, and returns the status of err.
+// Every exported function ends with report. A text that is too long is cut between two characters.
 func report(err error, why *C.pl_error) C.int {
 	if err == nil {
 		return C.PACELINE_OK

@@ -27,8 +27,8 @@ def given(
     if isinstance(parameters, (str, bytes, os.PathLike)) or hasattr(parameters, "read"):
         with reading(parameters) as path:
             return _of_file(path, own, sets, exact), {}
-    if isinstance(parameters, Mapping) and _renamed(parameters, own)[0].keys() & set(own):
-        return _renamed(parameters, own)
+    if isinstance(parameters, Mapping) and (renamed := _renamed(parameters, own))[0].keys() & set(own):
+        return renamed
     if not isinstance(parameters, Mapping) or "policy" not in parameters:
         raise ConfigError(
             "parameters: must be a dict with the key 'policy', as get_parameters returns, model.policy.state_dict() or a path"
@@ -40,6 +40,7 @@ def given(
 
 
 def _renamed(arrays: Mapping[str, Any], own: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The arrays by the library's names, and the names for messages: sb3-contrib's if one of them was given."""
     names = {_sb3_file.own_name(name) if isinstance(name, str) else name: name for name in arrays}
     contrib = {name: _sb3_file.contrib_name(name) for name in own} if set(names) != set(arrays) else {}
     return {name: arrays[of] for name, of in names.items()}, contrib | names
