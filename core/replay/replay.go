@@ -306,6 +306,31 @@ func (m *Memory) CheckNext(e int, next []byte) error {
 	return nil
 }
 
+// CheckSteps returns the error that Add would return for one of the successive observations obs of
+// environment e, if it is that a declared stack does not continue. begins says that the first
+// observation begins a segment. Otherwise the segment in progress goes on, and the first one is not
+// read.
+func (m *Memory) CheckSteps(e int, begins bool, obs []byte) error {
+	if m.cfg.Stack != StackDeclared {
+		return nil
+	}
+	p, size := &m.parts[e], m.obsBytes
+	older := (m.stack - 1) * p.frames.width
+	for i := 1; (i+1)*size <= len(obs); i++ {
+		next := obs[i*size : (i+1)*size]
+		if i == 1 && !begins {
+			if err := m.CheckNext(e, next); err != nil {
+				return err
+			}
+			continue
+		}
+		if !bytes.Equal(obs[i*size-older:i*size], next[:older]) {
+			return m.notAStack(e, p.added+uint64(i))
+		}
+	}
+	return nil
+}
+
 func notBegun(e int) error {
 	return fmt.Errorf("environment %d: a step without a first observation", e)
 }

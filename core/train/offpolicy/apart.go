@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/train"
@@ -21,11 +22,18 @@ func (r *Run) AddSteps(e int, from *train.Steps) error {
 	if !from.Begins && !r.Memory.Open(e) {
 		return fmt.Errorf("begins: 0, must be 1, as no segment of environment %d is in progress", e)
 	}
+	size, masks := r.spec.Obs.Bytes(), r.spec.Action.N
+	read := from.Obs
+	if from.End&env.Terminated != 0 {
+		read = read[:len(read)-size]
+	}
+	if err := r.Memory.CheckSteps(e, from.Begins, read); err != nil {
+		return err
+	}
 	defer func() {
 		r.Flush()
 		r.room.forget()
 	}()
-	size, masks := r.spec.Obs.Bytes(), r.spec.Action.N
 	for i := range from.Actions {
 		if err := r.makeRoom(e); err != nil {
 			return err
