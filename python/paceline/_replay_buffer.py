@@ -55,6 +55,27 @@ class Minibatch(NamedTuple):
     next_masks: Array
     identities: Array
 
+    @staticmethod
+    def arrays_of(model: Model, n: int) -> dict[str, tuple[Any, tuple[int, ...]]]:
+        """The dtype and shape of each array of a model's minibatch of n rows."""
+        layout = model.obs_layout
+        masks = model.action_layout.n if model.setting("action_masks") == "true" else 0
+        obs, number = (layout.dtype, (n, *layout.shape)), (np.float32, (n,))
+        return {
+            "obs": obs, "next_obs": obs, "actions": (np.int32, (n,)), "rewards": number, "discounts": number, "weights": number,
+            "next_masks": (np.uint8, (n, masks)), "identities": (np.int64, (n,)),
+        }  # fmt: skip
+
+    def checked(self, model: Model) -> Minibatch:
+        """The minibatch for the library, which reads the memory of its arrays. Raises SpaceError if one is not as that of model."""
+        made = {}
+        for name, (dtype, shape) in self.arrays_of(model, len(self.actions)).items():
+            array = np.asarray(getattr(self, name))
+            if array.dtype != dtype or array.shape != shape:
+                raise SpaceError(f"minibatch.{name}: {array.dtype} of shape {array.shape}, must be {np.dtype(dtype)} of shape {shape}")
+            made[name] = np.ascontiguousarray(array)
+        return Minibatch(**made)
+
     def struct(self, errors: Array | None = None) -> _ffi.Minibatch:
         """The library's struct, which points to the arrays."""
         named = {name: array.ctypes.data for name, array in self._asdict().items() if array.size}
@@ -140,12 +161,8 @@ class ReplayBuffer:
         for name, given in (("obs", obs), ("next_obs", next_obs)):
             rows[name][...] = model.obs_layout.read(given, (n,), f"replay_buffer.add: {name}")
         for name, given, kinds in (("actions", action, "iu"), ("rewards", reward, "biuf"), ("terminated", done, "biuf")):
-            column = np.asarray(given)
-            if column.size != n or column.dtype.kind not in kinds:
-                raise SpaceError(
-                    f"replay_buffer.add: {name} is {column.dtype} of shape {column.shape}, must be {n} numbers, one for each environment"
-                )
-            rows[name][...] = column.reshape(-1) if name != "actions" else self._from_zero(column.reshape(-1))
+            column = _column(f"replay_buffer.add: {name}", given, n, kinds, "environment")
+            rows[name][...] = column if name != "actions" else self._from_zero(column)
         rows.setdefault("next_masks", np.zeros((n, 0), np.uint8))[...] = 1
         for i, info in zip(range(n), map(of_one, infos)):
             if truth(info.get("TimeLimit.truncated")):
@@ -173,10 +190,10 @@ class ReplayBuffer:
         env = whole("replay_buffer.add_steps: env", env, 0, self.n_envs - 1)
         model, k = self._model, len(rewards)
         stored = np.ascontiguousarray(model.obs_layout.read(obs, (k + 1,), "replay_buffer.add_steps: obs"), model.obs_layout.dtype)
-        chosen = np.ascontiguousarray(self._from_zero(np.asarray(actions).reshape(-1), "add_steps"), np.int32)
-        paid = np.ascontiguousarray(rewards, np.float32).reshape(-1)
-        if len(chosen) != k:
-            raise SpaceError(f"replay_buffer.add_steps: {len(chosen)} actions, must be {k}, one for each reward")
+        chosen = np.ascontiguousarray(
+            self._from_zero(_column("replay_buffer.add_steps: actions", actions, k, "iu", "step"), "add_steps"), np.int32
+        )
+        paid = np.ascontiguousarray(_column("replay_buffer.add_steps: rewards", rewards, k, "biuf", "step"), np.float32)
         masks = None if next_masks is None else np.ascontiguousarray(np.asarray(next_masks) != 0, np.uint8)
         if masks is not None and masks.shape != (k, model.action_layout.n):
             raise SpaceError(f"replay_buffer.add_steps: next_masks of shape {masks.shape}, must be {(k, model.action_layout.n)}")
@@ -191,13 +208,8 @@ class ReplayBuffer:
 
         beta: the exponent of importance weights, 0 to 1. Raises ConfigError if no transition can be drawn yet.
         """
-        n, layout = int(self._model.setting("batch_size")), self._model.obs_layout
-        masks = self._model.action_layout.n if self._model.setting("action_masks") == "true" else 0
-        obs, next_obs = (np.empty((n, *layout.shape), layout.dtype) for _ in range(2))
-        rewards, discounts, weights = (np.empty(n, np.float32) for _ in range(3))
-        batch = Minibatch(
-            obs, next_obs, np.empty(n, np.int32), rewards, discounts, weights, np.empty((n, masks), np.uint8), np.empty(n, np.int64)
-        )  # fmt: skip
+        n = int(self._model.setting("batch_size"))
+        batch = Minibatch(**{name: np.empty(shape, dtype) for name, (dtype, shape) in Minibatch.arrays_of(self._model, n).items()})
         self._model._native.draw(batch.struct(), beta)
         return batch
 
@@ -234,3 +246,11 @@ class ReplayBuffer:
         if self._model.setting("action_masks") == "true":
             rows["next_masks"] = np.zeros((n, self._model.action_layout.n), np.uint8)
         return rows, _ffi.Transitions(num_rows=n, **{name: array.ctypes.data for name, array in rows.items()})
+
+
+def _column(name: str, given: Any, n: int, kinds: str, each: str) -> Array:
+    """One number for each environment or step, of the kinds of dtypes given."""
+    column = np.asarray(given)
+    if column.size != n or (n > 0 and column.dtype.kind not in kinds):
+        raise SpaceError(f"{name} is {column.dtype} of shape {column.shape}, must be {n} numbers, one for each {each}")
+    return column.reshape(-1)

@@ -359,11 +359,11 @@ class DQN(Trainer):
             ...                                              # push g.grad to a store, pull, learner.adopt
 
         It takes no steps and needs no begin, which only says where schedules end. out, and what is
-        raised: as in gradient.
+        raised: as in gradient; SpaceError if an array is not as Minibatch describes it.
         """
         self._check_open()
         out, info, errors = self._gradient_array(out), _ffi.Gradient(), np.zeros(len(minibatch.actions), np.float32)
-        self._native.gradient_of(out, info, minibatch.struct(errors))
+        self._native.gradient_of(out, info, minibatch.checked(self).struct(errors))
         self._native.warn_of_notices()
         return self._gradient(out, info), errors
 

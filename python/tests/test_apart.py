@@ -18,8 +18,8 @@ def spaces():
     return gymnasium.spaces.Box(-100, 100, OBS, np.float32), gymnasium.spaces.Discrete(ACTIONS, start=1)
 
 
-def made(**keywords):
-    return paceline.DQN("MlpPolicy", spaces(), **{**SETTINGS, **keywords})
+def made(policy="MlpPolicy", env=None, **keywords):
+    return paceline.DQN(policy, env or spaces(), **{**SETTINGS, **keywords})
 
 
 def observation(env, k):
@@ -68,6 +68,24 @@ def test_a_segment_goes_on_in_the_next_call():
             buffer.add_steps(1, [observation(1, 1), observation(1, 2)], [2], [1.0], begins=False)
 
 
+def test_a_call_that_is_refused_adds_nothing():
+    gymnasium = pytest.importorskip("gymnasium")
+    space = gymnasium.spaces.Box(0, 255, (4, 36, 36), np.uint8), gymnasium.spaces.Discrete(2)
+    frames = np.random.default_rng(0).integers(0, 255, (12, 36, 36), np.uint8)
+    stacks = np.stack([frames[k : k + 4] for k in range(7)])
+    with made("CnnPolicy", space, frame_stack=4, policy_kwargs=None) as memory:
+        buffer, rest = memory.replay_buffer, ([0, 1, 0, 1, 0, 1], [1.0] * 6)
+        for begins in (True, False):
+            buffer.add_steps(0, stacks, *rest, begins=True)
+            wrong = stacks.copy()
+            wrong[4 if begins else 1] = 1
+            before = buffer.size()
+            with pytest.raises(ConfigError, match=f"^frame_stack: 4, but in environment 0 at step {before + (4 if begins else 1)} "):
+                buffer.add_steps(0, wrong, *rest, begins=begins)
+            assert buffer.size() == before
+        buffer.add_steps(0, np.concatenate([stacks[:-1], wrong[1:2]]), *rest, begins=True, terminated=True)  # the last is not read
+
+
 def test_what_is_refused():
     with made() as memory:
         buffer, obs = memory.replay_buffer, [observation(0, 0), observation(0, 1)]
@@ -76,6 +94,10 @@ def test_what_is_refused():
             ((-1, obs, [1], [0.0]), "^replay_buffer.add_steps: env: -1, must be 0 to 1$"),
             ((0.0, obs, [1], [0.0]), "^replay_buffer.add_steps: env: 0.0, must be 0 to 1$"),
             ((0, obs, [3], [0.0]), r"actions\[0\]: 3, must be 1 to 2"),
+            ((0, obs, [1.0], [0.0]), r"add_steps: actions is float64 of shape \(1,\), must be 1 numbers, one for each step$"),
+            ((0, obs, [np.nan], [0.0]), "add_steps: actions is float64"),
+            ((0, obs, [1, 2], [0.0]), r"add_steps: actions is int64 of shape \(2,\), must be 1 numbers"),
+            ((0, obs, [1], [[0.0, 1.0]]), r"add_steps: rewards is float64 of shape \(1, 2\), must be 1 numbers"),
             ((0, obs, [1], [np.nan]), "step 0: reward: NaN"),
             ((0, [obs[0], [np.inf, 0, 0]], [1], [0.0]), "step 1: observation"),
             ((0, obs[:1], [], []), "num_steps: 0, must be at least 1"),
@@ -89,6 +111,18 @@ def test_what_is_refused():
             buffer.draw(2.0)
         with pytest.raises(ConfigError, match="row 0: discount: 7, must be 0 to 1"):
             memory.gradient_of(batch._replace(discounts=np.full(16, 7, np.float32)))
+        for change, says in (
+            ({"obs": batch.obs[:, :2]}, r"^minibatch.obs: float32 of shape \(16, 2\), must be float32 of shape \(16, 3\)$"),
+            ({"next_obs": batch.next_obs.astype(float)}, r"^minibatch.next_obs: float64 of shape \(16, 3\), must be float32"),
+            ({"actions": batch.actions.astype(np.int64)}, "^minibatch.actions: int64"),
+            ({"rewards": batch.rewards[:2]}, r"^minibatch.rewards: float32 of shape \(2,\)"),
+            ({"next_masks": np.ones((16, 2), np.uint8)}, r"^minibatch.next_masks: uint8 of shape \(16, 2\)"),
+        ):
+            with pytest.raises(SpaceError, match=says):
+                memory.gradient_of(batch._replace(**change))
+        expected, errors = memory.gradient_of(batch)
+        of_columns, same = memory.gradient_of(batch._replace(obs=np.asfortranarray(batch.obs)))
+        assert (expected.grad == of_columns.grad).all() and (errors == same).all()
     with made(clock="steps") as learner, pytest.raises(ConfigError, match="gradient_of: clock is steps, must be updates"):
         learner.gradient_of(batch)
     with made(updates="own") as learner, pytest.raises(ConfigError, match="gradient_of: updates is own, must be outside"):
@@ -202,6 +236,7 @@ def test_parts_have_the_bits_of_a_whole(prioritized):
 
 
 def test_frames_of_stacks_and_saved_memories(tmp_path):
+    gymnasium = pytest.importorskip("gymnasium")
     gymnasium = pytest.importorskip("gymnasium")
     space = gymnasium.spaces.Box(0, 255, (4, 36, 36), np.uint8), gymnasium.spaces.Discrete(3)
     with paceline.DQN("CnnPolicy", space, **{**SETTINGS, "policy_kwargs": None}) as memory:
