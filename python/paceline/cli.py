@@ -272,15 +272,18 @@ def _train(args: argparse.Namespace) -> int:
     with made as model:
         if args.save_order and model.schedule == "virtual":
             raise PacelineError(f"--save-order {args.save_order}: schedule virtual records no order, --schedule must be race")
+        before, ended = model.num_timesteps, False
         try:
             model.learn(steps, log_interval=None, progress_bar=True, eval_freq=args.eval_freq, reset_num_timesteps=not args.load)
+            ended = True
         except KeyboardInterrupt:
-            interrupted = True
+            ended = interrupted = True
         finally:
-            if args.save:
-                model.save(args.save)
-            if args.save_order:
-                model.save_order(args.save_order)
+            if ended or model.num_timesteps > before:  # a refused call of learn keeps older files
+                if args.save:
+                    model.save(args.save)
+                if args.save_order:
+                    model.save_order(args.save_order)
         for step, result in model.evaluations:
             print(f"{step:>10,} steps: mean return {result.mean_return:.2f} (min {result.min_return:.2f}, max {result.max_return:.2f})")
         if args.propose:

@@ -237,6 +237,15 @@ def test_bad_paths_are_refused_before_training(command, tmp_path):
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
 
 
+@pytest.mark.parametrize("more", [("--steps", 0), ("--eval-freq", -1), ("--load", "model", "--steps", 0)])
+def test_refused_training_keeps_an_older_file(command, tmp_path, more):
+    without = ("--no-plot", "--no-video", "--save", "model")
+    command("train", "CartPole-v1", "--steps", 200, *without)
+    older = (tmp_path / "model.zip").read_bytes()
+    done = command("train", "CartPole-v1", *more, *without, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("paceline: ") and (tmp_path / "model.zip").read_bytes() == older
+
+
 def test_ctrl_c_ends_training_and_saves_the_model(process, tmp_path):
     done = process(
         """
