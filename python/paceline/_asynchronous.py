@@ -12,7 +12,7 @@ from ._files import File, writing
 from ._trainer import Trainer
 from .config import Rule, Rules, Values
 
-_SUFFIX = "order"
+ORDER_SUFFIX = "order"
 
 
 def _file(name: str, suffix: str = "") -> Rule:
@@ -28,7 +28,7 @@ def _file(name: str, suffix: str = "") -> Rule:
     return rule
 
 
-RULES: Rules = {"order": _file("order", _SUFFIX), "latency_file": _file("latency_file")}
+RULES: Rules = {"order": _file("order", ORDER_SUFFIX), "latency_file": _file("latency_file")}
 
 
 def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> Values:
@@ -50,7 +50,7 @@ def recorded(out: Values) -> Values:
 def save_order(model: Trainer, path: File) -> None:
     """Writes a model's order; see Asynchronous.save_order."""
     model._check_open()
-    with writing(path, _SUFFIX) as name:
+    with writing(path, ORDER_SUFFIX) as name:
         model._native.save_order(name)
 
 

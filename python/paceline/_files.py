@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,11 @@ def output(path: Path) -> Iterator[Path]:
         raise CheckpointError(f"{path}: not written: {err.strerror}") from None
 
 
-def check_writing(path: File, what: str, suffix: str = "zip") -> None:
-    """Raises ConfigError if writing(path, suffix) cannot succeed. what: the argument's name in the message."""
+def check_writing(path: File, what: str, suffix: str = "zip") -> str:
+    """Returns the path that writing(path, suffix) yields; raises ConfigError if it cannot be written.
+
+    what: the argument's name in the message.
+    """
     name = _suffixed(path, suffix)
     if os.path.isdir(name) or not os.path.basename(path):
         raise ConfigError(f"{what} {path}: a folder, must be a file")
@@ -60,6 +63,16 @@ def check_writing(path: File, what: str, suffix: str = "zip") -> None:
         raise ConfigError(f"{what} {path}: {folder} must be a folder, and is a file")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ConfigError(f"{what} {path}: {folder} is not writable")
+    return name
+
+
+def check_different(paths: Mapping[str, str]) -> None:
+    """Raises ConfigError if two arguments have the same file. paths: by the arguments' names."""
+    owners: dict[str, str] = {}
+    for what, path in paths.items():
+        other = owners.setdefault(os.path.realpath(path), what)
+        if other != what:
+            raise ConfigError(f"{what} {path}: also the file of {other}, must be another one")
 
 
 @contextlib.contextmanager

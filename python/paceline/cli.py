@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _lib, _reproduce, bench
 from ._commands import evaluate, keywords_of, known, record, show
-from ._files import check_writing, reading
+from ._files import check_different, check_writing, reading
 from ._version import __version__
 from .config import Config, Preset, describe, methods
 from .errors import PacelineError
@@ -232,6 +232,8 @@ def _either(names: Iterable[str]) -> str:
 
 
 def _train(args: argparse.Namespace) -> int:
+    from ._asynchronous import ORDER_SUFFIX
+
     if args.load and args.preset:
         raise PacelineError(f"--preset {args.preset}: must be left out with --load: the checkpoint has all settings")
     method = args.method or _method_to_train(args)
@@ -247,14 +249,13 @@ def _train(args: argparse.Namespace) -> int:
     _add_order(args, method, model_class, keywords)
     path = re.sub(r"\.(paceline|zip)$", "", args.save) if args.save else f"{args.env.replace('/', '_')}_{method}"
     curve, video = f"{path}_curve.png", f"{path}_agent.gif"
-    for option, file in (
-        ("--save", args.save),
-        ("--save-order", args.save_order),
-        ("curve", None if args.no_plot else curve),
-        ("video", None if args.no_video else video),
-    ):
-        if file:
-            check_writing(file, option)
+    files = (
+        ("--save", args.save, "zip"),
+        ("--save-order", args.save_order, ORDER_SUFFIX),
+        ("curve", None if args.no_plot else curve, ""),
+        ("video", None if args.no_video else video, ""),
+    )
+    check_different({option: check_writing(file, option, suffix) for option, file, suffix in files if file})
     new: Any = model_class  # the keywords differ by method
     if args.load:
         made = new.load(args.load, env=args.env, **keywords)

@@ -27,6 +27,7 @@ from . import _lib
 from ._files import File, reading, writing
 from .errors import CheckpointError, ConfigError, PacelineError, VersionError
 
+SUFFIX = "starts"
 _MAGIC = b"paceline starts "
 _VERSION = b"1\n"
 _MOST_STARTS = 10_000
@@ -115,7 +116,7 @@ def write(file: File, states: StartStates) -> None:
     text = json.dumps(head, separators=(",", ":")).encode()
     data = _MAGIC + _VERSION + struct.pack("<I", len(text)) + text + zlib.compress(b"".join(start.state for start in states.starts), 6)
     data += struct.pack("<I", zlib.crc32(data))
-    with writing(file, "starts") as name:
+    with writing(file, SUFFIX) as name:
         _replace(name, data)
 
 
@@ -148,7 +149,7 @@ def read(file: File) -> StartStates:
     A file that cannot be read, is damaged or does not have the format raises CheckpointError; a
     file of another version of the format raises VersionError.
     """
-    with reading(file, "starts") as name:
+    with reading(file, SUFFIX) as name:
         data = _contents(name, _MOST_BYTES, "file of start states")
         try:
             return _parsed(data)

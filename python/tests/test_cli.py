@@ -237,6 +237,25 @@ def test_bad_paths_are_refused_before_training(command, tmp_path):
         assert done.returncode == 1 and done.stderr == f"paceline: {says}\n"
 
 
+@pytest.mark.parametrize(
+    "save, order, says",
+    [
+        ("x.order", "x", "--save-order x.order: also the file of --save"),
+        ("x", "./x.zip", "--save-order ./x.zip: also the file of --save"),
+        ("x", "link/x.zip", "--save-order link/x.zip: also the file of --save"),
+        ("x", "x_curve.png", "curve x_curve.png: also the file of --save-order"),
+        ("y", "race", "--save-order race: a folder, must be a file"),
+    ],
+)
+def test_two_files_of_a_training_must_differ(command, tmp_path, save, order, says):
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "race.order").mkdir()
+    race = ("--method", "a3c", "--schedule", "race")
+    done = command("train", "CartPole-v1", *race, "--steps", 200, "--no-video", "--save", save, "--save-order", order, check=False)
+    assert done.returncode == 1 and done.stderr.startswith(f"paceline: {says}")
+    assert sorted(os.listdir(tmp_path)) == ["link", "race.order"]
+
+
 @pytest.mark.parametrize("more", [("--steps", 0), ("--eval-freq", -1), ("--load", "model", "--steps", 0)])
 def test_refused_training_keeps_an_older_file(command, tmp_path, more):
     without = ("--no-plot", "--no-video", "--save", "model")

@@ -327,8 +327,10 @@ def test_the_command_line_records_and_evaluates(pong, tmp_path, capsys, monkeypa
     monkeypatch.chdir(tmp_path)
     starts.write_actions("play.txt", [name for name, held in PLAY for _ in range(held)])
     pong.save("agent.paceline")
+    for name in ("folder.starts", "script"):
+        Path(name).mkdir()
     assert main(["record-starts", "pong", "human", "--actions", "play.txt", "--count", "6", "--seed", "2"]) == 0
-    assert capsys.readouterr().out.startswith("starts: human (6 states at frames ")
+    assert capsys.readouterr().out.startswith("starts: human.starts (6 states at frames ")
     assert starts.read("human").recipe == "ale"
     evaluate = ["evaluate", "agent.paceline", "pong", "--starts", "human", "--frames", "700"]
     assert main([*evaluate, "--json", "--random", "--normalise"]) == 0
@@ -353,6 +355,10 @@ def test_the_command_line_records_and_evaluates(pong, tmp_path, capsys, monkeypa
         ([*evaluate[:4], "nothing"], "nothing: no such file"),
         (["record-starts", "pong", "x", "--actions", "nothing"], "nothing: not read"),
         (["record-starts", "pong", "x", "--actions", "play.txt", "--save-actions", "y"], "--save-actions y: must be left out"),
+        (["record-starts", "pong", "play.txt", "--actions", "play.txt"], "--actions play.txt: also the file of path"),
+        (["record-starts", "pong", "x", "--save-actions", "x.starts"], "--save-actions x.starts: also the file of path"),
+        (["record-starts", "pong", "folder"], "path folder: a folder, must be a file"),
+        (["record-starts", "pong", "x", "--save-actions", "script"], "--save-actions script: a folder, must be a file"),
         (["record-starts", "CartPole-v1", "x", "--actions", "play.txt"], "env: CartPole-v1, must be an Atari game"),
         (["record-starts", "pong", "x", "--scale", "0"], "--scale 0: must be 1 to 8"),
     ):

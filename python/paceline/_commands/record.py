@@ -7,7 +7,7 @@ from collections.abc import Callable
 from statistics import fmean
 
 from .. import starts
-from .._files import check_writing
+from .._files import check_different, check_writing
 from ..errors import ConfigError
 from . import keywords_of
 
@@ -19,7 +19,7 @@ def add_arguments(sub: argparse.ArgumentParser, environment: Callable[[str], str
         "the frames played."
     )
     sub.add_argument("env", type=environment, help="an Atari game, such as Pong")
-    sub.add_argument("path", help="the file to write")
+    sub.add_argument("path", help="the file to write; x becomes x.starts")
     sub.add_argument("--actions", metavar="SCRIPT", help="a script of actions instead of a window: lines such as RIGHTFIRE 12")
     sub.add_argument("--save-actions", metavar="SCRIPT", help="where to write the actions of the window (default: PATH.actions)")
     sub.add_argument("--count", type=int, default=100, help="the number of start states (default: %(default)s)")
@@ -31,7 +31,7 @@ def add_arguments(sub: argparse.ArgumentParser, environment: Callable[[str], str
 
 def run(args: argparse.Namespace) -> None:
     keywords = keywords_of(args.set)
-    check_writing(args.path, "path")
+    path = check_writing(args.path, "path", starts.SUFFIX)
     script = args.actions
     if script is None:
         from .. import _window
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
         if not 1 <= args.scale <= 8:
             raise ConfigError(f"--scale {args.scale}: must be 1 to 8")
         script = args.save_actions or f"{args.path}.actions"
-        check_writing(script, "--save-actions")
+        check_different({"path": path, "--save-actions": check_writing(script, "--save-actions", "")})
         player, names = starts.Player(args.env, **keywords), list[str]()
         try:
             _window.play(player, args.scale, names)
@@ -51,8 +51,10 @@ def run(args: argparse.Namespace) -> None:
             raise ConfigError("window: closed before its first frame, must stay open for --count frames or more")
     elif args.save_actions:
         raise ConfigError(f"--save-actions {args.save_actions}: must be left out with --actions")
+    else:
+        check_different({"path": path, "--actions": script})
     made = starts.record(args.env, starts.read_actions(script), count=args.count, seed=args.seed, frames=args.frames, **keywords)
-    starts.write(args.path, made.states)
+    starts.write(path, made.states)
     frames = [start.frames for start in made.states.starts]
     ended = f"games that ended: {len(made.scores)}" + (f", mean score {fmean(made.scores):g}" if made.scores else "")
-    print(f"starts: {args.path} ({len(frames)} states at frames {min(frames):,} to {max(frames):,}; {ended})")
+    print(f"starts: {path} ({len(frames)} states at frames {min(frames):,} to {max(frames):,}; {ended})")
