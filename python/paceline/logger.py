@@ -137,16 +137,30 @@ def _output(name: str, folder: Path) -> Output:
 
 
 def make_logger(verbose: int, folder: str | None, run: str, new_run: bool) -> Logger:
-    """The logger of one call of learn. Each new run has a new folder <run>_1, <run>_2 ..."""
+    """The logger of one call of learn. Each new run has a new folder <run>_1, <run>_2 ...
+
+    Raises ConfigError if the folder, the argument tensorboard_log, cannot be used.
+    """
     outputs: dict[str, Output] = {"stdout": _Table(sys.stdout)} if verbose >= 1 else {}
     if folder is not None:
-        taken = [
-            int(match.group(1)) for path in Path(folder).glob(f"{run}_*") if (match := re.fullmatch(re.escape(run) + r"_(\d+)", path.name))
-        ]
-        number = max(taken, default=0) + (1 if new_run or not taken else 0)
-        folder = os.path.join(folder, f"{run}_{number}")
+        try:
+            folder = _run_folder(os.fsdecode(folder), run, new_run)
+            os.makedirs(folder, exist_ok=True)
+        except TypeError:
+            raise ConfigError(f"tensorboard_log: {folder!r}, must be a path or None") from None
+        except OSError as err:
+            raise ConfigError(f"tensorboard_log: {folder}: {err.strerror}, must be a folder that can be written") from None
         outputs["tensorboard"] = _TensorBoard(Path(folder))
     return Logger(outputs, folder)
+
+
+def _run_folder(folder: str, run: str, new_run: bool) -> str:
+    """The folder of a run: of the next free number, or of the highest one if the run is not new. run may contain slashes."""
+    parent, name = os.path.split(os.path.join(folder, run))
+    names = os.listdir(parent) if os.path.isdir(parent) else []
+    taken = [int(match.group(1)) for each in names if (match := re.fullmatch(re.escape(name) + r"_(\d+)", each))]
+    number = max(taken, default=0) + (1 if new_run or not taken else 0)
+    return os.path.join(parent, f"{name}_{number}")
 
 
 class _Table:

@@ -150,6 +150,26 @@ def test_the_logger_stays_open_until_the_next_learn(tmp_path):
     mine.close()
 
 
+@pytest.mark.parametrize("run", ["run[1]", "a/b", "*", "absolute"])
+def test_each_run_of_a_name_has_its_own_folder(tmp_path, run):
+    pytest.importorskip("tensorboard")
+    run = str(tmp_path / run) if run == "absolute" else run
+    with A2C("MlpPolicy", "CartPole-v1", seed=1, tensorboard_log=str(tmp_path)) as model:
+        for number, new in ((1, True), (2, True), (2, False)):
+            model.learn(20, tb_log_name=run, reset_num_timesteps=new)
+            assert model.logger.dir == str(tmp_path / f"{run}_{number}")
+
+
+@pytest.mark.parametrize("folder", ["/dev/null/x", "file", 5])
+def test_a_wrong_tensorboard_log_is_named(tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with A2C("MlpPolicy", "CartPole-v1", seed=1, tensorboard_log=folder) as model:
+        with pytest.raises(ConfigError, match=f"^tensorboard_log: {folder}"):
+            model.learn(20)
+        assert model.num_timesteps == 0
+
+
 def test_a_logger_may_have_no_formats(tmp_path, monkeypatch):
     monkeypatch.setenv("SB3_LOG_FORMAT", "json")
     logger = configure(tmp_path / "none", [])
