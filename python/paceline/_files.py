@@ -24,7 +24,10 @@ def _suffixed(path: Any, suffix: str) -> str:
 
 @contextlib.contextmanager
 def writing(file: File, suffix: str = "zip") -> Iterator[str]:
-    """Yields the path to write and makes missing folders. A file object receives the bytes at the end."""
+    """Yields the path to write and makes missing folders. A file object receives the bytes at the end.
+
+    Raises ConfigError for a path without a file's name, CheckpointError if a folder cannot be made.
+    """
     if hasattr(file, "write"):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "file")
@@ -32,7 +35,12 @@ def writing(file: File, suffix: str = "zip") -> Iterator[str]:
             file.write(Path(path).read_bytes())
         return
     name = _suffixed(file, suffix)
-    os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+    if os.path.basename(os.fsdecode(file)) in ("", ".", ".."):
+        raise ConfigError(f"path: {os.fsdecode(file)!r}, must be a file")
+    try:
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+    except OSError as err:
+        raise CheckpointError(f"{name}: not written: {err.strerror}") from None
     yield name
 
 
@@ -77,7 +85,10 @@ def check_different(paths: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def reading(file: File, suffix: str = "zip") -> Iterator[str]:
-    """Yields the path to read: the given path, or the path with the suffix if there is no such file."""
+    """Yields the path to read: the given path, or the path with the suffix if there is no such file.
+
+    Raises MissingFileError if neither exists, CheckpointError for a folder or a device.
+    """
     if hasattr(file, "read"):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "file")
@@ -89,10 +100,10 @@ def reading(file: File, suffix: str = "zip") -> Iterator[str]:
     if len(os.fsencode(file)) > _LONGEST:
         raise ConfigError(f"path: longer than {_LONGEST} bytes")
     name, other = os.fsdecode(file), _suffixed(file, suffix)
-    if not os.path.isfile(name) and other != name:
-        if not os.path.exists(other):
-            raise MissingFileError(f"{name}: no such file, and no {other}")
+    if not os.path.isfile(name) and os.path.exists(other):
         name = other
     if not os.path.exists(name):
-        raise MissingFileError(f"{name}: no such file")
+        raise MissingFileError(f"{name}: no such file" + (f", and no {other}" if other != name else ""))
+    if not os.path.isfile(name):
+        raise CheckpointError(f"{name}: a folder or a device, must be a file")
     yield name

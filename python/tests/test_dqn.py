@@ -225,6 +225,23 @@ def test_bad_checkpoints_are_refused(tmp_path):
         assert model.num_timesteps == 100
 
 
+def test_paths_that_are_no_files_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("folder", "folder.zip"):
+        (tmp_path / name).mkdir()
+    with small() as model:
+        for path in ("", "logs/", ".."):
+            with pytest.raises(ConfigError, match=f"^path: '{path}', must be a file$"):
+                model.save(path)
+        with pytest.raises(CheckpointError, match=r"^/dev/null/x\.zip: not written: "):
+            model.save("/dev/null/x")
+    for path in ("folder", "folder.zip", "/dev/null"):
+        with pytest.raises(CheckpointError, match="a folder or a device, must be a file$") as caught:
+            DQN.load(path, env="CartPole-v1")
+        assert not isinstance(caught.value, FileNotFoundError)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "folder.zip"]
+
+
 def test_full_disk_keeps_the_old_file(tmp_path):
     with small() as model:
         model.save(tmp_path / "model")
