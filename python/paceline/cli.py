@@ -31,7 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
         bench.refuse_moved(sys.argv[1:] if arguments is None else arguments)
         args = parser.parse_args(arguments)
         status = int(args.run(args) or 0)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: the standard output was closed
+            sys.stdout.flush()
         return status
     except BrokenPipeError:
         # Python flushes stdout at its end, which would raise the error once more.

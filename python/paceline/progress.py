@@ -51,8 +51,8 @@ class ProgressLine:
     ) -> None:
         """stats: returns a model's current stats."""
         self.total, self.label, self._stats, self._clock = total, label, stats, clock
-        self._out = sys.stderr
-        self._live = self._out.isatty()
+        self._out = sys.stderr  # None if it was closed: no line is written
+        self._live = self._out is not None and self._out.isatty()
         self._period = 0.1 if self._live else RATE_SECONDS
         self._began = self._sampled = self._wrote = clock()
         self._steps, self._updates = Rate(), Rate()
@@ -63,7 +63,7 @@ class ProgressLine:
     def update(self) -> None:
         """Writes the line if it is due."""
         now = self._clock()
-        if now < self._sampled + 0.1:
+        if self._out is None or now < self._sampled + 0.1:
             return
         stats = self._stats()
         self._sample(now, stats)
@@ -99,6 +99,8 @@ class ProgressLine:
 
     def close(self) -> None:
         """Writes the line again if steps were taken since, and ends it."""
+        if self._out is None:
+            return
         now, stats = self._clock(), self._stats()
         if stats["num_timesteps"] != self._written:
             self._sample(now, stats)

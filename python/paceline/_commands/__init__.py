@@ -36,7 +36,9 @@ def known(keywords: Mapping[str, Any], names: list[str], what: str) -> None:
 def show(what: str, path: object, make: Callable[[], str]) -> None:
     """Makes an optional file and prints its path with make's description; prints an error instead of raising it."""
     try:
-        print(f"{what}: {path} ({make()})", flush=True)
+        made = make()
     except Exception as err:
         kind = "" if isinstance(err, PacelineError) else f"{type(err).__name__}: "
         print(f"{what}: left out: {kind}{err}", file=sys.stderr)
+    else:
+        print(f"{what}: {path} ({made})", flush=True)
