@@ -62,6 +62,19 @@ def test_wrong_arguments_are_one_sentence(capsys):
         bench.run("latency", {"method": "dqn"})
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("ga3c", "--seconds", "nan"), "seconds: nan, must be finite"),
+        (("async", "--seconds", "inf"), "seconds: inf, must be finite"),
+        (("latency", "--steps", str(10**20)), f"steps: {10**20}, must be -9223372036854775808 to 9223372036854775807"),
+    ],
+)
+def test_numbers_that_json_cannot_have_are_refused(capsys, arguments, said):
+    assert main(["bench", *arguments]) == 1
+    assert capsys.readouterr().err == f"paceline: {said}\n"
+
+
 def test_text_of_races():
     names = ("pps", "tps", "prediction_batch", "training_batch", "prediction_queue", "training_queue", "cycle_ms", "most_update_ms", "lag")
     flow = dict.fromkeys(names, 2.0) | {"predictors": 2, "trainers": 2, "agents": 32, "lag_most": 9.0, "lags": [0.125] * 8}

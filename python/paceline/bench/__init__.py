@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _lib
 from .._files import check_writing
-from ..errors import PacelineError
+from ..errors import ConfigError, PacelineError
 from . import envs, ffi, gorila, laboratory, update
 
 _IN_CHECKOUT = (
@@ -85,5 +86,17 @@ def refuse_moved(arguments: Sequence[str]) -> None:
 
 def run(name: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
     """Runs a benchmark of the library and returns its report."""
+    _check(options or {})
     text = None if options is None else json.dumps(options).encode()
     return dict(_lib.take_json(_lib.lib().paceline_bench, _lib.encode(name), text))
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Raises ConfigError for a number that the library's JSON cannot have. The library checks the others."""
+    for name, value in options.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{name}: {value}, must be finite")
+        low, high = (0, 2**64) if name == "seed" else (-(2**63), 2**63)
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, int) and not low <= number < high:
+                raise ConfigError(f"{name}: {number}, must be {low} to {high - 1}")

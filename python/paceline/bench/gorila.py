@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,6 @@ def main(args: argparse.Namespace) -> None:
     from . import run
 
     given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
-    _check(given)
     if args.plot:
         plots.check_format(args.plot, "--plot")
     if args.costs:
@@ -64,17 +62,6 @@ def main(args: argparse.Namespace) -> None:
     if args.plot:
         with output(args.plot) as path:
             plots.save_cluster(path, report)
-
-
-def _check(given: dict[str, Any]) -> None:
-    """Raises ConfigError for a number that the library's JSON cannot have. The library checks the others."""
-    for name, value in given.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(f"{name}: {value}, must be finite")
-        low, high = (0, 2**64) if name == "seed" else (-(2**63), 2**63)
-        for number in value if isinstance(value, list) else [value]:
-            if isinstance(number, int) and not low <= number < high:
-                raise ConfigError(f"{name}: {number}, must be {low} to {high - 1}")
 
 
 def _refused(constant: str) -> None:
