@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .curve import LearningCurve
-from .errors import ConfigError, MissingFileError
+from .errors import CheckpointError, ConfigError, MissingFileError
 
 BLUE, ORANGE, GREEN, GREY, DARK = "#2563eb", "#ea580c", "#16a34a", "#e5e7eb", "#9ca3af"
 
@@ -119,15 +119,27 @@ def _save(path: str | os.PathLike[str], figure: Any) -> None:
 
 
 def _read_trace(path: str | os.PathLike[str]) -> list[dict[str, str]]:
-    """The lines of a file of GA3C.save_trace by their columns."""
+    """The lines of a file of GA3C.save_trace by their columns. Raises ConfigError or CheckpointError for other files."""
     try:
         with open(path, newline="", encoding="utf-8") as file:
             lines = csv.DictReader(file)
             if lines.fieldnames != _TRACE:
                 raise ConfigError(f"trace: {os.fspath(path)}: columns {lines.fieldnames}, must be {', '.join(_TRACE)}")
-            return list(lines)
+            rows = list(lines)
+            for row in rows:
+                for name in ("time", "old", "new"):
+                    float(row[name])
+                for name in _NUMBERS:
+                    int(row[name])
+            return rows
     except FileNotFoundError:
         raise MissingFileError(f"trace: {os.fspath(path)}: no such file") from None
+    except OSError as err:
+        raise CheckpointError(f"trace: {os.fspath(path)}: not read: {err.strerror}") from None
+    except ConfigError:
+        raise
+    except (ValueError, TypeError, csv.Error) as err:
+        raise CheckpointError(f"trace: {os.fspath(path)}: damaged: {err}") from None
 
 
 def check_format(path: str | os.PathLike[str], what: str) -> None:

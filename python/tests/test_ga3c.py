@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from envs import vector
 from paceline import A2C, GA3C, PPO, Policy, ga3c, linear, plots
 from paceline.config import Config, describe
-from paceline.errors import ConfigError, MissingFileError, PacelineError
+from paceline.errors import CheckpointError, ConfigError, MissingFileError, PacelineError
 
 SMALL = {"seed": 7, "policy_kwargs": {"net_arch": [16]}, "num_envs": 6, "n_steps": 4, "learning_rate": 0.01, "rms_prop_eps": 0.01}
 TUNED = {"tuner": "ladder", "tuner_period": 0.05, "tuner_pairs": 2, "num_envs": 16, "predictors": 3, "trainers": 3}
@@ -308,6 +308,13 @@ def test_the_trace_is_drawn(tmp_path, tuner):
         plots.save_trace(tmp_path / "x.png", tmp_path / "other.csv")
     with pytest.raises(MissingFileError, match="^trace: .*nothing.csv: no such file"):
         plots.save_trace(tmp_path / "x.png", tmp_path / "nothing.csv")
+    whole = (tmp_path / "trace.csv").read_bytes()
+    for damaged in (whole + b"1,2\n", whole + b"x" * 9 + b"," * 8 + b"\n", whole + b"\xff\n"):
+        (tmp_path / "damaged.csv").write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="^trace: .*damaged.csv: damaged: "):
+            plots.save_trace(tmp_path / "x.png", tmp_path / "damaged.csv")
+    with pytest.raises(CheckpointError, match="^trace: .*: not read: Is a directory$"):
+        plots.save_trace(tmp_path / "x.png", tmp_path)
     (tmp_path / "short.csv").write_text((tmp_path / "trace.csv").read_text().splitlines()[0] + "\n")
     plots.save_trace(tmp_path / "short.png", tmp_path / "short.csv")
 
