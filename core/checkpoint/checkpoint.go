@@ -32,6 +32,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // Format is the number of the only format that this version writes and reads.
@@ -56,6 +58,15 @@ var (
 	// ErrOld says that a file is of format 1.
 	ErrOld = errors.New("checkpoint of format 1, from before ABI 2: it cannot be loaded")
 )
+
+// Damaged returns err, which refuses the content of a file, as an ErrFormat. A *fault.Memory says
+// nothing about the file, and Damaged returns it as it is.
+func Damaged(err error) error {
+	if memory := (*fault.Memory)(nil); errors.As(err, &memory) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrFormat, err)
+}
 
 // Part is a named part of a file: how it is written, and how it is read in two phases.
 type Part struct {

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paceline-rl/paceline/core/fault"
 )
 
 // has reports whether the file has a part called name.
@@ -213,6 +215,18 @@ func TestARefusedLoadChangesNothing(t *testing.T) {
 		if _, err := r.Load([]Part{p}); err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ErrVersion) != (version == 0) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// An error of too little memory is no damage, however it is wrapped.
+func TestTooLittleMemoryIsNoDamage(t *testing.T) {
+	refused := errors.New("first: -1")
+	if err := Damaged(refused); !errors.Is(err, ErrFormat) || !errors.Is(err, refused) || err.Error() != ErrFormat.Error()+": first: -1" {
+		t.Error(err)
+	}
+	memory := fmt.Errorf("order: %w", &fault.Memory{Text: "too large"})
+	if err := Damaged(memory); err != memory {
+		t.Error(err)
 	}
 }
 

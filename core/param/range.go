@@ -51,6 +51,8 @@ const maxRate = 1e3
 // MaxRange is the largest number of parameters of a Range.
 const MaxRange = 1 << 31
 
+var admit = limits.Admit // a test refuses memory
+
 // NewRange returns a Range with a copy of its parameters, which are finite.
 func NewRange(parameters []float32, o RangeOptions) (*Range, error) {
 	if err := checkNumbers("parameters", parameters, math.MaxFloat32); err != nil {
@@ -79,7 +81,7 @@ func newRange(size int64, o RangeOptions) (*Range, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := limits.Admit(append(memory, limits.Part{Setting: fmt.Sprintf("parameters: %d", size), Bytes: 4 * size})...); err != nil {
+	if err := admit(append(memory, limits.Part{Setting: fmt.Sprintf("parameters: %d", size), Bytes: 4 * size})...); err != nil {
 		return nil, err
 	}
 	d, err := cpu.New(1, nil) // with one thread, so there is nothing to close

@@ -96,7 +96,7 @@ func loadRange(name string, in *checkpoint.Reader) (*Range, error) {
 	}
 	r, err := newRange(c.Size, RangeOptions{c.First, nn.OptimizerConfig(c.Optimizer), c.MaxStaleness})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %v", name, checkpoint.ErrFormat, err)
+		return nil, fmt.Errorf("%s: %w", name, checkpoint.Damaged(err))
 	}
 	adopt, err := in.Load(r.parts())
 	if err != nil {

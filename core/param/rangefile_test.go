@@ -5,12 +5,15 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/nntest"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -133,6 +136,25 @@ func TestRangeFilesRefused(t *testing.T) {
 	other := nntest.Must(checkpoint.SaveBytes("run", nil, nil))(t)
 	if _, err := RangeFromBytes(other); err == nil || err.Error() != `bytes: kind: "run", must be "store"` {
 		t.Error(err)
+	}
+}
+
+// Too little memory is no damage of the file.
+func TestRangeFileWithoutMemory(t *testing.T) {
+	whole := nntest.Must(used(t).Bytes())(t)
+	path := filepath.Join(t.TempDir(), "range")
+	nntest.Check(t, os.WriteFile(path, whole, 0o600))
+	defer func(before func(...limits.Part) error) { admit = before }(admit)
+	admit = func(...limits.Part) error { return &fault.Memory{Text: "refused"} }
+	for name, load := range map[string]func() (*Range, error){
+		path:    func() (*Range, error) { return LoadRange(path) },
+		"bytes": func() (*Range, error) { return RangeFromBytes(whole) },
+	} {
+		_, err := load()
+		var memory *fault.Memory
+		if !errors.As(err, &memory) || errors.Is(err, checkpoint.ErrFormat) || err.Error() != name+": refused" {
+			t.Errorf("%v, must be a *fault.Memory alone", err)
+		}
 	}
 }
 

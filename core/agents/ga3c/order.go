@@ -225,7 +225,7 @@ func (m *GA3C) orderParts(saving bool) []checkpoint.Part {
 		}
 		o, err := m.orders.readPart(r, n)
 		if err != nil {
-			return nil, fmt.Errorf("%w: order: %w", checkpoint.ErrFormat, err)
+			return nil, checkpoint.Damaged(fmt.Errorf("order: %w", err))
 		}
 		return func() { m.recorder = o }, nil
 	}

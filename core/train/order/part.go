@@ -62,7 +62,7 @@ func (t *Turns) Parts() []checkpoint.Part {
 				}
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%w: %w", checkpoint.ErrFormat, err)
+				return nil, checkpoint.Damaged(err)
 			}
 			return func() {
 				if t.race != nil {
