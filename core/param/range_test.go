@@ -1,13 +1,16 @@
 package param
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/nn/nntest"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -52,6 +55,20 @@ func TestRangesAreTheOptimizer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The largest part of the memory, which an error names, has the name of something that a Range has.
+func TestMemoryOfARangeIsThatOfItsOptimizer(t *testing.T) {
+	defer func(before func(...limits.Part) error) { admit = before }(admit)
+	var largest limits.Part
+	admit = func(parts ...limits.Part) error {
+		largest = slices.MaxFunc(parts, func(a, b limits.Part) int { return cmp.Compare(a.Bytes, b.Bytes) })
+		return errors.New("refused")
+	}
+	_, err := newRange(1<<30, RangeOptions{Optimizer: nn.OptimizerConfig{Name: "adam"}})
+	if want := (limits.Part{Setting: "optimizer: adam", Bytes: 2 * 4 << 30}); err == nil || largest != want {
+		t.Errorf("%+v, %v, want %+v", largest, err, want)
+	}
 }
 
 // rangeTwin is a Range in its simplest form: a list of everything that was ever pushed.

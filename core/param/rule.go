@@ -71,10 +71,10 @@ func (r Rule) Memory(size, shards, learners int) ([]limits.Part, error) {
 	}
 	state, _ := r.Optimizer.Complete()
 	array := 4 * int64(size)
-	list := []limits.Part{{
-		Setting: fmt.Sprintf("shards: %d", shards),
-		Bytes:   int64(shards)*shardBytes + int64(len(state))*array,
-	}}
+	list := []limits.Part{
+		{Setting: "optimizer: " + r.Optimizer.Name, Bytes: int64(len(state)) * array},
+		{Setting: fmt.Sprintf("shards: %d", shards), Bytes: int64(shards) * shardBytes},
+	}
 	switch r.Name {
 	case RuleMultiStepAdam:
 		list = append(list, limits.Part{Setting: fmt.Sprintf("learners: %d", learners), Bytes: int64(learners) * (localArrays*array + 8*int64(shards))})
