@@ -207,6 +207,9 @@ func (c *Config) largestRate() float64 {
 			rate = p.Value
 		}
 	}
+	if final := c.LearningRateFinal; len(c.LearningRateCurve) == 0 && final > rate { // not if it is NaN
+		rate = final
+	}
 	return rate
 }
 

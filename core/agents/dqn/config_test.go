@@ -62,6 +62,9 @@ func TestResolveSetsDerivedSettings(t *testing.T) {
 		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 4e-3, 16, 8 }, ActorSnapshot, 50},
 		{func(c *Config) { c.LearningRate, c.Concurrent = 1e-3, settings.Off }, ActorOnline, 1000},
 		{func(c *Config) { c.LearningRateCurve = train.Curve{{Share: 0, Value: 1e-4}, {Share: 1, Value: 1e-3}} }, ActorSnapshot, 400},
+		{func(c *Config) {
+			c.TrainFreq, c.GradientSteps, c.LearningRate, c.LearningRateFinal = 4, 4, 1e-5, 4e-3
+		}, ActorSnapshot, 25},
 		{func(c *Config) { c.LearningRate = 0 }, ActorSnapshot, 1000},
 		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 4e-3, 8, -1 }, ActorSnapshot, 25},
 		{func(c *Config) { c.NumEnvs = 4096; c.BatchSize = 32; c.BufferSize = 1e6 }, ActorSnapshot, 4096},
@@ -107,6 +110,9 @@ func TestConcurrentAutoDependsOnBurstsAndTau(t *testing.T) {
 			"gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False: "},
 		{func(c *Config) {
 			c.TrainFreq, c.GradientSteps, c.LearningRateCurve = 256, 128, train.Curve{{Share: 0, Value: 1e-5}, {Share: 1, Value: 2.3e-3}}
+		}, settings.Off, "gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False: "},
+		{func(c *Config) {
+			c.TrainFreq, c.GradientSteps, c.LearningRate, c.LearningRateFinal = 256, 128, 1e-5, 2.3e-3
 		}, settings.Off, "gradient_steps: 128 with a learning_rate of 0.0023 makes concurrent default to False: "},
 		{func(c *Config) { c.LearningRate, c.TrainFreq, c.GradientSteps = 4e-3, 16, 8 }, settings.On, ""},
 		{func(c *Config) { c.LearningRate = 0.5 }, settings.On, ""},
