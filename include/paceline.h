@@ -1164,8 +1164,9 @@ typedef struct paceline_steps {
 } paceline_steps;
 
 /* Adds steps of environment env, 0 to num_envs - 1, to the replay memory. A transition can be drawn
- * as soon as its n_steps are stored or its episode has ended. If a row is refused (an action out of
- * range, NaN), none is added. */
+ * as soon as its n_steps are stored or its episode has ended. If a step is refused (an action out of
+ * range, NaN), none is added, and paceline_last_error_index() is its number, from 0 on. A row of obs
+ * belongs to the step before it, and row 0 to step 0. */
 PACELINE_API int paceline_trainer_add_steps(paceline_trainer *t, uint32_t env, const paceline_steps *steps);
 
 /* Transitions over n_steps, in arrays of yours. Entry i of every array is row i. */

@@ -96,7 +96,7 @@ func (t *Trainer) checkSteps(x *Steps) error {
 			continue // not read
 		}
 		if err := t.spec.Obs.CheckFinite(x.Obs[i*size : (i+1)*size]); err != nil {
-			return refused(i, err)
+			return refused(max(0, i-1), fmt.Errorf("row %d of obs: %w", i, err))
 		}
 		if i > 0 && t.spec.Masks && noneAllowed(x.NextMasks[(i-1)*actions:i*actions]) {
 			return refused(i-1, fmt.Errorf("next_masks: %w", fault.ErrNoneAllowed))

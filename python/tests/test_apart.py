@@ -99,7 +99,7 @@ def test_what_is_refused():
             ((0, obs, [1, 2], [0.0]), r"add_steps: actions is int64 of shape \(2,\), must be 1 numbers"),
             ((0, obs, [1], [[0.0, 1.0]]), r"add_steps: rewards is float64 of shape \(1, 2\), must be 1 numbers"),
             ((0, obs, [1], [np.nan]), "step 0: reward: NaN"),
-            ((0, [obs[0], [np.inf, 0, 0]], [1], [0.0]), "step 1: observation"),
+            ((0, [obs[0], [np.inf, 0, 0]], [1], [0.0]), "step 0: row 1 of obs: observation"),
             ((0, obs[:1], [], []), "num_steps: 0, must be at least 1"),
         ):
             with pytest.raises((ConfigError, SpaceError, ValueError, paceline.PacelineError), match=says):

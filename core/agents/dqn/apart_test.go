@@ -44,9 +44,10 @@ func TestBadMinibatchesAndStepsAreRefused(t *testing.T) {
 		refusesRow(t, err, says)
 	}
 	for says, change := range map[string]func(x *train.Steps){
-		"step 2: action: -1, must be 0 to 1":                      func(x *train.Steps) { x.Actions[2] = -1 },
-		"step 1: reward: NaN, must be finite":                     func(x *train.Steps) { x.Rewards[1] = float32(math.NaN()) },
-		"step 3: observation: component 0 is NaN, must be finite": func(x *train.Steps) { copy(x.Obs[48:], []byte{0, 0, 0xc0, 0x7f}) },
+		"step 2: action: -1, must be 0 to 1":                                    func(x *train.Steps) { x.Actions[2] = -1 },
+		"step 1: reward: NaN, must be finite":                                   func(x *train.Steps) { x.Rewards[1] = float32(math.NaN()) },
+		"step 0: row 0 of obs: observation: component 0 is NaN, must be finite": func(x *train.Steps) { copy(x.Obs, []byte{0, 0, 0xc0, 0x7f}) },
+		"step 2: row 3 of obs: observation: component 0 is NaN, must be finite": func(x *train.Steps) { copy(x.Obs[48:], []byte{0, 0, 0xc0, 0x7f}) },
 	} {
 		x := &train.Steps{Begins: true, Obs: make([]byte, 64), Actions: make([]int32, 3), Rewards: make([]float32, 3), End: env.Truncated}
 		change(x)
