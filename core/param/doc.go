@@ -19,7 +19,9 @@
 //     is the largest lag over the shards.
 //   - An update is a push that was applied to the last shard. Updates is the version of the last
 //     shard, and only a visit to the last shard sets nn.Params.Updates.
-//   - Adam's t and a version advance together, by one for each push and not for each shard visited.
+//   - Adam's t of a shard is the number of optimiser steps in the pushes that were applied to the
+//     shard: one for each push, or with multi_step_adam the n steps of the push. With Rule.LocalSteps
+//     it is the pushing learner's own count of steps.
 //
 // The caller decides the order of the visits. The result is a function of that order alone: a visit
 // depends on its arguments and on its own shard, never on another shard or on the time. Two visits
