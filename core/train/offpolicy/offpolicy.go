@@ -21,9 +21,10 @@
 // # What holds for a Run
 //
 //   - Inside a window the replay memory and ThetaMinus do not change, so the window's updates are
-//     defined at its start and may run at any time inside it. The replay memory is flushed at a
-//     window's boundary, at the end of the warm-up, by Insert, and without concurrent training
-//     before the updates that the latest steps have made due.
+//     defined at its start and may run at any time inside it. The replay memory is flushed while no
+//     window is open, with two exceptions. Without concurrent training it is also flushed before the
+//     updates that the latest steps have made due. Insert flushes it at any time, and prefetched
+//     minibatches are then drawn again.
 //   - The trainer thread writes Theta and the optimiser, and only while an update is in progress.
 //     Every other reader and writer first waits until no update is in progress (Updates.wait).
 //   - Which updates are due is a function of the counts (Config.updatesDue). A reader waits for

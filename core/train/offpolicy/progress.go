@@ -14,7 +14,7 @@ import (
 //     numbers.
 //   - Only the thread that does updates changes done, except set, which runs while no update is in
 //     progress.
-//   - released falls only in halt, forgive and set.
+//   - released falls only in Halt, forgive and set.
 //   - After an error no update begins, until forgive or set.
 //
 // Methods whose names begin with "locked" are called with mu held.
@@ -22,7 +22,7 @@ type progress struct {
 	host *train.Host
 
 	mu       sync.Mutex
-	changed  *sync.Cond // signalled when a field changes, and by wake
+	changed  *sync.Cond // broadcast when released rises, an update ends or closing is set, and by wake
 	released int64      // the number of the latest update that may begin
 	done     int64      // the number of the latest update that is done
 	running  bool       // updates are in progress

@@ -79,7 +79,7 @@ func (up *Updates) work() {
 			return
 		}
 		up.lockedAcquire()
-		if !up.closing && !up.lockedIdle() { // halt may have taken the updates back
+		if !up.closing && !up.lockedIdle() { // Halt may have taken the updates back
 			up.lockedNext()
 		}
 		up.Cores.Release(1)
