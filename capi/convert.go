@@ -59,8 +59,9 @@ var interned struct {
 	texts map[string]*C.char
 }
 
-// intern returns the only C copy of a text, which is never freed. Texts must come from a
-// bounded set.
+// intern returns the only C copy of a text, which is never freed. Texts must come from a bounded
+// set, except the arrays of action specs (putActionSpec): each different array of the host stays in
+// memory until the process ends.
 func intern(s string) *C.char {
 	interned.Lock()
 	defer interned.Unlock()

@@ -272,7 +272,8 @@ enum paceline_dtype { PACELINE_UINT8 = 1, PACELINE_FLOAT32 = 2, PACELINE_INT32 =
  *   allow one. A box has no mask.
  * Memory.  branches, low and high of a spec that you pass are read before the function returns. In a
  *   spec that your function writes (paceline_env_table.spec) they must be static, or live as long as
- *   user. In a spec that the library writes they are static.
+ *   user. In a spec that the library writes they are static: the library keeps one copy of each
+ *   different array until the process ends.
  *
  * A spec that is not allowed is refused when a trainer or a vector environment is made.
  */
