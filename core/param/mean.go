@@ -131,7 +131,7 @@ func notFinite(all []Contribution, norm float64) error {
 func (s *Store) stepAll(grad []float32, factor float32, rate float64) error {
 	for i := range s.shards {
 		at := &s.shards[i]
-		s.lock(at)
+		at.Lock()
 		err := s.step(at, grad, factor, rate, 0)
 		at.Unlock()
 		if err != nil {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/paceline-rl/paceline/core/nn"
 )
@@ -27,7 +25,6 @@ type Store struct {
 	optimizer nn.Optimizer // nil: multi_step_adam
 	state     []nn.Tensor  // of the optimiser
 	shards    []shard
-	waited    atomic.Int64 // nanoseconds
 
 	writes sync.Mutex // guards params.Writes: visits to different shards count in it
 }
@@ -130,19 +127,6 @@ func (s *Store) Counts() (c Counts) {
 	return c
 }
 
-// Waited returns the time that visits have waited for locks, summed over the visits.
-func (s *Store) Waited() time.Duration { return time.Duration(s.waited.Load()) }
-
-// lock locks a shard. The clock is read only where the lock is taken.
-func (s *Store) lock(at *shard) {
-	if at.TryLock() {
-		return
-	}
-	began := time.Now()
-	at.Lock()
-	s.waited.Add(int64(time.Since(began)))
-}
-
 // Pull copies a shard to a learner's copy of the parameters, and returns the version of the shard. A
 // pull of the last shard sets Updates of the copy. The copy has the layout of the central
 // parameters: Pull panics if their sizes differ.
@@ -151,7 +135,7 @@ func (s *Store) Pull(shard int, to *nn.Params) (version uint64) {
 		panic("param: Pull between different layouts")
 	}
 	at := &s.shards[shard]
-	s.lock(at)
+	at.Lock()
 	defer at.Unlock()
 	at.pulls++
 	s.give(at, to)
@@ -213,7 +197,7 @@ func (s *Store) Push(shard int, p Push) (version uint64, err error) {
 		return 0, err
 	}
 	at := &s.shards[shard]
-	s.lock(at)
+	at.Lock()
 	defer at.Unlock()
 	if p.Seen > at.version {
 		return 0, fmt.Errorf("push.seen: %d, must be at most the version of shard %d, which is %d", p.Seen, shard, at.version)
