@@ -333,10 +333,6 @@ func (t *Turns) SetSteps(steps int64) {
 	t.base += steps - t.steps()
 }
 
-// Visited returns how many visits of its leg learner k has done. If it is not 0, the next slice
-// continues the visits: the pushes left belong to the same gradient.
-func (t *Turns) Visited(k int) int { return t.learners[k].done }
-
 // Forget discards the visits of every learner's leg that are not done, between two slices: what they
 // were to push is lost. A method calls it when it discards the rollouts, because a checkpoint
 // without experience was loaded, the environments were reset or a loss was not finite. The rounds of
