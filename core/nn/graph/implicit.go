@@ -12,7 +12,6 @@ type sources struct {
 	*Graph
 	obs       *G.Node
 	converted *G.Node               // obs as floats, for dense layers; convolutions read bytes
-	cosines   *G.Node               // of the taus
 	layers    []*G.Node             // outputs of the layers
 	products  map[int]*G.Node       // with the outputs of layers that multiply, by their index
 	rescaled  map[*nn.Layer]*G.Node // inputs whose gradient is rescaled, by the layer below
