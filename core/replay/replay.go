@@ -306,10 +306,10 @@ func (m *Memory) CheckNext(e int, next []byte) error {
 	return nil
 }
 
-// CheckSteps returns the error that Add would return for one of the successive observations obs of
-// environment e, if it is that a declared stack does not continue. begins says that the first
-// observation begins a segment. Otherwise the segment in progress goes on, and the first one is not
-// read.
+// CheckSteps checks the observations before, between and after some steps of environment e, before
+// any of the steps is added. Under StackDeclared it returns the error that Add would return for an
+// observation that does not continue the stack. The first one begins a segment if begins is set, and
+// is not read otherwise.
 func (m *Memory) CheckSteps(e int, begins bool, obs []byte) error {
 	if m.cfg.Stack != StackDeclared {
 		return nil

@@ -67,7 +67,10 @@ class Minibatch(NamedTuple):
         }  # fmt: skip
 
     def checked(self, model: Model) -> Minibatch:
-        """The minibatch for the library, which reads the memory of its arrays. Raises SpaceError if one is not as that of model."""
+        """The same minibatch, safe to pass to the library, which reads the arrays' memory without knowing their sizes.
+
+        Raises SpaceError if an array has another dtype or shape than those of a minibatch of model.
+        """
         made = {}
         for name, (dtype, shape) in self.arrays_of(model, len(self.actions)).items():
             array = np.asarray(getattr(self, name))

@@ -237,7 +237,6 @@ def test_parts_have_the_bits_of_a_whole(prioritized):
 
 def test_frames_of_stacks_and_saved_memories(tmp_path):
     gymnasium = pytest.importorskip("gymnasium")
-    gymnasium = pytest.importorskip("gymnasium")
     space = gymnasium.spaces.Box(0, 255, (4, 36, 36), np.uint8), gymnasium.spaces.Discrete(3)
     with paceline.DQN("CnnPolicy", space, **{**SETTINGS, "policy_kwargs": None}) as memory:
         frames = np.zeros((30, 36, 36), np.uint8) + np.arange(30, dtype=np.uint8)[:, None, None]

@@ -79,8 +79,9 @@ def make_vec(
         episode is truncated, 0: never. gymnasium.make keeps it for its own TimeLimit and so only
         lowers the limit; paceline.make takes any limit.
 
-    Keywords of Atari games. Keywords of ale_py's AtariVectorEnv have its names and meanings, except
-    that with episodic_life the next episode continues the game.
+    Keywords of Atari games. Keywords of ale_py's AtariVectorEnv have its names and meanings. The
+    guide to Atari lists three cases in which results differ. With episodic_life the next episode
+    continues the game.
 
     recipe ("ale"): the defaults of all other keywords: "ale" (AtariVectorEnv's), "mnih2015",
         "machado2018", "dopamine", "sb3" or "stooke_abbeel". infos["recipe"] has its name and the keywords that
