@@ -262,7 +262,7 @@ func (e *Env) start(continueGame bool) error {
 			noops = 0
 		}
 		acts = []games.Action{games.Noop, games.Fire, games.Up}
-	case r.FireReset && e.has(games.Fire):
+	case r.FireReset && e.fires():
 		if err := e.press(games.Fire); err != nil {
 			return err
 		}
@@ -294,6 +294,15 @@ func (e *Env) press(a games.Action) error {
 }
 
 func (e *Env) has(a games.Action) bool { return slices.Contains(e.console.game.MinActions, a) }
+
+// fires reports whether the recipe's actions include FIRE. A continuous action can be any legal one.
+func (e *Env) fires() bool {
+	actions := e.actions
+	if e.recipe.Continuous {
+		actions = e.console.game.LegalActions
+	}
+	return slices.Contains(actions, games.Fire)
+}
 
 // Step plays a discrete action.
 func (e *Env) Step(action int32, obs []byte) (float32, env.End, error) {
@@ -414,7 +423,7 @@ func (e *Env) draw() {
 		return
 	}
 	now, before := c.images()
-	over := c.GameOver() && !e.atStart
+	over := e.gameOver() && !e.atStart
 	switch stale := r.Ending == "stale"; {
 	case e.atStart && !r.FirstPooled:
 		before = now

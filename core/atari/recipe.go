@@ -35,7 +35,7 @@ type Recipe struct {
 	// at least NoopMin and less than NoopMax. The frame of FireReset counts as one of them.
 	NoopMin int `json:"noop_min"`
 	NoopMax int `json:"noop_max"`
-	// FireReset presses FIRE in the first frame, in games with FIRE among their minimal actions.
+	// FireReset presses FIRE in the first frame if the environment's actions include FIRE.
 	FireReset bool `json:"use_fire_reset"`
 	// StartActions plays a frame each of NOOP, FIRE and UP after the NOOP frames, if the game has
 	// these actions. After the loss of a life there are no other NOOP frames.

@@ -237,3 +237,11 @@ def test_keywords_equal_those_of_vector_env(keywords):
     for game in ("breakout", "seaquest"):
         found = vector.compare(game, 60, envs=1, **keywords)
         assert found.none(), f"{game}: {found}"
+
+
+@pytest.mark.parametrize("keywords", [{}, {"full_action_space": True}, {"continuous": True}], ids=lambda k: " ".join(k) or "minimal")
+@pytest.mark.parametrize("game", ["freeway", "skiing"])
+def test_a_game_starts_with_fire_where_the_actions_include_it(game, keywords):
+    """Freeway does not use FIRE, but it is legal; Skiing does not allow it."""
+    found = vector.compare(game, 3, envs=1, **keywords)
+    assert found.none(), found

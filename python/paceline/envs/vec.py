@@ -79,9 +79,8 @@ def make_vec(
         episode is truncated, 0: never. gymnasium.make keeps it for its own TimeLimit and so only
         lowers the limit; paceline.make takes any limit.
 
-    Keywords of Atari games. Keywords of ale_py's AtariVectorEnv have its names and meanings. The
-    guide to Atari lists three cases in which results differ. With episodic_life the next episode
-    continues the game.
+    Keywords of Atari games. Keywords of ale_py's AtariVectorEnv have its names and meanings, except
+    episodic_life.
 
     recipe ("ale"): the defaults of all other keywords: "ale" (AtariVectorEnv's), "mnih2015",
         "machado2018", "dopamine", "sb3" or "stooke_abbeel". infos["recipe"] has its name and the keywords that
@@ -99,9 +98,11 @@ def make_vec(
         of the last two frames.
     noop_max (30), noop_min (0): the number of NOOP frames before the first observation, drawn for
         each episode: at least noop_min, fewer than noop_max. use_fire_reset (True): one of these
-        frames is FIRE if the game has it.
-    episodic_life (False): True ends an episode at a lost life. The next episode continues the game
-        if autoreset begins it, or in "disabled" a reset_mask. reset() begins a game, in every mode.
+        frames is FIRE if the actions include it.
+    episodic_life (False): True ends an episode at a lost life, after all frames of the action. The
+        next episode continues the game if autoreset begins it, or in "disabled" a reset_mask.
+        reset() begins a game, in every mode. (AtariVectorEnv ends the action at once and always
+        begins a game.)
     life_loss_info (False): True sets terminated at a lost life, and the episode continues without a
         reset, for learners that cut returns at lives. Most wrappers do not support it.
     reward_clipping (True): rewards are -1, 0 or 1; infos["raw_reward"] has the unclipped reward.

@@ -30,8 +30,9 @@ VARIANTS = [
     {"stack_num": 2, "img_height": 50, "img_width": 60},
     {"reward_clipping": False},
     {"life_loss_info": True},
-    {"use_fire_reset": False},
+    {"max_num_frames_per_episode": 200},  # a whole number of actions
     {"max_num_frames_per_episode": 203},
+    {"use_fire_reset": False},
     {"noop_max": 0},
     {"img_height": 210, "img_width": 160},
 ]
