@@ -352,6 +352,14 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
 	}), why)
 }
 
+//export pacelineGoVecUnderWay
+func pacelineGoVecUnderWay(out *C.size_t, id C.uint64_t, why *C.pl_error) C.int {
+	return callAsync(id, why, func(_ *vector, a *vec.Async) error {
+		*out = C.size_t(a.UnderWay())
+		return nil
+	})
+}
+
 //export pacelineGoVecDrain
 func pacelineGoVecDrain(id C.uint64_t, why *C.pl_error) C.int {
 	return callVec(id, why, func(v *vector) error {

@@ -60,6 +60,12 @@ int paceline_vec_recv(paceline_vec *v, int64_t max_ms) {
   return GO(pacelineGoVecRecv(id(v), max_ms, &why));
 }
 
+int paceline_vec_under_way(size_t *out, const paceline_vec *v) {
+  ENTER;
+  NEED(out, v);
+  return GO(pacelineGoVecUnderWay(out, id(v), &why));
+}
+
 int paceline_vec_drain(paceline_vec *v) {
   ENTER;
   NEED(v);

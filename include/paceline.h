@@ -903,7 +903,7 @@ PACELINE_API int paceline_vec_step(paceline_vec *v, const void *actions, const p
  *
  * An environment is under way from its send to the recv of its row. Two threads may call send and
  * recv at the same time. While any environment is under way, all calls are refused except offer,
- * send, recv, paceline_vec_drain and paceline_vec_free.
+ * send, recv, paceline_vec_under_way, paceline_vec_drain and paceline_vec_free.
  */
 
 /* Queues rows of batch_size environments to be filled, in the order of the offers. The struct is
@@ -922,6 +922,9 @@ PACELINE_API int paceline_vec_send_reset(paceline_vec *v, const int32_t *env_ids
  * Gives PACELINE_ETIMEDOUT if max_ms passes first. Refused if fewer than batch_size environments
  * are under way. */
 PACELINE_API int paceline_vec_recv(paceline_vec *v, int64_t max_ms);
+
+/* Writes the number of environments under way. */
+PACELINE_API int paceline_vec_under_way(size_t *out, const paceline_vec *v);
 
 /* Waits for all environments under way and discards their rows. Offered rows stay offered. */
 PACELINE_API int paceline_vec_drain(paceline_vec *v);

@@ -1243,6 +1243,12 @@ class VecEnv {
     self().next = self().next + 1 < self().rows.size() ? self().next + 1 : 1;
     return self().rows[self().held];
   }
+  /* The number of environments under way. */
+  std::size_t under_way() const {
+    std::size_t n = 0;
+    check(paceline_vec_under_way(&n, get()));
+    return n;
+  }
   /* Waits for all environments under way and discards their rows. */
   void drain() { check(paceline_vec_drain(get())); }
 

@@ -358,8 +358,9 @@ int main() {
     }
     async.send(got.env_ids, actions);
   }
-  CHECK(ends > 20);
+  CHECK(ends > 20 && async.under_way() == 8);
   async.drain();
+  CHECK(async.under_way() == 0);
   async.reset(each);
   async.restore(5, state);
   async.send_reset(all);

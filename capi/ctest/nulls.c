@@ -174,6 +174,8 @@ int main(void) {
   NIL(paceline_vec_send_reset(NULL, rows.env_ids, 1, NULL), "v");
   NIL(paceline_vec_send_reset(v, NULL, 1, NULL), "env_ids");
   NIL(paceline_vec_recv(NULL, 0), "v");
+  NIL(paceline_vec_under_way(NULL, v), "out");
+  NIL(paceline_vec_under_way(&size, NULL), "v");
   NIL(paceline_vec_drain(NULL), "v");
   NIL(paceline_vec_save(NULL, NULL, v, 0), "size");
   NIL(paceline_vec_save(NULL, &size, NULL, 0), "v");

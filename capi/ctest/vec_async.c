@@ -46,6 +46,12 @@ static void pause_ms(int ms) {
   nanosleep(&t, NULL);
 }
 
+static size_t under_way(const paceline_vec *v) {
+  size_t n = 99;
+  OK(paceline_vec_under_way(&n, v));
+  return n;
+}
+
 /* Calls that would wait for ever, or conflict with environments under way, are refused and change
  * nothing. */
 static void refused(void) {
@@ -71,6 +77,7 @@ static void refused(void) {
   /* Five of eight are under way: one batch of three can be received, and no second one. */
   uint64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8};
   OK(paceline_vec_send_reset(f.v, f.all, 5, seeds));
+  CHECK(under_way(f.v) == 5);
   FAILS(paceline_vec_send_reset(f.v, f.all + 4, 1, NULL), PACELINE_EINVAL, "env_id: 4, is under way already");
   FAILS(paceline_vec_send_reset(f.v, f.all + 5, 2, NULL), PACELINE_EINVAL, "2 are sent");
   size_t size;
@@ -135,7 +142,7 @@ static void slow(void) {
   began = now();
   OK(paceline_vec_send(f.v, f.all, 3, slow));
   OK(paceline_vec_drain(f.v));
-  CHECK(now() - began > 0.19);
+  CHECK(now() - began > 0.19 && under_way(f.v) == 0);
   FAILS(paceline_vec_recv(f.v, 0), PACELINE_EINVAL, "0 environments are under way");
   OK(paceline_vec_send(f.v, f.all, 3, f.moves));
   OK(paceline_vec_recv(f.v, 0));

@@ -368,11 +368,11 @@ func (a *Async) Drain() {
 	clear(a.underWay)
 }
 
-// busy reports whether environments are under way.
-func (a *Async) busy() bool {
+// UnderWay returns the number of environments under way.
+func (a *Async) UnderWay() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.sent > 0
+	return a.sent
 }
 
 // scratch is the observation of environment i while the environment has no row.

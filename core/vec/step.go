@@ -175,7 +175,7 @@ func (v *Vec) checkIdle() error {
 }
 
 // UnderWay reports whether environments of the Async are under way.
-func (v *Vec) UnderWay() bool { return v.async != nil && v.async.busy() }
+func (v *Vec) UnderWay() bool { return v.async != nil && v.async.UnderWay() > 0 }
 
 // errClosed is the error of all calls after Close.
 var errClosed = fmt.Errorf("environments: %w", fault.ErrClosed)

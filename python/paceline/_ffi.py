@@ -248,6 +248,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_vec_send": (STATUS, [_handle, POINTER(c_int32), c_size_t, c_void_p]),
     "paceline_vec_send_reset": (STATUS, [_handle, POINTER(c_int32), c_size_t, POINTER(c_uint64)]),
     "paceline_vec_recv": (STATUS, [_handle, c_int64]),
+    "paceline_vec_under_way": (STATUS, [POINTER(c_size_t), _handle]),
     "paceline_vec_drain": (STATUS, [_handle]),
     "paceline_vec_save": (STATUS, [c_void_p, POINTER(c_size_t), _handle, c_uint32]),
     "paceline_vec_restore": (STATUS, [_handle, c_uint32, c_void_p, c_size_t]),

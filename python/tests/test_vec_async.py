@@ -71,6 +71,22 @@ def test_step_is_send_and_recv():
     envs.close()
 
 
+@pytest.mark.parametrize("batch_size", [2, 3])
+def test_a_step_of_too_few_environments_changes_nothing(batch_size):
+    envs = make_vec("CartPole-v1", 3, batch_size=batch_size)
+    envs.reset(seed=1)
+    state = envs.clone_state()
+    for env_id, coming in (([0], 1), ([], 0)):
+        text = f"env_id: {coming} environments would be under way, must be at least batch_size, {batch_size}"
+        with pytest.raises(ConfigError, match=text):
+            envs.step(np.zeros(coming, int), env_id)
+        assert envs.clone_state() == state
+    # Environments under way count.
+    envs.send(np.zeros(batch_size - 1, int), np.arange(batch_size - 1))
+    assert len(envs.step([0], [batch_size - 1])[0]) == batch_size
+    envs.close()
+
+
 @pytest.mark.parametrize(
     "send, text",
     [

@@ -188,13 +188,13 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """Takes one action in every environment; with batch_size < num_envs it is send(actions, env_id) and recv().
 
         Returns (obs, rewards float64 [num_envs], terminated, truncated, infos). If an action is out
-        of range, no environment steps. In "same_step", infos has Gymnasium's final_obs (objects,
-        None where no episode ended) and final_info, with the masks _final_obs and _final_info.
+        of range, or fewer than batch_size environments would be under way, no environment steps. In
+        "same_step", infos has Gymnasium's final_obs (objects, None where no episode ended) and
+        final_info, with the masks _final_obs and _final_info.
         """
         self._check_open()
         if self.batch_size < self.num_envs or env_id is not None:
-            self.send(actions, env_id)
-            return self.recv()
+            return self._step_some(actions, env_id)
         # Inlined _sends, at half the cost. The library refuses a step that is concurrent with a
         # recv.
         if not self._sending.acquire(False):
@@ -207,6 +207,16 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             return self._results(block)
         finally:
             self._sending.release()
+
+    @_both
+    def _step_some(self, actions: object, env_id: Any) -> Results:
+        ids, under_way = self._ids(env_id), c_size_t()
+        _lib.lib().paceline_vec_under_way(ctypes.byref(under_way), self._handle.value)
+        coming = under_way.value + len(ids)
+        if coming < self.batch_size:
+            raise ConfigError(f"env_id: {coming} environments would be under way, must be at least batch_size, {self.batch_size}")
+        self.send(actions, ids)
+        return self.recv()
 
     def _write_actions(self, actions: object, n: int) -> None:
         """Checks n actions and copies them into the buffer that the library reads."""
@@ -296,12 +306,17 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             If an action or an environment is refused, no environment steps.
         """
         self._check_open()
-        ids = self._next_ids if env_id is None else np.ascontiguousarray(env_id, np.int32)
-        if ids.ndim != 1 or len(ids) > self.num_envs or (env_id is not None and not np.array_equal(ids, env_id)):
-            raise ConfigError(f"env_id: {env_id!r}, must be up to {self.num_envs} numbers of environments")
+        ids = self._ids(env_id)
         self._write_actions(actions, len(ids))
         self._offer()
         _lib.lib().paceline_vec_send(self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids), self._actions_at)
+
+    def _ids(self, env_id: Any) -> Array:
+        """The environments of send's argument env_id."""
+        ids = self._next_ids if env_id is None else np.ascontiguousarray(env_id, np.int32)
+        if ids.ndim != 1 or len(ids) > self.num_envs or (env_id is not None and not np.array_equal(ids, env_id)):
+            raise ConfigError(f"env_id: {env_id!r}, must be up to {self.num_envs} numbers of environments")
+        return ids
 
     @_receives
     def recv(self) -> Results:
