@@ -115,6 +115,25 @@ def test_a_refused_send_changes_nothing(send, text):
         envs.send([0], [2])
 
 
+def test_a_reset_of_some_is_asynchronous_with_a_batch_size():
+    envs, same = (make_vec("CartPole-v1", 3, batch_size=2) for _ in range(2))
+    mask = {"reset_mask": np.array([True, False, False])}
+    for e in (envs, same):
+        e.reset(seed=1)
+        e.step([1, 1], [0, 1])
+    text = r"options\['reset_mask'\]: 1 of 3 environments, must be all with batch_size < num_envs; async_reset resets some"
+    with pytest.raises(ConfigError, match=text):
+        envs.reset(seed=2, options=mask)
+    for e in (envs, same):
+        e.async_reset(options=mask)
+        e.send([1], [2])
+    rows = [e.recv() for e in (envs, same)]
+    order = [np.argsort(row[4]["env_id"]) for row in rows]
+    np.testing.assert_array_equal(rows[0][0][order[0]], rows[1][0][order[1]])
+    everyone = {"reset_mask": np.ones(3, bool)}
+    np.testing.assert_array_equal(envs.reset(seed=1, options=everyone)[0], same.reset(seed=1)[0])
+
+
 def test_calls_during_steps_are_refused():
     envs = make_vec("CartPole-v1", 3, batch_size=3)
     envs.reset(seed=1)

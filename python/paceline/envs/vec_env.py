@@ -139,10 +139,15 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             a random seed.
 
         Returns (obs, infos) of all environments. Rows outside the mask are unchanged. The call
-        waits for steps under way (send) and drops their results.
+        waits for steps under way (send) and drops their results. With batch_size < num_envs the
+        mask must have all environments; async_reset resets some.
         """
         self._check_open()
-        chosen, groups = self._to_reset(seed, options)
+        chosen = reset_mask(options, self.num_envs)
+        if self.is_async and not chosen.all():  # no Block has the latest rows of the others
+            what = f"{chosen.sum()} of {self.num_envs} environments"
+            raise ConfigError(f"options['reset_mask']: {what}, must be all with batch_size < num_envs; async_reset resets some")
+        groups = self._to_reset(seed, chosen)
         self.drain()
         block = self._pool.take() if self._fresh_blocks else self._latest
         if block is not self._latest and not chosen.all():
@@ -162,9 +167,8 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """Begins a game in every environment; in "disabled" a mask would continue games after lost lives."""
         _lib.lib().paceline_vec_reset(self._handle.value, None, None, block.pointer)
 
-    def _to_reset(self, seed: Any, options: Infos | None) -> tuple[Array, list[tuple[Array, Array | None]]]:
-        """(mask of the environments to reset, [(mask, seeds)]: a group with seeds and a group without, seeds None)."""
-        chosen = reset_mask(options, self.num_envs)
+    def _to_reset(self, seed: Any, chosen: Array) -> list[tuple[Array, Array | None]]:
+        """[(mask, seeds)] of the environments chosen: a group with seeds and a group without, seeds None."""
         seeds, given = seed_numbers(seed, self.num_envs)
         first = seed if np.ndim(seed) == 0 else None
         never = chosen & ~(given | self._seeded)
@@ -177,7 +181,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._seeded |= given
         self._seed_of[given] = seeds[given]
         groups = ((given, seeds), (chosen & ~given, None))
-        return chosen, [(rows, numbers) for rows, numbers in groups if rows.any()]
+        return [(rows, numbers) for rows, numbers in groups if rows.any()]
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -287,7 +291,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         Earlier results of the environments that it resets must have been received.
         """
         self._check_open()
-        _, groups = self._to_reset(seed, options)
+        groups = self._to_reset(seed, reset_mask(options, self.num_envs))
         if not options and groups[-1][1] is None and self._disabled:
             block = self._pool.take()
             self._begin(block)
