@@ -310,6 +310,16 @@ func pacelineGoVecSendReset(id C.uint64_t, ids *C.int32_t, n C.size_t, seeds *C.
 	})
 }
 
+//export pacelineGoVecSendNewGame
+func pacelineGoVecSendNewGame(id C.uint64_t, ids *C.int32_t, n C.size_t, why *C.pl_error) C.int {
+	return callAsync(id, why, func(v *vector, a *vec.Async) error {
+		if err := v.checkCount(n); err != nil {
+			return err
+		}
+		return a.SendNewGame(unsafe.Slice((*int32)(ids), int(n)))
+	})
+}
+
 func (v *vector) checkCount(n C.size_t) error {
 	if n > C.size_t(len(v.mask)) {
 		return fmt.Errorf("n: %d, must be at most %d, the number of environments", n, len(v.mask))

@@ -54,6 +54,13 @@ int paceline_vec_send_reset(paceline_vec *v, const int32_t *env_ids, size_t n, c
   return GO(pacelineGoVecSendReset(id(v), (int32_t *)env_ids, n, (uint64_t *)seeds, &why));
 }
 
+int paceline_vec_send_new_game(paceline_vec *v, const int32_t *env_ids, size_t n) {
+  ENTER;
+  NEED(v);
+  if (n > 0) NEED(env_ids);
+  return GO(pacelineGoVecSendNewGame(id(v), (int32_t *)env_ids, n, &why));
+}
+
 int paceline_vec_recv(paceline_vec *v, int64_t max_ms) {
   ENTER;
   NEED(v);

@@ -912,9 +912,11 @@ PACELINE_API int paceline_vec_step(paceline_vec *v, const void *actions, const p
 PACELINE_API int paceline_vec_offer(paceline_vec *v, const paceline_rows *rows);
 
 /* Sends an action, or with paceline_vec_send_reset a reset (as by a mask), to each of n
- * environments. seeds: NULL, or n seeds. If anything is refused, nothing is sent. */
+ * environments. seeds: NULL, or n seeds. paceline_vec_send_new_game sends a reset that begins a new
+ * game, also after a lost life (as with mask NULL). If anything is refused, nothing is sent. */
 PACELINE_API int paceline_vec_send(paceline_vec *v, const int32_t *env_ids, size_t n, const void *actions);
 PACELINE_API int paceline_vec_send_reset(paceline_vec *v, const int32_t *env_ids, size_t n, const uint64_t *seeds);
+PACELINE_API int paceline_vec_send_new_game(paceline_vec *v, const int32_t *env_ids, size_t n);
 
 /* Waits until the rows that were offered first are full. The failure of an environment is returned
  * at once, with the environment's number; the environment gets no row, unless as in

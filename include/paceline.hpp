@@ -1230,6 +1230,11 @@ class VecEnv {
     offer_all();
     check(paceline_vec_send_reset(get(), ids.data(), ids.size(), data(seeds)));
   }
+  /* Sends a reset that begins a new game, also after a lost life. */
+  void send_new_game(const std::vector<int32_t> &ids) {
+    offer_all();
+    check(paceline_vec_send_new_game(get(), ids.data(), ids.size()));
+  }
   /* Waits for the rows of batch_size environments, which stay valid until the next recv. Throws the
    * error of an environment that failed, and PACELINE_ETIMEDOUT after max_ms; the next recv goes
    * on. */

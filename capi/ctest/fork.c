@@ -80,6 +80,7 @@ static int child(paceline_config *cfg, paceline_policy *p, paceline_vec *v) {
   FORKED(paceline_vec_offer(v, &rows));
   FORKED(paceline_vec_send(v, &a, 1, &a));
   FORKED(paceline_vec_send_reset(v, &a, 1, NULL));
+  FORKED(paceline_vec_send_new_game(v, &a, 1));
   FORKED(paceline_vec_recv(v, 0));
   FORKED(paceline_vec_under_way(&size, v));
   FORKED(paceline_vec_drain(v));

@@ -173,6 +173,8 @@ int main(void) {
   OK(paceline_vec_send(v, NULL, 0, NULL));
   NIL(paceline_vec_send_reset(NULL, rows.env_ids, 1, NULL), "v");
   NIL(paceline_vec_send_reset(v, NULL, 1, NULL), "env_ids");
+  NIL(paceline_vec_send_new_game(NULL, rows.env_ids, 1), "v");
+  NIL(paceline_vec_send_new_game(v, NULL, 1), "env_ids");
   NIL(paceline_vec_recv(NULL, 0), "v");
   NIL(paceline_vec_under_way(NULL, v), "out");
   NIL(paceline_vec_under_way(&size, NULL), "v");

@@ -67,6 +67,8 @@ static void refused(void) {
   FAILS(paceline_vec_send(f.v, f.all, 2, f.moves), PACELINE_EINVAL, "environment 0: step before reset");
   FAILS(paceline_vec_send_reset(f.v, f.all, 7, NULL), PACELINE_EINVAL, "7 are sent");
   FAILS(paceline_vec_send_reset(f.v, f.all, 9, NULL), PACELINE_EINVAL, "n: 9, must be at most 8");
+  FAILS(paceline_vec_send_new_game(f.v, f.all, 7), PACELINE_EINVAL, "7 are sent");
+  FAILS(paceline_vec_send_new_game(f.v, f.all, 9), PACELINE_EINVAL, "n: 9, must be at most 8");
   FAILS(paceline_vec_send_reset(f.v, f.all, (size_t)-1, NULL), PACELINE_EINVAL, "n: 18446744073709551615");
   int32_t unknown[] = {1, 8}, negative[] = {2, -1}, twice[] = {3, 4, 3};
   FAILS(paceline_vec_send_reset(f.v, unknown, 2, NULL), PACELINE_EINVAL, "env_id: 8, must be 0 to 7");

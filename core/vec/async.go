@@ -28,7 +28,7 @@ import (
 //     environment has a row, which one of the following Recvs returns.
 //   - Recv returns an error if it would wait for ever, because too few environments are under way.
 //
-// Send, SendReset, Offer and Recv may be called by different goroutines, Recv by one at a time.
+// Sends, Offer and Recv may be called by different goroutines, Recv by one at a time.
 // No other method of the Vec may be called while environments are under way.
 type Async struct {
 	vec         *Vec
@@ -41,7 +41,7 @@ type Async struct {
 
 	// Arguments of the jobs, by environment.
 	actions Actions
-	isReset []bool
+	kinds   []kind
 	hasSeed []bool // the reset begins with a seed
 	seeds   []uint64
 
@@ -54,6 +54,15 @@ type Async struct {
 	idle       *sync.Cond // signals that unfinished is 0
 	closed     bool
 }
+
+// kind is what a job does.
+type kind uint8
+
+const (
+	aStep    kind = iota
+	aReset        // as a Reset by mask does
+	aNewGame      // as a Reset without a mask does
+)
 
 // failedJob is the error of a job. hasRow says that the environment has a row nevertheless: its
 // step ended an episode and the autoreset failed, or the observation of a Delayer was not valid.
@@ -91,7 +100,7 @@ func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 	}
 	a := &Async{
 		vec: v, batch: batch, jobs: make(chan int, n), quit: make(chan struct{}), failed: make(chan failedJob, n),
-		scratchRows: make([]byte, n*v.bytes), isReset: make([]bool, n), hasSeed: make([]bool, n), seeds: make([]uint64, n), underWay: make([]bool, n), blockOf: make([]*block, n),
+		scratchRows: make([]byte, n*v.bytes), kinds: make([]kind, n), hasSeed: make([]bool, n), seeds: make([]uint64, n), underWay: make([]bool, n), blockOf: make([]*block, n),
 	}
 	a.idle = sync.NewCond(&a.mu)
 	a.actions = Actions{make([]int32, n*v.width.ints), make([]float32, n*v.width.floats)}
@@ -137,7 +146,7 @@ func (a *Async) Send(ids []int32, actions Actions) error {
 	return a.send(ids, func(k, i int) error {
 		return v.checkStep(i, actions.of(k, v.width))
 	}, func(k, i int) {
-		a.isReset[i] = false
+		a.kinds[i] = aStep
 		to, from := a.actions.of(i, v.width), actions.of(k, v.width)
 		copy(to.Discrete, from.Discrete)
 		copy(to.Box, from.Box)
@@ -151,9 +160,17 @@ func (a *Async) SendReset(ids []int32, seeds []uint64) error {
 		return fmt.Errorf("seeds: %d, must be %d, one for each environment", len(seeds), len(ids))
 	}
 	return a.send(ids, func(int, int) error { return nil }, func(k, i int) {
-		if a.isReset[i], a.hasSeed[i] = true, len(seeds) > 0; a.hasSeed[i] {
+		if a.kinds[i], a.hasSeed[i] = aReset, len(seeds) > 0; a.hasSeed[i] {
 			a.seeds[i] = seeds[k]
 		}
+	})
+}
+
+// SendNewGame starts episodes in the environments ids, as a Reset without a mask does: each begins a
+// new game.
+func (a *Async) SendNewGame(ids []int32) error {
+	return a.send(ids, func(int, int) error { return nil }, func(_, i int) {
+		a.kinds[i], a.hasSeed[i] = aNewGame, false
 	})
 }
 
@@ -205,12 +222,10 @@ func (a *Async) send(ids []int32, check func(k, i int) error, store func(k, i in
 func (a *Async) work(i int) {
 	var stepped bool
 	var err error
-	if a.isReset[i] {
-		if err = a.seed(i); err == nil {
-			err = a.vec.reset(i, slot{}, !a.vec.replacesAutoreset(i))
-		}
-	} else {
+	if kind := a.kinds[i]; kind == aStep {
 		stepped, err = a.vec.step(i, a.actions.of(i, a.vec.width), slot{})
+	} else if err = a.seed(i); err == nil {
+		err = a.vec.reset(i, slot{}, kind == aNewGame || !a.vec.replacesAutoreset(i))
 	}
 	if a.done(i, stepped, err) {
 		runtime.Gosched() // lets the receiver run before the next job

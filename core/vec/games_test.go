@@ -59,7 +59,7 @@ func TestResetBeginsAGame(t *testing.T) {
 	all, second := []bool{true, true}, []bool{false, true}
 	seeds := []uint64{40, 50}
 	for _, mode := range []Autoreset{NextStep, SameStep, Disabled} {
-		for _, way := range []string{"all", "mask", "seeded mask", "sent", "sent with seeds"} {
+		for _, way := range []string{"all", "mask", "seeded mask", "sent", "sent with seeds", "sent as a new game"} {
 			for _, steps := range []int{0, 1, 2} { // before the reset; 2 lose a life
 				v, rows := newVec(t, func(int) (env.Env, error) { return newThreeLives(), nil }, 2, 1, mode)
 				step := func() {
@@ -86,12 +86,17 @@ func TestResetBeginsAGame(t *testing.T) {
 				default:
 					a, err := v.Async(2, 1, -1)
 					check(t, err)
-					given := []uint64(nil)
-					if way == "sent with seeds" {
-						given, want = seeds, "50.3"
-					}
 					rows.IDs = make([]int32, 2)
-					check(t, errors.Join(a.Offer(rows), a.SendReset([]int32{0, 1}, given)))
+					check(t, a.Offer(rows))
+					switch ids := []int32{0, 1}; way {
+					case "sent":
+						check(t, a.SendReset(ids, nil))
+					case "sent with seeds":
+						check(t, a.SendReset(ids, seeds))
+						want = "50.3"
+					default:
+						check(t, a.SendNewGame(ids))
+					}
 					_, err = a.Recv(-1)
 					check(t, err)
 				}

@@ -247,6 +247,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_vec_offer": (STATUS, [_handle, POINTER(Rows)]),
     "paceline_vec_send": (STATUS, [_handle, POINTER(c_int32), c_size_t, c_void_p]),
     "paceline_vec_send_reset": (STATUS, [_handle, POINTER(c_int32), c_size_t, POINTER(c_uint64)]),
+    "paceline_vec_send_new_game": (STATUS, [_handle, POINTER(c_int32), c_size_t]),
     "paceline_vec_recv": (STATUS, [_handle, c_int64]),
     "paceline_vec_under_way": (STATUS, [POINTER(c_size_t), _handle]),
     "paceline_vec_drain": (STATUS, [_handle]),

@@ -115,6 +115,17 @@ def test_a_refused_send_changes_nothing(send, text):
         envs.send([0], [2])
 
 
+@pytest.mark.parametrize("seed", [None, [None, 7]])
+@pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
+def test_an_asynchronous_reset_is_a_reset(mode, seed):
+    envs, same = (make_vec("CartPole-v1", 2, autoreset_mode=mode) for _ in range(2))
+    for e in (envs, same):
+        e.reset(seed=3)
+    for _ in range(2):
+        envs.async_reset(seed=seed)
+        np.testing.assert_array_equal(envs.recv()[0], same.reset(seed=seed)[0])
+
+
 def test_a_reset_of_some_is_asynchronous_with_a_batch_size():
     envs, same = (make_vec("CartPole-v1", 3, batch_size=2) for _ in range(2))
     mask = {"reset_mask": np.array([True, False, False])}

@@ -81,7 +81,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             "autoreset_mode": autoreset_metadata(mode), "render_modes": ["rgb_array"], "render_fps": described["render_fps"],
         }  # fmt: skip
         self.render_mode = render_mode
-        self._final, self._disabled = mode == "same_step", mode == "disabled"
+        self._final = mode == "same_step"
         self._names = [column.name for column in columns]
         self.copy = copy
         self._fresh_blocks = copy and COUNTED  # whether every call needs a Block without references
@@ -153,7 +153,8 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if block is not self._latest and not chosen.all():
             block.copy_rows(self._latest, ~chosen)
         if not options and groups[-1][1] is None:  # the last group has no seeds
-            self._begin(block)
+            # By a mask the reset would continue games after lost lives in "disabled".
+            _lib.lib().paceline_vec_reset(self._handle.value, None, None, block.pointer)
             groups.pop()
         for rows, seeds in groups:
             mask = rows.ctypes.data_as(POINTER(c_uint8))
@@ -162,10 +163,6 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._next_ids = np.arange(self.num_envs, dtype=np.int32)
         infos = self._infos(block, self._full_masks[self.num_envs])
         return self._returned(block.obs), infos if chosen.all() else _masked(infos, chosen)
-
-    def _begin(self, block: Block) -> None:
-        """Begins a game in every environment; in "disabled" a mask would continue games after lost lives."""
-        _lib.lib().paceline_vec_reset(self._handle.value, None, None, block.pointer)
 
     def _to_reset(self, seed: Any, chosen: Array) -> list[tuple[Array, Array | None]]:
         """[(mask, seeds)] of the environments chosen: a group with seeds and a group without, seeds None."""
@@ -292,15 +289,15 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """
         self._check_open()
         groups = self._to_reset(seed, reset_mask(options, self.num_envs))
-        if not options and groups[-1][1] is None and self._disabled:
-            block = self._pool.take()
-            self._begin(block)
-            self._pool.give(block)
         self._offer()
         for rows, seeds in groups:
             ids = np.flatnonzero(rows).astype(np.int32)
-            numbers = _numbers(None if seeds is None else seeds[ids])
-            _lib.lib().paceline_vec_send_reset(self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids), numbers)
+            chosen = ids.ctypes.data_as(POINTER(c_int32)), len(ids)
+            if seeds is None and not options:
+                _lib.lib().paceline_vec_send_new_game(self._handle.value, *chosen)
+            else:
+                numbers = _numbers(None if seeds is None else seeds[ids])
+                _lib.lib().paceline_vec_send_reset(self._handle.value, *chosen, numbers)
 
     @_sends
     def send(self, actions: object, env_id: Any = None) -> None:
