@@ -1,5 +1,7 @@
 """make_vec equals Gymnasium's SyncVectorEnv of single environments."""
 
+import re
+
 import gymnasium
 import numpy as np
 import pytest
@@ -217,6 +219,12 @@ def test_modes_have_names(name):
 def test_bad_arguments_are_refused(arguments, keywords, text):
     with pytest.raises(ConfigError, match=text):
         make_vec(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("id", ["Blackjack-v1", "FrozenLake-v1", lambda: gymnasium.make("CartPole-v1"), None])
+def test_a_single_environment_is_built_in(id):
+    with pytest.raises(ConfigError, match=f"^id: {re.escape(repr(id))}, must be a built-in environment; use gymnasium.make or make_vec"):
+        paceline.make(id)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,18 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from ..errors import ConfigError
 from ..spaces import Array, Infos
-from .vec import make_vec
+from .vec import in_python, make_vec
 
 __all__ = ["Env", "make"]
 
 
 def make(id: str, *, render_mode: str | None = None, **env_kwargs: Any) -> Env:
-    """Makes one built-in environment. env_kwargs: the keywords of make_vec for a single environment."""
+    """Makes one built-in environment. env_kwargs: the keywords of make_vec for a single environment.
+
+    Raises ConfigError for other environments; gymnasium.make makes these.
+    """
     return Env(id, render_mode=render_mode, **env_kwargs)
 
 
@@ -25,6 +29,8 @@ class Env(gymnasium.Env[Array, Any]):
     metadata = {"render_modes": ["rgb_array"]}
 
     def __init__(self, id: str, *, render_mode: str | None = None, **env_kwargs: Any) -> None:
+        if in_python(id):
+            raise ConfigError(f"id: {id!r}, must be a built-in environment; use gymnasium.make or make_vec for others")
         self._envs = make_vec(id, 1, num_threads=1, autoreset_mode="disabled", render_mode=render_mode, **env_kwargs)
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space

@@ -125,11 +125,7 @@ def make_vec(
     """
     if not (isinstance(id, (str, list, tuple)) or callable(id)):
         raise ConfigError(f"id: {id!r}, must be the name of an environment, or a function that makes one")
-    name = library_name(id)
-    if name is None and isinstance(id, str) and _ids.atari(id):
-        name, keywords = _ids.meaning(id)
-        env_kwargs = keywords | env_kwargs
-    if name is None and (not isinstance(id, str) or _ids.in_gymnasium(id)):
+    if in_python(id):
         from . import workers as processes
 
         rendering = {} if render_mode is None else {"render_mode": render_mode}
@@ -137,6 +133,10 @@ def make_vec(
             id, num_envs, workers=workers, batch_size=batch_size, autoreset_mode=autoreset_mode, context=context, copy=copy,
             waits=bool(waits), **rendering, **env_kwargs,
         )  # fmt: skip
+    name = library_name(id)
+    if name is None and _ids.atari(id):
+        name, keywords = _ids.meaning(id)
+        env_kwargs = keywords | env_kwargs
     if workers:
         raise ConfigError(f"workers: {workers!r}, must be None for {id}: the library's threads step it, num_threads sets their number")
     if waits is not None:
@@ -149,6 +149,11 @@ def make_vec(
     if envs.spec is not None:
         envs.spec.kwargs.update(env_kwargs)
     return envs
+
+
+def in_python(id: Any) -> bool:
+    """Whether make_vec(id) makes environments written in Python; raises ConfigError as _ids.in_gymnasium does."""
+    return not isinstance(id, str) or (library_name(id) is None and not _ids.atari(id) and _ids.in_gymnasium(id))
 
 
 def names() -> list[str]:
