@@ -312,6 +312,21 @@ def test_env_id_selects_environments():
     batches.reset()
 
 
+@pytest.mark.parametrize("how", ["env_id", "mask"])
+def test_a_reset_of_some_keeps_the_steps_under_way(how):
+    pool = envpool.make("CartPole-v1", "gym", num_envs=2)
+    pool.reset()
+    pool.send(np.zeros(2, int))
+    some = {"env_id": np.array([0])} if how == "env_id" else {"options": {"reset_mask": np.array([True, False])}}
+    with pytest.raises(ConfigError, match="env_id: 1 of 2 environments while steps are under way, must be all environments"):
+        pool.reset(**some)
+    assert pool.recv()[4]["elapsed_step"].tolist() == [1, 1]
+    pool.reset(**some)
+    assert pool.step(np.zeros(2, int))[4]["elapsed_step"].tolist() == [1, 2]
+    pool.send(np.zeros(2, int))
+    assert pool.reset(env_id=np.array([1, 0]))[1]["env_id"].tolist() == [1, 0]
+
+
 def test_step_before_reset_starts_episodes():
     pool = envpool.make("CartPole-v1", "gym", num_envs=2)
     obs, rewards, _, _, info = pool.step(np.ones(2, int))

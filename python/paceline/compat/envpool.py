@@ -18,6 +18,7 @@ episode the next action begins a new episode and is itself ignored. Differences 
     - A frame stack has zeros before the first observation of an episode, not copies of it.
     - A step of some environments needs batch_size. If recv returns all environments, env_id must
       name all of them.
+    - If recv returns all environments, reset of some is refused while steps are under way.
     - The same seed gives other episodes. num_threads=0 is one thread for each core.
     - Without env_id, send is for the environments of the last recv. If too few environments are
       under way, recv raises an error instead of waiting for ever.
@@ -203,7 +204,8 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         """Begins a game in the environments env_id, or in those of options["reset_mask"], or in all.
 
         Returns (obs, info) of these environments, or in an async pool of the first batch_size. A
-        reset of all drops the results under way. seed is ignored; make takes it.
+        reset of all drops the results under way. Without a batch_size a reset of some raises
+        ConfigError while steps are under way. seed is ignored; make takes it.
         """
         if seed is not None:
             notice(_SEED_IGNORED)
@@ -217,6 +219,9 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
                 self._start(ids)
             started: tuple[Array, Infos] = self.recv(reset=True)
             return started
+        if self._sent and len(ids) < self.num_envs:
+            what = f"{len(ids)} of {self.num_envs} environments while steps are under way"
+            raise ConfigError(f"env_id: {what}, must be all environments; to reset some, receive the steps first")
         seeds, mask = self._begin(ids)
         obs, infos = self._envs.reset(seed=seeds, options={"reset_mask": mask})
         self._sent = []
