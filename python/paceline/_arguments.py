@@ -40,11 +40,12 @@ def steps(name: str, value: Any, least: int) -> int:
 def seed_numbers(seed: Any, n: int) -> tuple[Array, Array]:
     """Returns the seeds (uint64 [n]) and which of the n environments have one (bool [n]).
 
-    seed: an int s stands for s, s + 1, ...; a sequence has an int or None for each environment.
+    seed: an int s stands for s, s + 1, ..., which must be below 2**64; a sequence has an int or None
+    for each environment.
     """
     seeds, given = np.zeros(n, np.uint64), np.zeros(n, np.bool_)
     if seed is not None and np.ndim(seed) == 0:
-        seeds[:] = np.uint64(whole("seed", seed, 0, 2**64 - 1)) + np.arange(n, dtype=np.uint64)
+        seeds[:] = np.uint64(whole("seed", seed, 0, 2**64 - n)) + np.arange(n, dtype=np.uint64)
         given[:] = True
     elif seed is not None:
         if len(seed) != n:

@@ -433,6 +433,8 @@ def test_spec_equals_the_config_of_the_pool():
         ("CartPole-v1", {"max_num_players": 2}, "max_num_players: 2, must be 1 to 1"),
         ("CartPole-v1", {"seed": [1, 2]}, "seed: 2 numbers, must be 1"),
         ("CartPole-v1", {"seed": -1}, "seed: -1, must be 0 to"),
+        ("CartPole-v1", {"seed": None}, "seed: None, must be 0 to"),
+        ("CartPole-v1", {"seed": 2**64 - 1, "num_envs": 2}, "seed: 18446744073709551615, must be 0 to 18446744073709551614"),
         ("CartPole-v1", {"gym_reset_return_info": False}, "gym_reset_return_info: must be True"),
         ("CartPole-v1", {"render_mode": "human"}, "render_mode: 'human', must be None or 'rgb_array'"),
         ("Pong-v5", {"use_inter_area_resize": False}, "use_inter_area_resize: False, must be True"),

@@ -130,8 +130,8 @@ def test_seeds_determine_the_first_observations():
     env.reset(seed=7)
     mixed = env.reset(seed=[7, None, 9])[0]
     np.testing.assert_array_equal(mixed, [by_int[0], later[1], by_int[2]])
-    # The largest seed; the seeds of the next environments wrap.
-    env.reset(seed=2**64 - 1)
+    env.reset(seed=2**64 - 3)
+    assert env.np_random_seed == (2**64 - 3, 2**64 - 2, 2**64 - 1)
     env.close()
 
 
@@ -230,7 +230,8 @@ def test_a_single_environment_is_built_in(id):
 @pytest.mark.parametrize(
     "keywords, text",
     [
-        ({"seed": -1}, "seed: -1, must be 0 to 18446744073709551615"),
+        ({"seed": -1}, "seed: -1, must be 0 to 18446744073709551613"),
+        ({"seed": 2**64 - 2}, "seed: 18446744073709551614, must be 0 to 18446744073709551613"),
         ({"seed": 2**64}, "seed: 18446744073709551616, must be"),
         ({"seed": 1.5}, "seed: 1.5, must be"),
         ({"seed": "one"}, "seed: 'one', must be"),

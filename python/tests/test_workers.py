@@ -311,6 +311,7 @@ MISUSE = {
     "call": (lambda e: e.get_attr("count"), "environment 3: it is under way, must be received first"),
     "seeds": (lambda e: e.reset(seed=[1, 2]), "seed: 2 numbers, must be 4, one for each environment"),
     "seed": (lambda e: e.reset(seed=-1), "seed: -1, must be 0 to "),
+    "seed too large": (lambda e: e.reset(seed=2**64 - 3), "seed: 18446744073709551613, must be 0 to 18446744073709551612"),
     "mask type": (lambda e: e.reset(options={"reset_mask": [True] * 4}), r"options\['reset_mask'\]: list, must be a NumPy array"),
     "mask dtype": (lambda e: e.reset(options={"reset_mask": np.ones(4, int)}), r"options\['reset_mask'\]: int64 of shape \(4,\)"),
     "mask shape": (lambda e: e.reset(options={"reset_mask": np.ones(3, bool)}), r"options\['reset_mask'\]: bool of shape \(3,\)"),

@@ -134,7 +134,7 @@ def _settings(task_id: str, given: Infos) -> tuple[Infos, Infos]:
     if np.ndim(config["seed"]):
         config["seed"], config["env_seed"] = 0, [whole("seed", s, 0, 2**64 - 1) for s in config["seed"]]
     else:
-        whole("seed", config["seed"], 0, 2**64 - 1)
+        whole("seed", config["seed"], 0, 2**64 - n)
     seed_numbers(config["env_seed"] or config["seed"], n)
     if config["gym_reset_return_info"] is not True:
         raise ConfigError("gym_reset_return_info: must be True, reset returns (obs, info)")
@@ -178,7 +178,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         self._atari = task_id.endswith("-v5")
         self._angles = task_id == "Acrobot-v1"
         first = self._config["seed"]
-        self._seeds: list[int] = self._config["env_seed"] or [(first + i) % 2**64 for i in range(self.num_envs)]
+        self._seeds: list[int] = self._config["env_seed"] or [first + i for i in range(self.num_envs)]
         self._unseeded = np.ones(self.num_envs, bool)
         self._next = np.full(self.num_envs, _BEGIN, np.int8)
         self._elapsed = np.zeros(self.num_envs, np.int32)

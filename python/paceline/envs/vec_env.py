@@ -134,9 +134,9 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         after an episode that ended with a lost life (episodic_life), a reset_mask without a seed
         continues the game.
 
-        seed: an int s for s, s+1, ... in the environments' order, or one seed for each. An
-            environment without a seed continues its random numbers; if it was never seeded, it gets
-            a random seed.
+        seed: an int s for s, s+1, ... in the environments' order, or one seed for each.
+            Each is 0 to 2**64 - 1. An environment without a seed continues its random numbers; if
+            it was never seeded, it gets a random seed.
 
         Returns (obs, infos) of all environments. Rows outside the mask are unchanged. The call
         waits for steps under way (send) and drops their results. With batch_size < num_envs the

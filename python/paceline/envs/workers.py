@@ -201,6 +201,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         """Begins an episode in every environment, or where options["reset_mask"] (bool [num_envs]) is true.
 
         seed: an int s for s, s+1, ... in the environments' order, or one seed for each.
+            Each is 0 to 2**64 - 1.
         options: other entries go to each environment's reset.
 
         The call waits for the environments to reset that are under way and drops their results;
