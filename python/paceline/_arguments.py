@@ -58,11 +58,13 @@ def seed_numbers(seed: Any, n: int) -> tuple[Array, Array]:
 
 def reset_mask(options: Infos | None, n: int) -> Array:
     """Returns options["reset_mask"] (bool [n]), or all true without it; refuses other options."""
+    if options is not None and not isinstance(options, dict):
+        raise ConfigError(f"options: {type(options).__name__}, must be a dict")
     if not options:
         return np.ones(n, np.bool_)
-    unknown = set(options) - {"reset_mask"}
-    if unknown:
-        raise ConfigError(f"options: {sorted(unknown)[0]!r} is not known, must be 'reset_mask'")
+    for name in options:
+        if name != "reset_mask":
+            raise ConfigError(f"options: {name!r} is not known, must be 'reset_mask'")
     mask = options["reset_mask"]
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (n,):
         what = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__

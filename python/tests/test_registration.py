@@ -12,6 +12,7 @@ from gymnasium.wrappers import vector as wrappers
 
 import paceline
 from paceline.envs import registration, vec
+from paceline.errors import ConfigError
 from test_vec import make
 
 MINI = [f"Mini-{game}-v0" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")]
@@ -179,4 +180,10 @@ def test_every_environment_renders_moving_images():
         assert len(first) == 2 and first[0].shape == second[1].shape and first[0].dtype == np.uint8
         assert (first[0] != second[0]).any(), f"{id}: the image does not move"
         envs.close()
-    assert paceline.make_vec("CartPole-v1").render() is None
+    envs = paceline.make_vec("CartPole-v1", 2)
+    assert envs.render() is None
+    envs.reset(seed=1)
+    assert envs.image(np.int64(1)).shape == (400, 600, 3)
+    for i in (-1, 2, 1.5):
+        with pytest.raises(ConfigError, match=f"^i: {i}, must be 0 to 1$"):
+            envs.image(i)

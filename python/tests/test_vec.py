@@ -238,6 +238,8 @@ def test_a_single_environment_is_built_in(id):
         ({"seed": [1, 2]}, "seed: 2 numbers, must be 3"),
         ({"seed": [1, 2, -3]}, "seed: -3, must be"),
         ({"options": {"low": 0}}, "options: 'low' is not known, must be 'reset_mask'"),
+        ({"options": {1: 2, "low": 0}}, "options: 1 is not known, must be 'reset_mask'"),
+        ({"options": [1]}, "options: list, must be a dict"),
         ({"options": {"reset_mask": [True, False, True]}}, "reset_mask'.: list, must be a NumPy array"),
         ({"options": {"reset_mask": np.array([True])}}, r"bool of shape \(1,\), must be a NumPy array, bool of shape \(3,\)"),
         ({"options": {"reset_mask": np.array([1, 0, 1])}}, "int64 of shape"),

@@ -232,7 +232,7 @@ def test_close_works_from_any_state(make):
     env.close()
     env.close()
     assert env.closed
-    for call in (env.reset, env.recv, env.render, lambda: env.step([0])):
+    for call in (env.reset, env.recv, env.render, lambda: env.step([0]), lambda: env.envs):
         with pytest.raises(HandleError, match="^environments: closed$"):
             call()
     env = make(we.Counting, 4, batch_size=2)

@@ -407,6 +407,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def image(self, i: int) -> Array:
         """An image of environment i, uint8 [height, width, 3], for any render_mode."""
         self._check_open()
+        i = whole("i", i, 0, self.num_envs - 1)
         size, height, width = c_size_t(), c_uint32(), c_uint32()
         sizes = ctypes.byref(size), ctypes.byref(height), ctypes.byref(width)
         render = _lib.lib().paceline_vec_render

@@ -404,6 +404,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
     @property
     def envs(self) -> list[Any]:
         """The environment objects if the caller's process steps them; [] with worker processes."""
+        self._check_open()
         return self._crew.envs if isinstance(self._crew, Local) else []
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
