@@ -434,7 +434,11 @@ class ALEInterface:
         return self.cloneState(True)
 
     def restoreState(self, state: ALEState, /) -> None:
-        """Continues from a state of a console with the same cartridge. A state has no settings."""
+        """Continues from a state of a console with the same cartridge. A state has no settings.
+
+        getScreen then returns the state's image; ale-py's returns the image before the call until
+        the next act.
+        """
         if not isinstance(state, ALEState):
             raise wrong("restoreState", "state", state, "an ALEState")
         self._console()
