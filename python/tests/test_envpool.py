@@ -327,6 +327,17 @@ def test_a_reset_of_some_keeps_the_steps_under_way(how):
     assert pool.reset(env_id=np.array([1, 0]))[1]["env_id"].tolist() == [1, 0]
 
 
+def test_a_step_of_too_few_environments_changes_nothing():
+    pool = envpool.make("CartPole-v1", "gym", num_envs=4, batch_size=2)
+    ids = pool.reset()[1]["env_id"]
+    pool.recv()  # none is under way now
+    with pytest.raises(ConfigError, match="env_id: 1 environments would be under way, must be at least batch_size, 2"):
+        pool.step(np.zeros(1, int), ids[:1])
+    pool.send(np.zeros(1, int), ids[:1])
+    *_, info = pool.step(np.zeros(1, int), ids[1:])
+    assert sorted(info["env_id"]) == sorted(ids) and info["elapsed_step"].tolist() == [1, 1]
+
+
 def test_step_before_reset_starts_episodes():
     pool = envpool.make("CartPole-v1", "gym", num_envs=2)
     obs, rewards, _, _, info = pool.step(np.ones(2, int))

@@ -251,12 +251,14 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
     # ----------------------------------------------------------------- steps
 
     def step(self, action: Any, env_id: Any = None) -> Results:  # type: ignore[override]
-        """Does send and recv."""
+        """Does send and recv. No environment steps if recv would have too few environments."""
         if isinstance(action, dict):
             action, env_id = action["action"], action.get("env_id", env_id)
         if self.is_async or env_id is not None or self._sent or _BEGIN in self._next:
             if not self.is_async and env_id is not None and len(env_id) + sum(map(len, self._sent)) != self.num_envs:
                 raise ConfigError(f"env_id: {len(env_id)} environments, must be all {self.num_envs} without a batch_size")
+            if self.is_async:
+                self._envs._check_coming(len(self._ids(env_id, self._last)))
             self.send(action, env_id)
             results: Results = self.recv()
             return results

@@ -211,13 +211,18 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @_both
     def _step_some(self, actions: object, env_id: Any) -> Results:
-        ids, under_way = self._ids(env_id), c_size_t()
-        _lib.lib().paceline_vec_under_way(ctypes.byref(under_way), self._handle.value)
-        coming = under_way.value + len(ids)
-        if coming < self.batch_size:
-            raise ConfigError(f"env_id: {coming} environments would be under way, must be at least batch_size, {self.batch_size}")
+        ids = self._ids(env_id)
+        self._check_coming(len(ids))
         self.send(actions, ids)
         return self.recv()
+
+    def _check_coming(self, n: int) -> None:
+        """Raises ConfigError if recv would have too few environments after a send of n."""
+        under_way = c_size_t()
+        _lib.lib().paceline_vec_under_way(ctypes.byref(under_way), self._handle.value)
+        coming = under_way.value + n
+        if coming < self.batch_size:
+            raise ConfigError(f"env_id: {coming} environments would be under way, must be at least batch_size, {self.batch_size}")
 
     def _write_actions(self, actions: object, n: int) -> None:
         """Checks n actions and copies them into the buffer that the library reads."""
