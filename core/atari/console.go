@@ -51,6 +51,10 @@ type Console struct {
 
 	mode int // for the next reset
 
+	// earlier is the image before the last frame, if the last frame continued an unfinished one in
+	// the same buffer. Otherwise it is empty, and the machine has that image.
+	earlier []byte
+
 	state
 }
 
@@ -114,6 +118,7 @@ func (c *Console) Restart(seed uint32) {
 			c.rom.powerOn.Store(&powerOnState{c.state, c.rows, c.pal})
 		}
 	}
+	c.earlier = nil // powerOn does not have it
 	c.SeedStarts(uint64(seed))
 	c.mode, c.difficulty = mode, difficulty
 }
@@ -254,6 +259,11 @@ func (c *Console) play(a games.Action, strength float32) {
 }
 
 func (c *Console) frame() {
+	c.earlier = c.earlier[:0]
+	if !c.drawLater && c.machine.unfinished() {
+		c.machine.drawPending(c.rom.cartridge)
+		c.earlier = append(c.earlier, c.machine.image()...)
+	}
 	c.machine.frame(c.rom.cartridge, !c.drawLater)
 	c.game.Step(&c.rule, c.machine.ram(), c.cart)
 }

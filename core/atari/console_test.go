@@ -252,7 +252,7 @@ func TestViewsShowTheSameImage(t *testing.T) {
 	if !bytes.Equal(grey, wantGrey) || !bytes.Equal(rgb, wantRGB) {
 		t.Error("grey or RGB does not match the colours")
 	}
-	previous := slices.Clone(c.machine.previous())
+	previous := slices.Clone(c.machine.other())
 	if err := c.Set(Settings{ColourAveraging: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -313,5 +313,53 @@ func TestDefectiveCartridgesDoNoHarm(t *testing.T) {
 				t.Errorf("%d bytes of kind %d: %d lives, %d pixels", size, kind, c.Lives(), len(c.Screen()))
 			}
 		}
+	}
+}
+
+// thinkingImage thinks for several calls between two frames, in the middle of a frame. Each frame has
+// another colour.
+func thinkingImage() []byte {
+	var c code
+	frame := c.begin(0xF1, 0xF2, 0xF3, 0x80+numFrames)
+	c.add(0xA5, 0x80+numFrames, 0x0A, 0x85, 9) // COLUBK
+	c.wait(150)
+	c.add(0xA0, 120)                            // LDY
+	c.add(0xA2, 0xFF, 0xCA, 0xD0, 0xFD)         // LDX, DEX, BNE
+	c.add(0x88, 0xD0, 0xF8, 0x85, 9, 0x85, 0x2) // DEY, BNE, COLUBK, WSYNC
+	c.wait(40)
+	c.jump(frame)
+	return c.image()
+}
+
+// The images of the last two frames are those that were seen, also where the last frame continues an
+// unfinished one, and in a saved state.
+func TestImagesOfAnUnfinishedFrame(t *testing.T) {
+	rom := newROM(t, "tetris", thinkingImage())
+	c, twin := newConsole(t, rom, Settings{}), newConsole(t, rom, Settings{})
+	continued := 0
+	for n := range 40 {
+		seen := slices.Clone(c.Screen())
+		unfinished := c.machine.unfinished()
+		if n%2 == 0 {
+			c.Act(games.Noop, 1)
+		} else {
+			c.actUntilOver(games.Noop, 1, 1)
+		}
+		now, before := c.images()
+		if !bytes.Equal(before, seen) {
+			t.Fatalf("frame %d: the image before the last is not the one that was shown", n)
+		}
+		if unfinished && !bytes.Equal(c.machine.other(), seen) {
+			continued++
+		}
+		if err := twin.Restore(c.Save(true)); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := twin.images(); !bytes.Equal(a, now) || !bytes.Equal(b, before) {
+			t.Fatalf("frame %d: other images after a restore", n)
+		}
+	}
+	if continued < 5 {
+		t.Errorf("%d frames continued an unfinished one, want many", continued)
 	}
 }

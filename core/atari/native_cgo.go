@@ -134,8 +134,13 @@ func (m *machine) image() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(m.state.rows)*Width)
 }
 
-// previous returns the image of the frame before the last.
-func (m *machine) previous() []byte {
+// unfinished reports whether the last frame has not ended. The next one continues it, in the same
+// image.
+func (m *machine) unfinished() bool { return m.state.unfinished != 0 }
+
+// other returns the image of the last frame in the other buffer: the frame before the last, if the
+// last frame continued none.
+func (m *machine) other() []byte {
 	p := &m.state.image[m.state.tia.buffer^1]
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(m.state.rows)*Width)
 }

@@ -25,7 +25,8 @@ func (*machine) lines() int                        { return 0 }
 func (*machine) setImage(int, int, bool)           {}
 func (*machine) setPAL(bool)                       {}
 func (*machine) image() []byte                     { return nil }
-func (*machine) previous() []byte                  { return nil }
+func (*machine) unfinished() bool                  { return false }
+func (*machine) other() []byte                     { return nil }
 func (*machine) setSwitches(byte)                  {}
 func (*machine) setSticks(byte)                    {}
 func (*machine) setButton(int, byte)               {}

@@ -77,7 +77,7 @@ func (c *Console) startFrom(i int) error {
 		return err
 	}
 	generator, starts, frames := c.generator, c.starts, c.frames
-	c.state = states[i]
+	c.state, c.earlier = states[i], nil
 	c.generator, c.starts, c.frames = generator, starts, frames
 	return nil
 }

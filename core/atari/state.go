@@ -16,6 +16,7 @@ const stateMagic = "paceline atari 2"
 const (
 	stateHead   = len(stateMagic) + 32 + 4 // magic, MD5, flags
 	flagWithRNG = 1
+	flagEarlier = 2 // Console.earlier follows the state
 )
 
 // mostDraws limits hardwareDraws of a restored state: the next reset computes all draws up to it. A
@@ -36,22 +37,30 @@ func (c *Console) Save(withRNG bool) []byte {
 		flags, s.generator, s.starts = 0, generator{}, rng.Stream{}
 	}
 	out := make([]byte, 0, stateHead+len(s.bytes())+4)
+	if len(c.earlier) > 0 {
+		flags |= flagEarlier
+	}
 	out = append(out, stateMagic...)
 	out = append(out, c.rom.md5...)
 	out = binary.LittleEndian.AppendUint32(out, flags)
-	out = append(out, s.bytes()...)
+	out = append(append(out, s.bytes()...), c.earlier...)
 	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out))
 }
 
 // Restore loads a state from Save of a console with the same cartridge and the same build of the
 // library. After an error the console is unchanged.
 func (c *Console) Restore(saved []byte) error {
-	size := stateHead + len(c.state.bytes()) + 4
 	if len(saved) < stateHead || string(saved[:len(stateMagic)]) != stateMagic {
 		return fmt.Errorf("state: %d bytes that are not a console's state", len(saved))
 	}
 	if md5 := string(saved[len(stateMagic):][:32]); md5 != c.rom.md5 {
 		return fmt.Errorf("state: of the cartridge with MD5 %s, must be of the cartridge with %s", md5, c.rom.md5)
+	}
+	flags := binary.LittleEndian.Uint32(saved[stateHead-4:])
+	end := stateHead + len(c.state.bytes())
+	size := end + 4
+	if flags&flagEarlier != 0 {
+		size += c.rows * Width
 	}
 	if len(saved) != size {
 		return fmt.Errorf("state: %d bytes, must be %d: it was cut off or is of another build", len(saved), size)
@@ -61,7 +70,7 @@ func (c *Console) Restore(saved []byte) error {
 		return fmt.Errorf("state: its checksum is wrong, it is damaged")
 	}
 	s := new(state)
-	copy(s.bytes(), body[stateHead:])
+	copy(s.bytes(), body[stateHead:end])
 	if s.hardwareDraws < 0 || s.hardwareDraws > mostDraws {
 		return fmt.Errorf("state: %d draws of the hardware's generator, must be 0 to %d", s.hardwareDraws, mostDraws)
 	}
@@ -69,8 +78,8 @@ func (c *Console) Restore(saved []byte) error {
 		return fmt.Errorf("state: not a possible state of this game's console")
 	}
 	own, starts := c.generator, c.starts
-	c.state = *s
-	if binary.LittleEndian.Uint32(body[stateHead-4:])&flagWithRNG == 0 {
+	c.state, c.earlier = *s, append(c.earlier[:0], body[end:]...)
+	if flags&flagWithRNG == 0 {
 		c.generator, c.starts = own, starts
 	}
 	return nil

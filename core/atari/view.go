@@ -23,7 +23,8 @@ func (c *Console) Palette() *screen.Palette {
 // Screen returns the image of the last frame, [Rows, Width], as TIA colour bytes. With
 // ColourAveraging it is blended with the previous image. The slice is valid until the next call.
 func (c *Console) Screen() []byte {
-	now, before := c.images()
+	c.machine.drawPending(c.rom.cartridge)
+	now, before := c.machine.image(), c.machine.other() // also where a frame was unfinished, as in ALE
 	if !c.settings.ColourAveraging {
 		return now
 	}
@@ -39,7 +40,10 @@ func (c *Console) Screen() []byte {
 // images returns the images of the last two frames.
 func (c *Console) images() (now, before []byte) {
 	c.machine.drawPending(c.rom.cartridge)
-	return c.machine.image(), c.machine.previous()
+	if len(c.earlier) > 0 {
+		return c.machine.image(), c.earlier
+	}
+	return c.machine.image(), c.machine.other()
 }
 
 // Grey writes the image's grey levels, [Rows, Width].

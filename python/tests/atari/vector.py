@@ -15,7 +15,19 @@ import numpy as np
 
 import paceline
 
-GAMES = ["pong", "breakout", "seaquest", "space_invaders", "freeway", "qbert", "beam_rider", "enduro", "boxing", "gravitar"]
+GAMES = [
+    "pong",
+    "breakout",
+    "seaquest",
+    "space_invaders",
+    "freeway",
+    "qbert",
+    "beam_rider",
+    "enduro",
+    "boxing",
+    "gravitar",
+    "tic_tac_toe_3d",
+]
 
 VARIANTS = [
     {"full_action_space": True},
