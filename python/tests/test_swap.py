@@ -185,6 +185,15 @@ def test_ids_of_atari_games_name_the_built_in_game(id):
     assert bool(meaning.env_kwargs) == others
 
 
+def test_every_id_of_ale_py_names_a_built_in_game(process):
+    pytest.importorskip("ale_py")
+    process(
+        "import gymnasium, ale_py; from paceline.envs import _ids; "
+        "ids = [id for id in gymnasium.registry if id.startswith('ALE/')]; "
+        "assert len(ids) > 100 and all(map(_ids.atari, ids)), [id for id in ids if not _ids.atari(id)]"
+    )
+
+
 @pytest.mark.parametrize("id", ["ALE/Pong-v5", "PongNoFrameskip-v4", "Pong-v5"])
 def test_ids_of_atari_games_name_the_built_in_game_if_gymnasium_knows_them(id, rom, monkeypatch):
     """ale-py registers the ids when it is imported; the import must not change their meaning."""

@@ -10,7 +10,8 @@
 
 Names, defaults, results and errors are those of ale-py 0.12.1, with the same frames, rewards and
 lives. There is no sound and no window. Where ale-py ends the process, this module raises an
-exception.
+exception. truncate_on_loss_of_life counts lives from the end of a reset; ale-py counts them from an
+earlier moment, which ends each episode of Amidar and a few other games at its start.
 
 The package has no ROM files: loadROM takes a path. Environments by name ("Pong") and
 roms.get_rom_path search $PACELINE_ROMS_DIR, $ALE_ROMS_DIR and the folder of an installed ale-py.
@@ -437,7 +438,7 @@ class ALEInterface:
         """Continues from a state of a console with the same cartridge. A state has no settings.
 
         getScreen then returns the state's image; ale-py's returns the image before the call until
-        the next act.
+        the next act. A state also holds the action that sticky actions repeat; ale-py's does not.
         """
         if not isinstance(state, ALEState):
             raise wrong("restoreState", "state", state, "an ALEState")

@@ -30,8 +30,9 @@ def atari(id: str) -> tuple[str, dict[str, Any], str] | None:
     """(game, keywords, project) of another project's id of an Atari game, or None."""
     for end, begin, project, keywords in _ATARI:
         game = id.removeprefix(begin).removesuffix(end)
-        if id == begin + game + end and game in registration.ATARI:
-            return game, keywords, project
+        ours = game.replace("TicTacToe3D", "TicTacToe3d")  # ale-py's spelling, and EnvPool's
+        if id == begin + game + end and ours in registration.ATARI:
+            return ours, keywords, project
     return None
 
 
