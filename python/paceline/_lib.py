@@ -99,7 +99,9 @@ def _load() -> ctypes.CDLL:
         if dll.paceline_abi_version() != _ffi.ABI_VERSION:
             raise VersionError(f"{path} has interface version {dll.paceline_abi_version()}, this package needs {_ffi.ABI_VERSION}")
         for name, (result, arguments) in _ffi.PROTOTYPES.items():
-            function = getattr(dll, name)
+            function = getattr(dll, name, None)
+            if function is None:
+                raise VersionError(f"{path} is older than this package: it has no {name}")
             function.argtypes = arguments
             if result is _ffi.STATUS:
                 function.restype = ctypes.c_int

@@ -156,6 +156,14 @@ def test_another_library_is_refused(process, compile_c):
     assert "is not libpaceline" in done.stderr
 
 
+def test_an_older_library_is_refused(process, compile_c):
+    """It has the same interface version, and lacks a function that was added later."""
+    text = "int paceline_abi_version(void) { return 2; }"
+    other = compile_c(text, "libolder.so", "-shared", "-fPIC")
+    done = process("from paceline.config import Config; Config()", check=False, env={"PACELINE_LIBRARY": str(other)})
+    assert "VersionError" in done.stderr and "is older than this package: it has no paceline_" in done.stderr
+
+
 def test_another_interface_version_is_refused(process, compile_c):
     other = compile_c("int paceline_abi_version(void) { return 99; }", "libold.so", "-shared", "-fPIC")
     done = process("from paceline.config import Config; Config()", check=False, env={"PACELINE_LIBRARY": str(other)})
