@@ -17,7 +17,7 @@ export GPU
 # The sources of the installed package. A target that needs the package installs it again only if one
 # of these has changed.
 SOURCES := $(shell find core capi include python/paceline -type f \
-	\( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.cu' -o -name '*.cuh' -o -name '*.hpp' -o -name '*.py' -o -name 'py.typed' \) \
+	\( -name '*.go' -o -name '*.[chsS]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.[ch]pp' -o -name '*.py' -o -name '*.json' -o -name '*.txt' -o -name 'py.typed' \) \
 	-not -name '*_test.go' -not -path 'python/paceline/include/*' -not -path '*/testdata/*' -not -path 'capi/ctest/*') \
 	capi/build.sh capi/install.sh $(wildcard core/cuda/*.sh core/cuda/*.py) $(wildcard capi/package/*) THIRD_PARTY_LICENSES go.mod go.sum setup.py pyproject.toml MANIFEST.in $(wildcard README.md)
 

@@ -59,14 +59,14 @@ for arch; do
   export GOARCH
   compiler=$(compiler_of "$arch")
   built=$root/build/wheels/$arch
-  rm -rf "$built" "$root/build/lib" "$root"/build/bdist.* "$folder"/paceline-*_"$arch.whl"
+  rm -rf "$built" "$root"/build/lib* "$root"/build/bdist.* "$folder"/paceline-*_"$arch.whl"
   python/wheels/stubs.sh "$python" "$arch-linux-gnu.$GLIBC" "$built/stubs"
   # A function that the old library lacks ends the build, instead of a host's.
   CC="$compiler '-L$built/stubs' -Wl,-z,defs" capi/build.sh "$built"
   PACELINE_LIBRARY=$(echo "$built"/libpaceline.so.*) "$python" -m build --no-isolation --wheel --outdir "$folder" \
     "-C--build-option=--plat-name=manylinux_$(echo $GLIBC | tr . _)_$arch" . >"$built/log" 2>&1 || { cat "$built/log" >&2; exit 1; }
 done
-rm -rf "$root/build/lib" "$root"/build/bdist.*
+rm -rf "$root"/build/lib* "$root"/build/bdist.*
 for arch; do
   "$python" python/wheels/check.py "$folder"/paceline-*-py3-none-manylinux_*_"$arch.whl"
 done
