@@ -43,7 +43,7 @@ func thirdParty(t *testing.T) string {
 	b.WriteString("Paceline is under the licence in LICENSE. libpaceline also contains the following, each under its own.\n")
 	add := func(name, folder string) {
 		var texts []string
-		for _, pattern := range []string{"LICEN[SC]E*", "NOTICE*", "PATENTS"} {
+		for _, pattern := range []string{"LICEN[SC]E*", "NOTICE*", "PATENTS", "THIRD_PARTY_LICENSES/*"} {
 			found, err := filepath.Glob(filepath.Join(folder, pattern))
 			if err != nil {
 				t.Fatal(err)

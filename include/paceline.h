@@ -103,7 +103,7 @@
  *   PACELINE_CUDA_EAGER: 1 launches the kernels of a GPU one by one instead of as graphs and waits
  *   for each. It is several times slower, but an error names the kernel. 0 is the default; any
  *   other value is an error when a GPU is opened. GOMAXPROCS, GODEBUG, GOGC and GOMEMLIMIT: Go's runtime
- *   reads them, and ends the process if one of them is invalid.
+ *   reads them. An invalid GOMEMLIMIT ends the process; invalid values of the others are ignored.
  * Growth.  A struct that may grow begins with struct_size. Set struct_size to sizeof the struct,
  *   and every field that you do not use to zero. The library reads and writes at most struct_size
  *   bytes. A size from a newer header gives PACELINE_EVERSION. Where an entry says that this

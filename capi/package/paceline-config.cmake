@@ -2,7 +2,9 @@
 # folder of paceline.h and paceline.hpp.
 cmake_policy(VERSION 3.8...3.16) # if(... IN_LIST ...), also in a project of older policies
 if(NOT TARGET paceline::paceline)
-  get_filename_component(_paceline_prefix "${CMAKE_CURRENT_LIST_DIR}/../../@UP@" ABSOLUTE)
+  # The folder may be found through a link, such as /lib for /usr/lib.
+  get_filename_component(_paceline_prefix "${CMAKE_CURRENT_LIST_DIR}" REALPATH)
+  get_filename_component(_paceline_prefix "${_paceline_prefix}/../../@UP@" ABSOLUTE)
   add_library(paceline::paceline SHARED IMPORTED)
   set_target_properties(paceline::paceline PROPERTIES
     IMPORTED_LOCATION "${_paceline_prefix}/@LIB@/libpaceline.so.@ABI@"

@@ -11,10 +11,11 @@ half of the target network's period: with a whole period, target and snapshot wo
     sb3        stable-baselines3's DQN with the same settings, on the same environments
 
 After the same number of steps each run plays 100 greedy episodes. The script prints the mean return of each seed,
-and the mean and standard deviation over the seeds.
+and the mean and standard deviation over the seeds. stable-baselines3 must be installed, or give --no-sb3.
 """
 
 import argparse
+import importlib.util
 import statistics
 import warnings
 
@@ -61,13 +62,15 @@ def main() -> None:
     parser.add_argument("--seeds", default="1,2,3,4,5")
     parser.add_argument("--no-sb3", action="store_true")
     args = parser.parse_args()
+    if not (args.no_sb3 or importlib.util.find_spec("stable_baselines3")):
+        parser.error("stable-baselines3 is not installed: pip install stable-baselines3, or give --no-sb3")
     warnings.simplefilter("ignore", PacelineWarning)
     seeds = [int(seed) for seed in args.seeds.split(",")]
     print(f"{args.env}, {args.steps:,} steps, seeds {args.seeds}: mean returns of 100 greedy episodes")
     for mode in [*MODES] + ["sb3"] * (not args.no_sb3):
         returns = [sb3(args.env, args.steps, seed) if mode == "sb3" else ours(args.env, args.steps, seed, mode) for seed in seeds]
-        spread = f"{statistics.stdev(returns):6.2f}" if len(returns) > 1 else ""
-        print(f"{mode:<10}{statistics.mean(returns):8.2f} +-{spread}   {', '.join(f'{x:.2f}' for x in returns)}", flush=True)
+        spread = f" +-{statistics.stdev(returns):6.2f}" if len(returns) > 1 else ""
+        print(f"{mode:<10}{statistics.mean(returns):8.2f}{spread}   {', '.join(f'{x:.2f}' for x in returns)}", flush=True)
 
 
 if __name__ == "__main__":

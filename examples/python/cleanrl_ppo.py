@@ -1,6 +1,6 @@
 """PPO in one file, in the style of CleanRL: settings on top, then one loop.
 
-    pip install paceline torch
+    pip install . torch    # in the checkout
     python cleanrl_ppo.py [--seed 2] [--total_timesteps 500000] ...
 
 The loop works with Gymnasium's vector environments and their wrappers. One line makes the

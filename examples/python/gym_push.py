@@ -1,6 +1,6 @@
 """Trains on an environment of your own, written against Gymnasium.
 
-    pip install paceline
+    pip install .    # in the checkout
     python gym_push.py
 
 Any gymnasium.Env works, and any gymnasium.vector.VectorEnv in any autoreset mode. This example steps

@@ -149,7 +149,7 @@ def compare_sb3(mode: str, env: str, steps: int, seeds: list[int]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--env", choices=[task.env for task in TASKS])
+    parser.add_argument("--env", choices=list(dict.fromkeys(task.env for task in TASKS)))
     parser.add_argument("--mode", default=",".join(MODES), help="names with commas between them (default: all)")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--sb3", action="store_true", help="compare A2C and PPO with stable-baselines3's, which must be installed")
@@ -160,22 +160,23 @@ def main() -> int:
         if mode not in MODES:
             parser.error(f"--mode: {mode!r}, must be of {', '.join(MODES)}")
     warnings.simplefilter("ignore", PacelineWarning)
+    tasks = [task for task in TASKS if args.env in (None, task.env) and set(task.modes) & set(modes)]
+    compared = [(mode, env, steps) for mode, env, steps in COMPARED if args.env in (None, env) and mode in modes]
+    if not (compared if args.sb3 else tasks):
+        parser.error(f"--env {args.env} has no task with --mode {args.mode}" + " that --sb3 compares" * args.sb3)
     if args.sb3:
         print(f"{'environment':<13}{'mode':<6}{'seed':>4}{'steps':>9}{'return':>9}{'seconds':>9}", end="")
         print(f"{'SB3 return':>12}{'seconds':>9}{'ratio':>8}")
-        for mode, env, steps in COMPARED:
-            if args.env in (None, env) and mode in modes:
-                compare_sb3(mode, env, steps, seeds)
+        for mode, env, steps in compared:
+            compare_sb3(mode, env, steps, seeds)
         return 0
     isa, rows = golden()
     missed, equal, differing, without = 0, 0, 0, []
     print(f"{'environment':<13}{'mode':<10}{'seed':>4}{'steps':>9}{'return':>9}{'needed':>8}{'seconds':>9}", end="")
     print(f"  {'replay':<14}{'weights':<14}target")
-    for task in TASKS:
+    for task in tasks:
         for mode in task.modes:
-            for seed in seeds:
-                if args.env not in (None, task.env) or mode not in modes:
-                    continue
+            for seed in seeds if mode in modes else ():
                 result = learn(task, mode, seed)
                 remarks = [result.remark] if result.remark else []
                 if result.reached < task.threshold:

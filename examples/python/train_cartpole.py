@@ -1,6 +1,6 @@
 """Trains CartPole-v1, stepped by the library, until it is solved.
 
-    pip install paceline
+    pip install .    # in the checkout
     python train_cartpole.py
 
 Takes about a minute on two cores. The environment is built in: nothing is downloaded.
