@@ -187,6 +187,8 @@ def test_an_environment_may_reuse_its_arrays(make, processes):
         obs, *_, infos = env.step(np.full((2, 1), k, np.float32))
     assert [last.tolist() for last in infos["final_obs"]] == [[5, 0, 3, 2], [6, 0, 3, 2]]
     assert obs.tolist() == [[5, 1, 0, -1], [6, 1, 0, -1]]
+    for of_step, count in ((infos["final_info"], 3), (infos, 0)):
+        assert of_step["steps"].tolist() == [count] * 2 and of_step["at"]["count"].tolist() == [[count]] * 2
     assert [[a.tolist() for a in actions] for actions in env.get_attr("actions")] == [[[0], [1], [2]]] * 2
 
 

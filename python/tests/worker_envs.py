@@ -91,20 +91,25 @@ class Parts(Counting):
 
 
 class Reusing(Counting):
-    """Returns the same observation array in every step, and stores its actions."""
+    """Returns the same observation array and the same infos in every step, and stores its actions."""
 
     action_space = spaces.Box(0, 9, (1,), np.float32)
 
     def __init__(self):
         super().__init__()
         self.row, self.actions = np.zeros(4, np.float32), []
+        self.infos = {"steps": 0, "at": {"count": np.zeros(1, np.int64)}}
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], self.infos
 
     def step(self, action):
         self.actions.append(action)
-        return super().step(float(action[0]))
+        return *super().step(float(action[0]))[:4], self.infos
 
     def observe(self):
         self.row[:] = super().observe()
+        self.infos["steps"] = self.infos["at"]["count"][0] = self.count
         return self.row
 
 

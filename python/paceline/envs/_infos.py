@@ -38,7 +38,7 @@ def as_columns(infos: object, n: int) -> dict[Any, Any]:
 
 
 def copied(infos: Any) -> Any:
-    """A copy of a vector's infos, its columns and masks; the values inside lists and object arrays stay the same objects."""
+    """A copy of infos, their dicts, arrays and lists; the values inside lists and object arrays stay the same objects."""
     if isinstance(infos, Mapping):
         return {name: copied(column) for name, column in infos.items()}
     return infos.copy() if isinstance(infos, (np.ndarray, list)) else infos

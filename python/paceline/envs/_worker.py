@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 import gymnasium
 
-from . import _table
+from . import _infos, _table
 from ._table import Table
 
 
@@ -153,7 +153,7 @@ class Stepper:
         ended = self._ended[i] = bool(terminated or truncated)
         if ended and self._autoreset == "same_step":
             # Copied before the reset, which may write into the same arrays.
-            self.note(i, {"final_obs": self.copied(obs), "final_info": info})
+            self.note(i, {"final_obs": self.copied(obs), "final_info": _infos.copied(info)})
             obs, info = env.reset()
         self._put(i, obs, reward, terminated, truncated, info)
 
