@@ -6,6 +6,7 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import worker_envs as we
@@ -190,6 +191,29 @@ def test_an_environment_may_reuse_its_arrays(make, processes):
     for of_step, count in ((infos["final_info"], 3), (infos, 0)):
         assert of_step["steps"].tolist() == [count] * 2 and of_step["at"]["count"].tolist() == [[count]] * 2
     assert [[a.tolist() for a in actions] for actions in env.get_attr("actions")] == [[[0], [1], [2]]] * 2
+
+
+@pytest.mark.parametrize(
+    "space, wrong, says",
+    [
+        (spaces.Box(0, 255, (2,), np.uint8), np.array([7, 300], np.uint16), "300, must be a number of uint8"),
+        (spaces.MultiBinary(2), np.array([256, 257]), "256, must be a number of int8"),
+        (spaces.Box(0, 100, (), np.int32), np.int64(2**32 + 7), "4294967303, must be a number of int32"),
+    ],
+)
+@pytest.mark.parametrize("processes", [1, None])
+def test_an_observation_that_its_dtype_cannot_hold_is_refused(make, space, wrong, says, processes):
+    class Wide(we.Counting):
+        observation_space = space
+
+        def observe(self):
+            return wrong if self.count == 2 else wrong * 0 + 1
+
+    env = make(Wide, 1, workers_=processes)
+    env.reset()
+    assert (env.step([0])[0] == 1).all()
+    with pytest.raises(CallbackError, match=f"(?m)^environment 0: ValueError: observation: {says}$"):
+        env.step([0])
 
 
 def test_gymnasium_wrappers_count_episodes(make):

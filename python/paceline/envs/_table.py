@@ -56,7 +56,7 @@ class Table:
 
 
 def write(views: Any, value: Any) -> None:
-    """Writes an observation into its row; raises ValueError for another shape."""
+    """Writes an observation into its row; raises ValueError for another shape or an integer that the row's dtype cannot hold."""
     if isinstance(views, dict):
         for key, view in views.items():
             write(view, value[key])
@@ -67,6 +67,10 @@ def write(views: Any, value: Any) -> None:
         if np.shape(value) != views.shape:
             raise ValueError(f"observation: shape {np.shape(value)}, must be {views.shape}")
         np.copyto(views, value, casting="same_kind")
+        if views.dtype.kind in "iu" and getattr(value, "dtype", None) != views.dtype:
+            wrong = views != value  # the cast wraps integers
+            if wrong.any():
+                raise ValueError(f"observation: {np.asarray(value)[wrong].flat[0]}, must be a number of {views.dtype}")
 
 
 def each(tree: Any, function: Callable[[Array], Any]) -> Any:
