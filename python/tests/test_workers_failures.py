@@ -205,6 +205,27 @@ def test_a_failing_constructor_closes_the_other_environments():
     assert closed[1:] == [one]
 
 
+def test_a_failing_close_leaves_no_environment_open():
+    closed = []
+
+    class Stuck(we.Counting):
+        def close(self):
+            closed.append(self)
+            if len(closed) < 3:
+                raise RuntimeError(f"close {len(closed)} fails")
+
+    envs = make_vec(Stuck, 3)
+    made = envs.envs
+    with pytest.raises(RuntimeError, match="^close 1 fails$"):
+        envs.close()
+    envs.close()
+    assert envs.closed and closed == made
+    closed.clear()
+    with pytest.raises(CallbackError, match="^environment 2: FileNotFoundError: no such level$"):
+        make_vec([Stuck, Stuck, we.Unmade], 3)
+    assert len(closed) == 2
+
+
 def test_ctrl_c_stops_environments_in_this_process():
     class Pressed(we.Counting):
         def step(self, action):

@@ -13,6 +13,7 @@ A message is sent or received whole: an exception during a message (Ctrl-C) ends
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
 import itertools
 import mmap
@@ -173,7 +174,8 @@ class Local(Crew):
                 if (k := next(k for k, other in enumerate(self.envs) if other is env)) != i:
                     raise ConfigError(f"env: environments {k} and {i} are the same object, must be a new one from each call")
         except BaseException:
-            self.stop()
+            with contextlib.suppress(Exception):  # the constructor's error is the cause
+                self.stop()
             raise
         self.table = Table(self.num_envs, self.observation_space, self.action_space)
         self._stepper.use(self.table)
@@ -204,10 +206,17 @@ class Local(Crew):
                 self.done.append(i)
 
     def stop(self, timeout: float = 0) -> None:
-        envs = self.envs
+        """Closes all environments, then raises the first exception of a close."""
+        envs = {id(env): env for env in self.envs}
         self._stepper.envs.clear()
-        for env in {id(env): env for env in envs}.values():
-            env.close()
+        errors = []
+        for env in envs.values():
+            try:
+                env.close()
+            except Exception as err:
+                errors.append(err)
+        if errors:
+            raise errors[0]
 
 
 class _Here(Stepper):
