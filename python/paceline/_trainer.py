@@ -204,6 +204,8 @@ class Trainer(Model):
         final_obs: the last observations of episodes that ended, in modes other than NEXT_STEP:
             [num_envs, ...], or a list or an object array with None elsewhere. A truncated episode
             needs it.
+            The observations of a single environment, here and in obs, need no axis of
+            environments.
         action_masks: the masks of obs, required if begin had masks.
         final_action_masks: the masks of final_obs; None allows every action.
         """

@@ -53,6 +53,7 @@ def test_begin_refuses_bad_arguments(arguments, says):
         ((OBS, ZEROS, NO, NO[:1]), "truncated: 1 values, must be 2"),
         ((OBS, ZEROS, NO, ENDED, [None]), "final_obs: a list of 1, must have one entry for each environment, 2"),
         ((OBS, ZEROS, NO, ENDED, {}), "final_obs: a dict, must have one entry for each environment, 2"),
+        ((OBS, ZEROS, NO, ENDED, np.zeros(())), r"final_obs: float64 of shape \(\), must have one entry for each environment, 2"),
         ((OBS, ZEROS, NO, ENDED, 3), "final_obs: 3, must have one entry for each environment, 2"),
         ((OBS, ZEROS, NO, ENDED, ["a", "b"]), "final_obs of environment 1"),
         (((OBS, {}), ZEROS, NO, NO), "obs: a pair of observations and infos"),
@@ -77,6 +78,40 @@ def test_one_environment_needs_no_row_axis():
         for final in ({}, 3, []):
             with pytest.raises(SpaceError, match="final_obs: .*, must have one entry for each environment, 1"):
                 model.observe(OBS[0], 1.0, True, False, final)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-1, 1, (1,)),
+        spaces.Box(-1, 1, ()),
+        spaces.Box(0, 255, (1, 8, 8), np.uint8),
+        spaces.Discrete(4),
+        spaces.MultiDiscrete([3]),
+    ],
+)
+def test_one_last_observation_needs_no_row_axis(space):
+    space.seed(1)
+    first, obs = space.sample(), space.sample()
+    in_object = np.empty(1, object)
+    in_object[0] = obs
+
+    def digest(final_obs):
+        with A2C("MlpPolicy", (space, spaces.Discrete(2)), seed=1, n_steps=2) as model:
+            model.begin(4, first)
+            for _ in range(4):
+                model.act()
+                model.observe(first, 1.0, False, True, final_obs)
+            return model.hashes()
+
+    expected = digest(np.asarray(obs)[None])
+    assert digest(np.asarray(first)[None]) != expected
+    for final_obs in (obs, np.asarray(obs), [obs], in_object, np.asarray(obs).tolist()):
+        assert digest(final_obs) == expected
+    with pytest.raises(SpaceError, match="final_obs: .*, must have one entry for each environment, 1"):
+        digest(np.zeros((2, 7)))
+    with pytest.raises(SpaceError, match="final_obs: None for environment 0, must be an observation: its episode was truncated"):
+        digest([None])
 
 
 def test_begin_refuses_masks_that_allow_nothing():

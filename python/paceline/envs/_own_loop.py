@@ -56,17 +56,32 @@ def _write_last(source: Source, terminated: Array, truncated: Array, final_obs: 
     """Writes the last observations of the episodes that ended; a terminated episode needs none."""
     n, ended = source.num_envs, np.flatnonzero(terminated | truncated).tolist()
     if final_obs is not None and ended:
-        entries = -1 if isinstance(final_obs, Mapping) or np.isscalar(final_obs) else len(final_obs)
-        if entries < 1 or (n > 1 and entries != n):
+        if n == 1 and _is_single(source, final_obs):
+            final_obs = [final_obs]
+        try:
+            entries = -1 if isinstance(final_obs, Mapping) else len(final_obs)
+        except TypeError:  # a number
+            entries = -1
+        if entries != n:
             raise SpaceError(f"final_obs: {_described(final_obs)}, must have one entry for each environment, {n}")
     for i in ended:
-        last = None if final_obs is None else np.asarray(final_obs[i] if n > 1 or len(final_obs) == 1 else final_obs)
+        last = None if final_obs is None else np.asarray(final_obs[i])
         if last is not None and last.dtype != object:
             source.rows.final_obs[i] = source.layout.read(last, (), f"final_obs of environment {i}")
         elif truncated[i] and not terminated[i]:
             raise SpaceError(f"final_obs: None for environment {i}, must be an observation: its episode was truncated")
         else:
             source.rows.final_obs[i] = 0  # the library does not read it
+
+
+def _is_single(source: Source, obs: object) -> bool:
+    """Whether obs is one environment's observation, without an axis of environments."""
+    try:
+        array = np.asarray(obs)
+    except ValueError:  # lists of different lengths
+        return False
+    # An array of objects of shape (1,) has an observation as its entry.
+    return array.shape == source.layout.declared and array.dtype != object
 
 
 def _write(source: Source, to: Array, values: object, what: str) -> None:
@@ -111,4 +126,6 @@ def _described(value: object) -> str:
     """A short description of a value for a message."""
     if isinstance(value, (list, tuple)):
         return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} of shape {value.shape}"
     return f"{value!r:.60}" if isinstance(value, (str, int, float, type(None))) else f"a {type(value).__name__}"
