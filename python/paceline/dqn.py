@@ -199,7 +199,8 @@ class DQN(Trainer):
     optimizer, optimizer_eps, loss, loss_reduction, frame_stack: see `paceline options`.
     env_kwargs: keywords of a built-in environment named by env, such as {"recipe": "mnih2015"};
         see make_vec. {"waits": True} declares that steps mostly wait: such a step does not hold one
-        of num_threads, so updates run during it.
+        of num_threads, so updates run during it. For a Gymnasium id the keywords go to
+        gymnasium.make, or with num_envs above 1 to make_vec.
     learners: 0 for Algorithm 1 as it stands. 1 to 100, which must divide num_envs: as many learners share
         one store of parameters (Stooke & Abbeel 2018). Each learner has num_envs / learners of the
         environments, its share of buffer_size, learning_starts and window, and a target network.

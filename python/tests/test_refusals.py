@@ -52,6 +52,19 @@ def test_recurrent_policies_are_refused(cls, policy):
         cls(policy, "CartPole-v1")
 
 
+@pytest.mark.parametrize("num_envs", [1, 2])
+@pytest.mark.parametrize("name, given", [("autoreset_mode", "next_step"), ("num_envs", 3), ("id", "CartPole-v1")])
+def test_env_kwargs_that_the_library_sets_are_refused(name, given, num_envs):
+    with pytest.raises(ConfigError, match=rf"^env_kwargs\['{name}'\]: {given!r}, must be left out: the library sets it$"):
+        PPO("MlpPolicy", "FrozenLake-v1", num_envs=num_envs, env_kwargs={name: given})
+
+
+def test_workers_of_one_environment_are_refused():
+    with pytest.raises(ConfigError, match=r"^env_kwargs\['workers'\]: 1, must be left out for one environment: "):
+        PPO("MlpPolicy", "FrozenLake-v1", env_kwargs={"workers": 1})
+    PPO("MlpPolicy", "FrozenLake-v1", num_envs=2, env_kwargs={"workers": 1}).close()
+
+
 def test_pqn_has_no_sb3_policy():
     says = "policy: stable-baselines3 has no network for PQN; get_parameters has the weights as arrays"
     with PQN("MlpPolicy", "CartPole-v1", num_envs=4) as model, pytest.raises(ConfigError, match=says):

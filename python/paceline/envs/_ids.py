@@ -57,7 +57,8 @@ def resolved(env: Any, num_envs: int | None, env_kwargs: dict[str, Any] | None) 
     """(environment, Gymnasium environment made here or None, keywords of a built-in environment).
 
     A name becomes the name of a built-in environment with the keywords of the id, or the
-    environment that Gymnasium makes, which the caller closes. Objects stay as they are.
+    environment that Gymnasium makes, which the caller closes. Objects stay as they are. Raises
+    ConfigError for keywords that this function sets itself.
     """
     given = env_kwargs or {}
     if not isinstance(env, str):
@@ -75,8 +76,14 @@ def _made(id: str, num_envs: int | None, env_kwargs: dict[str, Any]) -> Any:
 
     from .vec import make_vec
 
+    for name in ("id", "num_envs", "autoreset_mode"):
+        if name in env_kwargs:
+            raise ConfigError(f"env_kwargs[{name!r}]: {env_kwargs[name]!r}, must be left out: the library sets it")
     if num_envs is not None and num_envs > 1:
         return make_vec(id, num_envs, autoreset_mode="same_step", **env_kwargs)
+    if "workers" in env_kwargs:
+        given = env_kwargs["workers"]
+        raise ConfigError(f"env_kwargs['workers']: {given!r}, must be left out for one environment: the caller's process steps it")
     try:
         return gymnasium.make(id, **env_kwargs)
     except gymnasium.error.Error as err:  # mostly a missing package
