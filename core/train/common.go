@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -82,6 +83,15 @@ func takes(cnn string, obs env.ObsSpec) bool {
 func (c *Common) RawImages(obs env.ObsSpec) bool {
 	planes := len(obs.Shape) == 3 && obs.DType == env.Uint8 && len(obs.High) > 0 && slices.Max(obs.High) <= 1
 	return !c.NormalizeImages || planes
+}
+
+// Misfit is the error for an environment to which the policy's network does not fit. err: the reason.
+func (c *Common) Misfit(err error) error {
+	hint := " (MlpPolicy takes any)"
+	if c.Policy == PolicyMLP {
+		hint = "" // a number of actions or a width is too large
+	}
+	return fmt.Errorf("policy: %s does not fit the environment%s: %w", c.Policy, hint, err)
 }
 
 // CommonSettings describes Common for a method whose struct is C.

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -14,6 +15,18 @@ type cnnConfig struct {
 }
 
 func (c *cnnConfig) Resolve() ([]string, error) { return nil, nil }
+
+func TestMisfitNamesAnotherPolicy(t *testing.T) {
+	err := errors.New("reason")
+	for policy, want := range map[string]string{
+		PolicyCNN: "policy: CnnPolicy does not fit the environment (MlpPolicy takes any): reason",
+		PolicyMLP: "policy: MlpPolicy does not fit the environment: reason",
+	} {
+		if got := (&Common{Policy: policy}).Misfit(err); got.Error() != want || !errors.Is(got, err) {
+			t.Errorf("%v, want %q", got, want)
+		}
+	}
+}
 
 // Policy auto takes another cnn only where images are too small for the default one.
 func TestAutoFitsTheObservation(t *testing.T) {

@@ -83,12 +83,14 @@ class ObsLayout:
         return layout
 
     def check_convolutions(self) -> None:
-        """Raises ConfigError for boolean observations, which convolutions do not take."""
+        """Raises ConfigError for boolean observations and for bytes that are no image, which convolutions do not take."""
         if self.source.kind == "b":
             raise ConfigError(
                 "observation space: dtype bool, must be uint8 for CnnPolicy; "
                 "gymnasium.wrappers.DtypeObservation(env, numpy.uint8) converts bool"
             )
+        if self.source == np.uint8 and not self.image and not self.counts:
+            raise ConfigError(f"observation space: shape {self.declared}, must be of two or three axes for CnnPolicy")
 
     @classmethod
     def of_spec(cls, spec: _ffi.Spec) -> ObsLayout:

@@ -35,6 +35,8 @@ def test_action_spaces_that_no_method_knows_are_refused(cls, space):
         (spaces.Box(0, 255, (35, 40, 3), np.uint8), "obs.shape: .*, must be .* of at least 36x36"),
         (spaces.Box(0, 1, (40, 40, 3)), "obs.dtype: float32, must be uint8"),
         (spaces.Box(0, 1, (10, 10, 4), np.bool_), "observation space: dtype bool, must be uint8 .*DtypeObservation"),
+        (spaces.Box(0, 255, (2, 40, 40, 3), np.uint8), r"observation space: shape \(2, 40, 40, 3\), must be of two or three axes"),
+        (spaces.Box(0, 255, (128,), np.uint8), r"observation space: shape \(128,\), must be of two or three axes"),
         (spaces.Dict({"a": spaces.Discrete(2)}), "observation space: Dict, must be Box.*FlattenObservation"),
         (spaces.Tuple([spaces.Discrete(2)]), "observation space: Tuple, must be Box.*FlattenObservation"),
     ],
@@ -50,6 +52,13 @@ def test_observations_unsuitable_for_cnn_policy_are_refused(cls, space, says):
 def test_recurrent_policies_are_refused(cls, policy):
     with pytest.raises(ConfigError, match="^policy: .*, must be 'MlpPolicy', 'CnnPolicy' or 'auto': recurrent networks are not supported$"):
         cls(policy, "CartPole-v1")
+
+
+@every
+def test_too_many_actions_are_refused(cls):
+    says = r"^policy: MlpPolicy does not fit the environment: heads\[0\].out: 70000, must be 1 to 65536$"
+    with pytest.raises(ConfigError, match=says):
+        cls("MlpPolicy", (spaces.Box(-1, 1, (3,)), spaces.Discrete(70_000)))
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])

@@ -75,7 +75,7 @@ func (c *Config) run(s *train.Setup) (offpolicy.Config, error) {
 	}
 	net := c.network(s.Spec)
 	if _, err := net.Layout(); err != nil {
-		return offpolicy.Config{}, fmt.Errorf("policy: %s does not fit the environment (MlpPolicy takes any): %w", c.Policy, err)
+		return offpolicy.Config{}, c.Misfit(err)
 	}
 	run := offpolicy.Config{
 		Net: net, NetSetting: fmt.Sprintf("policy: %s, net_arch: %v", c.Policy, c.NetArch),

@@ -1,7 +1,6 @@
 package pqn
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/paceline-rl/paceline/core/env"
@@ -98,7 +97,7 @@ func (c *Config) network(spec env.Spec) (nn.Spec, error) {
 		net.Heads[head].Gain = 1 // flax's default for dense layers is lecun_normal
 	}
 	if _, err := net.Layout(); err != nil {
-		return nn.Spec{}, fmt.Errorf("policy: %s does not fit the environment (MlpPolicy takes any): %w", c.Policy, err)
+		return nn.Spec{}, c.Misfit(err)
 	}
 	return net, nil
 }

@@ -175,7 +175,7 @@ func (c *ActorCritic) Network(common *train.Common, spec env.Spec) (nn.Spec, err
 		net.Heads[HeadV].Gain = 1
 	}
 	if _, err := net.Layout(); err != nil {
-		return nn.Spec{}, fmt.Errorf("policy: %s does not fit the environment (MlpPolicy takes any): %w", common.Policy, err)
+		return nn.Spec{}, common.Misfit(err)
 	}
 	return net, nil
 }
