@@ -72,8 +72,10 @@ class Round:
             info["TimeLimit.truncated"] = limit
         for i in np.flatnonzero(ended).tolist():
             infos[i].setdefault("terminal_observation", last[i].copy())
-        over = [i for i in np.flatnonzero(ended).tolist() if truth(infos[i].get("game_over", True))]
-        if source is not None and source.recent is not None:
+        over = np.flatnonzero(ended).tolist()
+        if source is None:
+            over = [i for i in over if truth(infos[i].get("game_over", True))]  # other ends are lost lives
+        elif source.recent is not None:
             over = []  # a Monitor reports episodes; other ends are lost lives
         for i, (total, length) in zip(over, self._native.episodes(episodes - self._episodes) if over else ()):
             seconds = round(time.monotonic() - self._began, 6)

@@ -104,6 +104,25 @@ def test_locals_have_the_results_of_vectors(mode):
     assert {e["r"] for e in record.episodes} == {6.0, 9.0}
 
 
+class Flag(gymnasium.Wrapper):
+    """Walk with game_over of its own meaning in infos: whether it is environment 1, which also has twice the rewards."""
+
+    def __init__(self, number):
+        super().__init__(Walk(spaces.Box(-1, 1, (3,))))
+        self.number = number
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward * (1 + self.number), terminated, truncated, info | {"game_over": bool(self.number)}
+
+
+def test_only_built_in_environments_say_where_games_end():
+    record = Record()
+    with A2C("MlpPolicy", vector(gymnasium.vector.AutoresetMode.SAME_STEP, 2, Flag), **KEYWORDS[A2C]) as model:
+        model.learn(60, callback=record)
+    assert [e["r"] for e in record.episodes[:4]] == [9, 18, 6, 12]
+
+
 def test_callbacks_take_the_keywords_of_sb3(tmp_path):
     seen = []
     stop = StopTrainingOnNoModelImprovement(max_no_improvement_evals=1, min_evals=1)
