@@ -312,6 +312,23 @@ def test_gymnasium_vectors_equal_dummy_vec_env(make_one):
     ours.close()
 
 
+class Own(Counter):
+    """Its infos have the keys of the library's Atari games, with other meanings."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, _ = super().step(action)
+        return obs, reward, terminated, truncated, {"raw_reward": 100.0, "game_over": self.count != 3}
+
+
+def test_keys_of_the_users_infos_do_not_change_episodes():
+    ours, other = VecEnv(Own, 2), theirs.DummyVecEnv([lambda: Monitor(Own())] * 2)
+    ours.reset(), other.reset()
+    for _ in range(20):
+        for a, b in zip(ours.step(np.ones(2, int))[3], other.step(np.ones(2, int))[3], strict=True):
+            same(a, b)
+    ours.close()
+
+
 def test_stable_baselines3_is_imported_at_first_use(process):
     loaded = "assert ('stable_baselines3' in sys.modules) is"
     process(f"import sys, paceline; {loaded} False; paceline.sb3.VecEnv; {loaded} True")

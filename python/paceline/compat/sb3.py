@@ -8,9 +8,9 @@
 
 Results are those of SB3's DummyVecEnv of Monitors: infos have terminal_observation,
 TimeLimit.truncated and, at the end of an episode, {"r", "l", "t"} as "episode". A Monitor or
-VecMonitor is not needed, which env_is_wrapped reports to SB3. In Atari games "episode" is a whole
-game with unclipped rewards, as papers report it, also if a lost life ends an episode or rewards are
-clipped.
+VecMonitor is not needed, which env_is_wrapped reports to SB3. In built-in Atari games "episode" is a
+whole game with unclipped rewards, as papers report it, also if a lost life ends an episode or
+rewards are clipped.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
             self.envs = make_vec(env, 1 if num_envs is None else num_envs, autoreset_mode="same_step", **keywords)
         self._workers = isinstance(self.envs, workers.WorkerVecEnv)
         self._asynchronous = self._workers or isinstance(self.envs, vec_env.VecEnv)  # whether envs has send and recv
+        # Whether raw_reward and game_over in infos are the library's.
+        self._built_in = isinstance(self.envs.unwrapped, vec_env.VecEnv)
         self._actions: Any = None
         super().__init__(self.envs.num_envs, self.envs.single_observation_space, self.envs.single_action_space)
         self.metadata = dict(self.envs.metadata)
@@ -139,9 +141,10 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         for i, (reward, end, limit) in enumerate(zip(rewards.tolist(), terminated.tolist(), truncated.tolist())):
             info = each[i]
             info["TimeLimit.truncated"] = limit and not end
-            self._returns[i] += info.get("raw_reward", reward)
+            game = info if self._built_in else {}
+            self._returns[i] += game.get("raw_reward", reward)
             self._lengths[i] += 1
-            if info.get("game_over", end or limit):
+            if game.get("game_over", end or limit):
                 seconds = round(time.time() - self._began, 6)
                 info["episode"] = {"r": round(self._returns[i], 6), "l": self._lengths[i], "t": seconds}
                 self._returns[i], self._lengths[i] = 0.0, 0
