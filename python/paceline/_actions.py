@@ -47,7 +47,8 @@ class ActionLayout:
     """How an action is laid out in a row, and which space it is of.
 
     n: the number of actions of a Discrete space, else 0; branches: the numbers of values of the other
-    integers; low, high: float32, the bounds of the box. keys: those of (integers, box) in a Tuple or Dict.
+    integers; low, high: float32, the bounds of the box. keys: those of (integers, box) in a Dict, or
+    their places in a Tuple.
     """
 
     def __init__(self, n: int = 0, start: int = 0) -> None:
@@ -58,6 +59,7 @@ class ActionLayout:
         self._ints: _Ints | None = _Ints(first=(start,)) if n else None
         self._box: _Box | None = None
         self.keys: tuple[Any, Any] | None = None
+        self._is_dict = self._box_first = False  # of a Tuple or Dict
 
     # ------------------------------------------------------------ spaces
 
@@ -69,7 +71,10 @@ class ActionLayout:
         layout = cls()
         parts: dict[Any, Any] = {None: space}
         if isinstance(space, spaces.Dict):
-            parts = dict(space.spaces)
+            layout._is_dict, parts = True, dict(space.spaces)
+            for key in parts:
+                if not isinstance(key, (str, int)):  # a file keeps the keys as JSON
+                    raise ConfigError(f"action space: key {key!r} of a Dict, must be a str or an int")
         elif isinstance(space, spaces.Tuple):
             parts = dict(enumerate(space.spaces))
         kinds = {key: isinstance(part, spaces.Box) for key, part in parts.items()}
@@ -79,7 +84,7 @@ class ActionLayout:
             layout._add(part, None in parts)
         if None not in parts:
             box, ints = sorted(parts, key=lambda key: not kinds[key])
-            layout.keys = ints, box
+            layout.keys, layout._box_first = (ints, box), next(iter(parts)) == box
         return layout
 
     def _add(self, part: Any, alone: bool) -> None:
@@ -163,9 +168,13 @@ class ActionLayout:
             parts.append(spaces.Box(low, high, box.shape, np.dtype(box.dtype).type))
         if self.keys is None:
             return parts[0]
-        if isinstance(self.keys[0], int) and isinstance(self.keys[1], int):
-            return spaces.Tuple([parts[self.keys.index(k)] for k in (0, 1)])
-        return spaces.Dict(dict(zip(self.keys, parts)))
+        together = self._in_order(self.keys, parts)
+        return spaces.Dict(list(together.items())) if self._is_dict else spaces.Tuple(list(together.values()))
+
+    def _in_order(self, keys: tuple[Any, Any], parts: list[Any]) -> dict[Any, Any]:
+        """The parts (integers, box) of a Tuple or Dict by their keys, in the space's order."""
+        pairs = list(zip(keys, parts))
+        return dict(reversed(pairs) if self._box_first else pairs)
 
     # ------------------------------------------- what else depends on it
 
@@ -226,7 +235,7 @@ class ActionLayout:
     def to_json(self) -> dict[str, Any]:
         """The space's form, for JSON; the rest is in a spec."""
         keys = list(self.keys) if self.keys else None
-        return {"ints": self._ints, "box": self._box, "keys": keys}
+        return {"ints": self._ints, "box": self._box, "keys": keys, "dict": self._is_dict, "box_first": self._box_first}
 
     def with_form(self, kept: Mapping[str, Any]) -> ActionLayout:
         """This layout of a spec, with a form of to_json. Raises an error if the form does not fit."""
@@ -238,7 +247,11 @@ class ActionLayout:
         if kept["box"] is not None:
             shape, dtype = kept["box"]
             layout._box = _Box(tuple(map(int, shape)), np.dtype(dtype).name)
-        layout.keys = tuple(kept["keys"]) if kept["keys"] else None
+        if kept["keys"]:
+            ints_key, box_key = layout.keys = tuple(kept["keys"])
+            # Older files have no flags; the keys of their Dicts are str and sorted.
+            layout._is_dict = bool(kept.get("dict", isinstance(box_key, str)))
+            layout._box_first = bool(kept.get("box_first", str(box_key) < str(ints_key)))
         sizes = [0 if part is None else int(np.prod(part.shape)) for part in (layout._ints, layout._box)]
         if sizes != [len(self.counts), len(self.low)] or (layout.keys is None) != (0 in sizes):
             raise ValueError("action space of another form")
@@ -272,10 +285,8 @@ class ActionLayout:
             parts[-1] = parts[-1].reshape((len(rows), *box.shape)).astype(box.dtype)
         if self.keys is None:
             return parts[0]
-        together = dict(zip(self.keys, parts))
-        if isinstance(self.keys[0], int) and isinstance(self.keys[1], int):
-            return together[0], together[1]
-        return {key: together[key] for key in sorted(together)}
+        together = self._in_order(self.keys, parts)
+        return together if self._is_dict else tuple(together.values())
 
     def only(self, rows: Array) -> Any:
         """The action of the only row."""

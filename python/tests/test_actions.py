@@ -28,6 +28,10 @@ SPACES = {
     "tuple": spaces.Tuple([spaces.MultiDiscrete([3, 2]), spaces.Box(-1, 1, (3,))]),
     "turned": spaces.Tuple([spaces.Box(-1, 1, (2, 2)), spaces.Discrete(3, start=1)]),
     "dict": spaces.Dict({"turn": spaces.Box(-1, 1, (2,)), "buttons": spaces.MultiBinary(3)}),
+    "unsorted": spaces.Dict([("turn", spaces.Discrete(3)), ("buttons", spaces.Box(-1, 1, (2,)))]),
+    "numbered": spaces.Dict({0: spaces.Discrete(3), 1: spaces.Box(-1, 1, (1,))}),
+    "numbered_turned": spaces.Dict({3: spaces.Box(-1, 1, (1,)), 7: spaces.Discrete(3)}),
+    "mixed": spaces.Dict({"b": spaces.Discrete(3), 2: spaces.Box(-1, 1, (1,))}),
 }
 EVERY = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 
@@ -35,7 +39,7 @@ EVERY = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 def leaves(action):
     """The arrays of an action."""
     if isinstance(action, dict):
-        return [action[key] for key in sorted(action)]
+        return [action[key] for key in sorted(action, key=str)]
     return list(action) if isinstance(action, tuple) else [action]
 
 
@@ -85,6 +89,20 @@ def test_specs_and_kept_forms_give_the_layout_back(space):
         np.testing.assert_array_equal(ours, theirs, strict=True)
 
 
+@pytest.mark.parametrize("name", ["dict", "unsorted", "numbered", "numbered_turned", "mixed"])
+def test_layouts_keep_the_order_of_a_dict(name):
+    layout = ActionLayout.of_space(SPACES[name])
+    assert list(layout.space()) == list(layout.batch(layout.rows(2))) == list(SPACES[name])
+
+
+@pytest.mark.parametrize("name", ["tuple", "turned", "dict"])
+def test_forms_without_flags_are_read(name):
+    layout = ActionLayout.of_space(SPACES[name])
+    form = {key: value for key, value in layout.to_json().items() if key in ("ints", "box", "keys")}
+    restored = ActionLayout.of_spec(layout.spec()).with_form(json.loads(json.dumps(form)))
+    assert restored.space() == layout.space() and restored.to_json() == layout.to_json()
+
+
 def test_a_kept_form_of_another_space_is_not_read():
     obs = ObsLayout.of_space(spaces.Box(-1, 1, (2,)))
     text = json.dumps({"python": layouts_to_json(obs, ActionLayout.of_space(SPACES["tuple"]))})
@@ -101,6 +119,7 @@ def test_a_kept_form_of_another_space_is_not_read():
         (spaces.Tuple([spaces.Discrete(2), spaces.Text(3)]), "action space: Tuple.*, or a Tuple or Dict of one Box"),
         (spaces.Dict({"a": spaces.Box(0, 1, (1,)), "b": spaces.Tuple([spaces.Discrete(2)])}), "action space: Tuple"),
         (spaces.Dict({}), "action space: Dict"),
+        (spaces.Dict({(1, 2): spaces.Box(0, 1), (3, 4): spaces.Discrete(2)}), r"action space: key \(1, 2\) of a Dict, must be a str or an"),
         (spaces.Box(0, 5, (2,), np.int64), "action space: a Box of int64, must be of float32 or float64"),
         (spaces.Box(0, 5, (2, 0)), r"action space: a Box of shape \(2, 0\), must have no empty axis"),
         (spaces.MultiDiscrete(np.zeros(0, int)), r"action space: MultiDiscrete\(\[\]\), must have at least one entry"),
