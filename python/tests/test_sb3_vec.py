@@ -329,6 +329,60 @@ def test_keys_of_the_users_infos_do_not_change_episodes():
     ours.close()
 
 
+class Hybrid(Counter):
+    """Keeps the actions that it gets, which must be of its space."""
+
+    def __init__(self, action_space, got):
+        super().__init__()
+        self.action_space, self.got = action_space, got
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.got.append(action)
+        self.count += 1
+        return self.observe(), 1.0, self.count == 5, False, {}
+
+
+TUPLE = gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(3), gymnasium.spaces.Box(-1, 1, (2,))])
+DICT = gymnasium.spaces.Dict(k=gymnasium.spaces.MultiBinary(2), b=gymnasium.spaces.Box(-1, 1, (2,)))
+FEW = {"n_steps": 16, "batch_size": 16, "seed": 1}
+
+
+@pytest.mark.parametrize("space", [TUPLE, DICT], ids=["tuple", "dict"])
+@pytest.mark.parametrize("kind", ["VecEnv", "vector", "single"])
+def test_hybrid_actions_reach_the_environments(space, kind):
+    got = []
+    if kind == "single":
+        env = Hybrid(space, got)
+    else:
+        env = make_vec(lambda: Hybrid(space, got), 2, autoreset_mode="same_step")
+        env = VecEnv(env) if kind == "VecEnv" else env
+    with paceline.PPO("MlpPolicy", env, **FEW) as model:
+        model.learn(64)
+        assert len(got) == 64
+        envs = model.get_env()
+        obs, n = envs.reset(), envs.num_envs
+        batch, _ = model.predict(obs)
+        each = [{key: part[i] for key, part in batch.items()} if space is DICT else tuple(part[i] for part in batch) for i in range(n)]
+        for actions in (batch, each):
+            got.clear()
+            envs.step(actions)
+            for one, want in zip(got, each, strict=True):
+                for key in space if space is DICT else (0, 1):
+                    np.testing.assert_array_equal(one[key], want[key])
+        assert evaluate_policy(model, envs, n_eval_episodes=2) == (5.0, 0.0)
+
+
+def test_hybrid_actions_of_another_form_are_refused():
+    for space, name, other in ((TUPLE, "tuple", {}), (DICT, "dict", ())):
+        envs = VecEnv(lambda space=space: Hybrid(space, []), 2)
+        envs.reset()
+        for actions in (np.zeros(2), [0, 1], [other, other]):
+            with pytest.raises(ConfigError, match=f"actions: .*, must be a {name} of arrays or a list with a {name} for each environment"):
+                envs.step(actions)
+        envs.close()
+
+
 def test_stable_baselines3_is_imported_at_first_use(process):
     loaded = "assert ('stable_baselines3' in sys.modules) is"
     process(f"import sys, paceline; {loaded} False; paceline.sb3.VecEnv; {loaded} True")

@@ -20,6 +20,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space, iterate
 
 try:
     from stable_baselines3.common.monitor import Monitor
@@ -110,11 +112,14 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         self._returns, self._lengths = [0.0] * self.num_envs, [0] * self.num_envs
 
     def step_async(self, actions: Any) -> None:
-        """Starts a step, which runs concurrently with the caller."""
+        """Starts a step, which runs concurrently with the caller.
+
+        actions of a Tuple or Dict space: a tuple or dict of arrays with all environments' actions,
+        as predict returns it, or a list with one action for each environment.
+        """
+        self._actions = _together(self.action_space, actions)
         if self._asynchronous:
-            self.envs.send(np.asarray(actions))
-        else:
-            self._actions = np.asarray(actions)
+            self.envs.send(self._actions)
 
     def step_wait(self) -> Results:
         """(obs, rewards float32, dones, infos) of the step that step_async started."""
@@ -122,7 +127,7 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
 
     def step(self, actions: Any) -> Results:
         """Does step_async and step_wait in one call, which is faster for steps of microseconds."""
-        return self._answer(*self.envs.step(np.asarray(actions)))
+        return self._answer(*self.envs.step(_together(self.action_space, actions)))
 
     def _answer(self, obs: Any, rewards: Array, terminated: Array, truncated: Array, infos: Infos) -> Results:
         dones = terminated | truncated
@@ -209,6 +214,37 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
         self.envs.close()
 
 
+def _kind(space: Any) -> type[Any] | None:
+    """The type of the actions of a Tuple or Dict, None for other spaces."""
+    return dict if isinstance(space, spaces.Dict) else tuple if isinstance(space, spaces.Tuple) else None
+
+
+def _together(space: Any, actions: Any) -> Any:
+    """Actions as a vector of Gymnasium's takes them. Raises ConfigError if those of a Tuple or Dict have another form."""
+    kind = _kind(space)
+    if kind is None:
+        return np.asarray(actions)
+    if isinstance(actions, kind):
+        return actions
+    keys = space.keys() if kind is dict else range(len(space))
+    try:
+        parts = {key: np.asarray([action[key] for action in actions]) for key in keys}
+    except (TypeError, ValueError, LookupError):
+        what, of = type(actions).__name__, kind.__name__
+        raise ConfigError(f"actions: {what}, must be a {of} of arrays or a list with a {of} for each environment") from None
+    return parts if kind is dict else tuple(parts.values())
+
+
+class _DummyVecEnv(DummyVecEnv):  # type: ignore[misc,unused-ignore]
+    """Also takes the actions that predict returns for a Tuple or Dict, a tuple or dict of arrays."""
+
+    def step_async(self, actions: Any) -> None:
+        kind = _kind(self.action_space)
+        if kind is not None and isinstance(actions, kind):
+            actions = list(iterate(batch_space(self.action_space, self.num_envs), actions))
+        super().step_async(actions)
+
+
 def given(source: Source) -> Any:
     """A model's own Gymnasium environments as a VecEnv. After its steps the model's next learn begins new episodes."""
     if isinstance(source.env, gymnasium.vector.VectorEnv):
@@ -219,7 +255,7 @@ def given(source: Source) -> Any:
     wrapped = env
     while not isinstance(wrapped, Monitor) and isinstance(wrapped, gymnasium.Wrapper):
         wrapped = wrapped.env
-    return _watched(DummyVecEnv, source)([lambda: env if isinstance(wrapped, Monitor) else Monitor(env)])
+    return _watched(_DummyVecEnv, source)([lambda: env if isinstance(wrapped, Monitor) else Monitor(env)])
 
 
 def _watched(base: type[Any], source: Source) -> type[Any]:
@@ -238,5 +274,5 @@ def _watched(base: type[Any], source: Source) -> type[Any]:
             source.needs_reset = True
             return super().step(actions)
 
-    Watched.__name__ = Watched.__qualname__ = base.__name__
+    Watched.__name__ = Watched.__qualname__ = base.__name__.removeprefix("_")
     return Watched
