@@ -250,12 +250,19 @@ def test_python_environments_equal_dummy_vec_env(processes):
     ours.set_attr("gain", 5, [1])
     assert ours.get_attr("gain") == [1, 5, 1]
     assert ours.env_method("twice", 4, plus=10) == [18, 19, 20]
-    assert ours.has_attr("gain") and not ours.has_attr("loss")
+    assert ours.has_attr("gain") and ours.has_attr("twice") and not ours.has_attr("loss")
+    assert [method(4) for method in ours.get_attr("twice", [1, 2])] == [9, 10]
     if processes:
         with pytest.raises(ConfigError, match="indices: \\[1\\], must be None"):
             ours.env_method("twice", 4, indices=[1])
+        with pytest.raises(AttributeError, match="loss"):
+            ours.set_attr("loss", 7, [1])
     else:
         assert ours.env_method("twice", 4, indices=[1]) == [9]
+        ours.set_attr("loss", 7, [1])
+        assert ours.get_attr("loss", [1]) == [7] and not ours.has_attr("loss")
+    ours.set_attr("loss", 7)
+    assert ours.get_attr("loss") == [7] * 3 and ours.has_attr("loss")
     ours.close()
 
 

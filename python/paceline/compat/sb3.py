@@ -158,18 +158,38 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
     # ------------------------------------------------- single environments
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The attribute of each environment; built-in environments share their vector's attributes."""
+        """The attribute of each environment; built-in environments share their vector's attributes.
+
+        Attributes from worker processes are copies, also the object of a bound method: env_method
+        calls the environment's own method.
+        """
         chosen = self._get_indices(indices)
         if self._workers:
-            values = self._ask(self.envs.get_attr, attr_name)
+            if here := self.envs.envs:
+                return [here[i].get_wrapper_attr(attr_name) for i in chosen]
+            values = self._ask(self.envs.call, "get_wrapper_attr", attr_name)
             return [values[i] for i in chosen]
         value = getattr(self.envs, _NAMES.get(attr_name, attr_name))
         return [value for _ in chosen]
 
+    def has_attr(self, attr_name: str) -> bool:
+        """Whether all environments have the attribute."""
+        if self._workers:
+            return all(self._ask(self.envs.call, "has_wrapper_attr", attr_name))
+        return bool(super().has_attr(attr_name))
+
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Sets an attribute of Python environments; built-in environments have none to set."""
+        """Sets an attribute of Python environments; built-in environments have none to set.
+
+        In worker processes indices must be None for an attribute that some environment does not
+        have.
+        """
         if not self._workers:
             raise AttributeError(f"built-in environments have no attribute {attr_name!r} to set")
+        if here := self.envs.envs:
+            for i in self._get_indices(indices):
+                here[i].set_wrapper_attr(attr_name, value)
+            return
         values = [value] * self.num_envs
         if indices is not None:
             values = self.get_attr(attr_name)
