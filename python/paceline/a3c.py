@@ -55,9 +55,9 @@ class A3C(Asynchronous):
     num_timesteps counts the steps of all learners, and stats["updates"] the pushes. stats["lag"] is the
     mean number of updates of other learners between a learner's pull and its push. Callbacks are
     called after each round of a learner; a rollout ends with a rollout of the first learner.
-    Statistics of normalize_obs and normalize_reward are merged when learners push, and the policy has
-    those of all learners. The learners compute on the CPU. One thread may use a model at a time; any
-    thread may call stop(). Close the model, or use it in a with statement.
+    Statistics of normalize_obs and normalize_reward are merged when a learner's update ends, and the
+    policy has those of all learners. The learners compute on the CPU. One thread may use a model at a
+    time; any thread may call stop(). Close the model, or use it in a with statement.
     """
 
     METHOD: ClassVar[str] = "a3c"

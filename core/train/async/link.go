@@ -66,7 +66,7 @@ type link struct {
 type flight struct {
 	Step  int64 `json:"step"`  // the learner's steps so far
 	Due   bool  `json:"due"`   // visits are due
-	Alone bool  `json:"alone"` // the visits are pulls alone; after a dropped gradient empty pushes come before them
+	Alone bool  `json:"alone"` // no gradient is pushed: the visits are pulls alone, or empty pushes come before them
 	// Last says that they end an update. Statistics are shared in these visits and in pulls alone:
 	// environments that reset during an update add rows at a time that depends on interrupts.
 	Last   bool    `json:"last,omitempty"`
@@ -106,18 +106,23 @@ func (k *link) Apply(p *nn.Params, grad []float32, factor float32, lr float64) e
 // nothing.
 func (k *link) drop() { k.flight.Due, k.flight.Alone = true, true }
 
-// endUpdate ends an update. It plans a push of the steps that are left.
+// endUpdate ends an update. It plans a push of the steps that are left. If the latest minibatch took
+// no step and nothing is left, the visits share statistics alone.
 func (k *link) endUpdate() error {
-	k.flight.Last = true
-	if k.joint != nil {
+	f := &k.flight
+	f.Last = true
+	switch {
+	case k.joint != nil:
 		k.contributeNothing()
-		return nil
+	case f.Due:
+	case k.local != nil && k.local.Pending() > 0:
+		f.Due, f.Alone = true, false
+		return k.plan(int(k.local.Pending()) - 1)
+	case k.share != nil:
+		f.Due, f.Alone = true, true
+		return k.plan(0)
 	}
-	if k.local == nil || k.local.Pending() == 0 || k.flight.Due {
-		return nil
-	}
-	k.flight.Due, k.flight.Alone = true, false
-	return k.plan(int(k.local.Pending()) - 1)
+	return nil
 }
 
 // plan plans a push, before which some gradients were computed that are not pushed one by one.
@@ -183,16 +188,13 @@ func (k *link) visit() error {
 
 func (k *link) push(shard int, p *nn.Params) error {
 	f := &k.flight
-	if f.Alone { // dropped
-		return nil
-	}
 	if shard == 0 {
 		f.Lag = 0
 		if k.share != nil && f.Last {
 			k.share.Push(k.l.m.shared)
 		}
 	}
-	if k.joint != nil {
+	if f.Alone || k.joint != nil {
 		return nil
 	}
 	version, err := k.l.m.store.Push(shard, param.Push{
