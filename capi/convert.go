@@ -95,7 +95,7 @@ func specOf(obs, action *C.paceline_spec) (env.Spec, error) {
 	case obs.ndim < 1 || int(obs.ndim) > len(obs.shape):
 		return s, fmt.Errorf("observation ndim: %d, must be 1 to %d", obs.ndim, len(obs.shape))
 	case obs.frame_stack < 0 || obs.frame_stack > math.MaxInt32:
-		return s, fmt.Errorf("observation frame_stack: %d, must be 0 or the first axis of the shape", obs.frame_stack)
+		return s, fmt.Errorf("observation frame_stack: %d, must be 0 or divide the first axis of the shape", obs.frame_stack)
 	}
 	for _, d := range obs.shape[:obs.ndim] {
 		s.Obs.Shape = append(s.Obs.Shape, int(d))

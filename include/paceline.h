@@ -284,7 +284,7 @@ typedef struct paceline_spec {
   uint32_t ndim;           /* axes in use, 0 without a box */
   int64_t shape[4];        /* sizes of the axes */
   int64_t n;               /* PACELINE_DISCRETE: number of actions */
-  int64_t frame_stack;     /* n: the first axis is a stack of n frames, oldest first; 0: not declared */
+  int64_t frame_stack;     /* n: the first axis is n frames of equal size, oldest first; 0: not declared */
   const int32_t *branches; /* [num_branches] numbers of actions */
   int64_t num_branches;
   const float *low, *high; /* [shape[0]] bounds of the box of an action, which may be infinite; NULL: all are */

@@ -336,7 +336,7 @@ struct Environment {
   using Observation = Component;
 
   /* The spec of an observation. frame_stack: the number of successive frames in the first
-   * axis; 0: not declared. */
+   * axis, which it must divide; 0: not declared. */
   static paceline_spec box(std::initializer_list<int64_t> shape, int64_t frame_stack = 0) {
     paceline_spec s = detail::sized<paceline_spec>();
     if (shape.size() > sizeof s.shape / sizeof *s.shape)

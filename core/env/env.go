@@ -44,8 +44,9 @@ type ObsSpec struct {
 	Shape []int
 	// Low and High bound every component. Each has one entry, or one entry per component.
 	Low, High []float32
-	// FrameStack is the number of successive frames on the first axis of Shape, oldest first.
-	// An observation is then the previous observation shifted by one frame. 0 or 1: no stack.
+	// FrameStack is the number of successive frames on the first axis of Shape, oldest first. It
+	// divides that axis: a frame may have several planes. An observation is then the previous
+	// observation shifted by one frame. 0 or 1: no stack.
 	FrameStack int
 }
 
@@ -60,6 +61,14 @@ func (s ObsSpec) Len() int {
 
 // Bytes returns the size of an observation in bytes.
 func (s ObsSpec) Bytes() int { return s.Len() * s.DType.Size() }
+
+// CheckStack refuses a FrameStack that does not divide the first axis.
+func (s ObsSpec) CheckStack() error {
+	if n := s.FrameStack; n < 0 || n > 0 && (len(s.Shape) == 0 || s.Shape[0]%n != 0) {
+		return fmt.Errorf("frame_stack: %d, must be 0 or divide the first axis of the observation shape %v", n, s.Shape)
+	}
+	return nil
+}
 
 // Spec describes an environment.
 type Spec struct {
@@ -111,8 +120,8 @@ func (s Spec) Check() error {
 			return fmt.Errorf("observation %s: %d entries, must be 1 or %d", bound.name, n, o.Len())
 		}
 	}
-	if o.FrameStack < 0 || o.FrameStack > 1 && o.FrameStack != o.Shape[0] {
-		return fmt.Errorf("observation frame_stack: %d, must be 0, 1 or the first axis of the shape %v", o.FrameStack, o.Shape)
+	if err := o.CheckStack(); err != nil {
+		return fmt.Errorf("observation %w", err)
 	}
 	if err := s.Action.Check(); err != nil {
 		return err

@@ -76,8 +76,10 @@ func TestSpecCheckNamesTheMistake(t *testing.T) {
 		Obs:    ObsSpec{DType: Uint8, Shape: []int{4, 84, 84}, Low: []float32{0}, High: []float32{255}, FrameStack: 4},
 		Action: ActionSpec{N: 2},
 	}
-	if err := good.Check(); err != nil {
-		t.Errorf("a good spec: %v", err)
+	for _, good.Obs.FrameStack = range []int{0, 1, 2, 4} { // 2: frames of two planes
+		if err := good.Check(); err != nil {
+			t.Errorf("a good spec: %v", err)
+		}
 	}
 	for want, spoil := range map[string]func(s *Spec){
 		"observation dtype: 7":                    func(s *Spec) { s.Obs.DType = 7 },
@@ -88,6 +90,8 @@ func TestSpecCheckNamesTheMistake(t *testing.T) {
 		"observation low: 0 entries":              func(s *Spec) { s.Obs.Low = nil },
 		"observation high: 2 entries":             func(s *Spec) { s.Obs.High = []float32{1, 2} },
 		"observation frame_stack: 3":              func(s *Spec) { s.Obs.FrameStack = 3 },
+		"observation frame_stack: 8":              func(s *Spec) { s.Obs.FrameStack = 8 },
+		"observation frame_stack: -1":             func(s *Spec) { s.Obs.FrameStack = -1 },
 		"actions: 0":                              func(s *Spec) { s.Action.N = 0 },
 		"max_steps: -1":                           func(s *Spec) { s.MaxSteps = -1 },
 	} {

@@ -151,13 +151,12 @@ func (cfg Config) check() error {
 			return fmt.Errorf("observation shape: %v, every axis must be 1 to %d", cfg.Obs.Shape, maxObs)
 		}
 	}
-	switch s, size := cfg.Obs.FrameStack, cfg.Obs.Bytes(); {
+	if err := cfg.Obs.CheckStack(); err != nil {
+		return err
+	}
+	switch size := cfg.Obs.Bytes(); {
 	case size < 1 || size > maxObs:
 		return fmt.Errorf("observation: %d bytes, must be 1 to %d", size, maxObs)
-	case s < 0:
-		return fmt.Errorf("frame_stack: %d, must not be negative", s)
-	case s > 1 && (len(cfg.Obs.Shape) == 0 || cfg.Obs.Shape[0]%s != 0):
-		return fmt.Errorf("frame_stack: %d, must divide the first axis of the observation shape %v", s, cfg.Obs.Shape)
 	case cfg.Stack > StackDetect:
 		return fmt.Errorf("stack mode: %d, must be 0 to %d", cfg.Stack, StackDetect)
 	case cfg.Actions < 0 || cfg.Actions > maxObs:

@@ -173,6 +173,9 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 	if t.common.FrameStack > 0 {
 		setup.Spec.Obs.FrameStack = t.common.FrameStack
 		setup.Trusted = false
+		if err := setup.Spec.Obs.CheckStack(); err != nil {
+			return err
+		}
 	}
 	t.spec = setup.Spec
 	switch {

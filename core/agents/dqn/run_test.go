@@ -226,7 +226,7 @@ func TestFieldsOutOfRangeAreRefused(t *testing.T) {
 		"net_arch: \"8,0\", must be widths of 1 to":  func(c *Config) { c.NetArch = []int{8, 0} },
 		"exploration_final_eps: 1.5, must be 0 to 1": func(c *Config) { c.ExplorationFinal = 1.5 },
 		"optimizer: \"sgd\", must be adam, adagrad":  func(c *Config) { c.Optimizer = "sgd" },
-		"frame_stack: 3, must divide the first axis": func(c *Config) { c.FrameStack = 3 },
+		"frame_stack: 3, must be 0 or divide":        func(c *Config) { c.FrameStack = 3 },
 		"obs.dtype: float32, must be uint8":          func(c *Config) { c.Policy = train.PolicyCNN },
 	} {
 		c := cartpole(edit)
