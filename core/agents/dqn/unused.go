@@ -20,6 +20,7 @@ var switched = []struct {
 	{"n_tau n_tau_target n_tau_act n_cosines", "distribution", func(c *Config) bool { return c.Distribution == Implicit }},
 	{"munchausen_alpha munchausen_tau munchausen_clip", "munchausen", func(c *Config) bool { return c.Munchausen.Munchausen }},
 	{"noisy_sigma", "noisy", func(c *Config) bool { return c.Noisy.Noisy }},
+	{"shards rule sync_period adam_time max_staleness latency_step latency_forward latency_gradient latency_pull latency_push latency_file", "learners", func(c *Config) bool { return c.Learners > 0 }},
 }
 
 // noticeUnused returns a notice for each setting that has another value than its default and is not

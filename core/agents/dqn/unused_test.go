@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/param"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
@@ -13,12 +14,15 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 		"priority_alpha": "0.9", "priority_beta": "0.9", "priority_beta_final": "0.9", "priority_beta_steps": "9", "priority_update": "window",
 		"n_atoms": "11", "v_min": "-1", "v_max": "1", "least_prob": "0.1", "n_quantiles": "9", "kappa": "2", "n_tau": "9", "n_tau_target": "9", "n_tau_act": "9", "n_cosines": "9",
 		"munchausen_alpha": "0.8", "munchausen_tau": "0.1", "munchausen_clip": "-2", "noisy_sigma": "0.1",
+		"shards": "7", "rule": "mean", "sync_period": "2", "adam_time": "local", "max_staleness": "1",
+		"latency_step": "0.1", "latency_forward": "0.1", "latency_gradient": "0.1", "latency_pull": "0.1", "latency_push": "0.1", "latency_file": "durations.json",
 	}
 	on := map[string]func(*Config){
 		"prioritized":  func(c *Config) { c.Prioritized = "cule" },
 		"distribution": nil, // each below
 		"munchausen":   func(c *Config) { c.Munchausen.Munchausen = true },
 		"noisy":        func(c *Config) { c.Noisy.Noisy = true },
+		"learners":     func(c *Config) { c.Learners, c.Rule = 1, param.RuleMultiStepAdam },
 	}
 	distribution := func(name string) string {
 		switch {
@@ -41,7 +45,7 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 	}
 	var names []string
 	for _, s := range switched {
-		off := map[string]string{"prioritized": "none", "distribution": "none"}[s.by]
+		off := map[string]string{"prioritized": "none", "distribution": "none", "learners": "0"}[s.by]
 		if off == "" {
 			off = "false"
 		}
