@@ -165,12 +165,12 @@ func (s orderOf) parse(text []byte) (*recorder, error) {
 	return &recorder{s, slices.Clip(rest)}, nil
 }
 
-// read reads a file of an order, or the order in the checkpoint of a race.
+// read reads a file of an order, or the order in a checkpoint.
 func (s orderOf) read(path string) (o *recorder, err error) {
 	if in, err := checkpoint.Open(path); err == nil {
 		defer in.Close()
 		if !in.Has(orderPart) {
-			return nil, fmt.Errorf("order: %s: a checkpoint without a recorded order, must be one of schedule %q", path, order.Race)
+			return nil, fmt.Errorf("order: %s: a checkpoint without a recorded order, must be one of schedule %q or %q", path, order.Race, order.Recorded)
 		}
 		part := checkpoint.Part{Name: orderPart, Version: 1, Read: func(r io.Reader, n int64) (func(), error) {
 			o, err = s.readPart(r, n)
@@ -205,14 +205,19 @@ func (s orderOf) readPart(r io.Reader, n int64) (*recorder, error) {
 	return s.parse(text)
 }
 
-// orderParts is the part of a race's order. A race that continues a run without an order has none.
-func (m *GA3C) orderParts(saving bool) []checkpoint.Part {
-	if m.cfg.Schedule != string(order.Race) {
+// orderParts is the part of an order: of a race so far, or the whole order that is repeated. A race that
+// continues a run without an order has none. A race that continues a repeated order has what was repeated.
+func (m *GA3C) orderParts(saving bool, staged *savedEvents) []checkpoint.Part {
+	if m.cfg.Schedule == string(order.Virtual) {
 		return nil
 	}
 	p := checkpoint.Part{Name: orderPart, Version: 1, Optional: true}
-	if saving && m.recorder != nil {
-		p.Write = func(w io.Writer) error { _, err := w.Write(m.recorder.file()); return err }
+	repeats := m.cfg.Schedule == string(order.Recorded)
+	if saving && (repeats || m.recorder != nil) {
+		p.Write = func(w io.Writer) error { _, err := w.Write(m.Order()); return err }
+	}
+	if repeats { // the setting has named the order
+		return []checkpoint.Part{p}
 	}
 	p.Read = func(r io.Reader, n int64) (func(), error) {
 		if r == nil {
@@ -224,9 +229,13 @@ func (m *GA3C) orderParts(saving bool) []checkpoint.Part {
 			}, nil
 		}
 		o, err := m.orders.readPart(r, n)
+		if err == nil && staged.Position > int64(len(o.entries)) {
+			err = fmt.Errorf("%d bytes of events, must be at least %d", len(o.entries), staged.Position)
+		}
 		if err != nil {
 			return nil, checkpoint.Damaged(fmt.Errorf("order: %w", err))
 		}
+		o.entries = slices.Clip(o.entries[:staged.Position])
 		return func() { m.recorder = o }, nil
 	}
 	return []checkpoint.Part{p}

@@ -31,7 +31,7 @@ func (m *GA3C) Parts(saving bool) []checkpoint.Part {
 		m.eventsPart(staged),
 		m.gradientsPart(saving, staged),
 	}
-	parts = append(parts, m.orderParts(saving)...)
+	parts = append(parts, m.orderParts(saving, staged)...)
 	parts = append(parts, m.group.Environments(saving))
 	for i := range parts {
 		if p := &parts[i]; saving && p.Optional && errors.Is(m.err, fault.ErrNotFinite) {

@@ -81,7 +81,7 @@ func TestRaceRepeats(t *testing.T) {
 				traintest.Check(t, again.Run(n, 0))
 				if k == 1 && r.IntN(3) == 0 {
 					traintest.Check(t, again.Save(path, true))
-					next := walks(t, append(edits, "schedule", "recorded", "order", from)...)
+					next := walks(t, append(edits, "schedule", "recorded", "order", path)...) // the checkpoint has the order
 					traintest.Check(t, next.Load(path))
 					again = next
 				}
@@ -107,6 +107,33 @@ func TestRaceRepeats(t *testing.T) {
 	}
 	if len(results) < 2 {
 		t.Error("all races are equal: the test shows nothing")
+	}
+}
+
+// A race that continues a repeated order in its middle has the events that were repeated, and no later
+// ones.
+func TestRaceContinuesARecord(t *testing.T) {
+	edits := []string{"num_envs", "3", "seed", "2", "net_arch_pi", "4", "net_arch_vf", "4"}
+	path := filepath.Join(t.TempDir(), "run")
+	tr := walks(t, append(edits, "schedule", "race")...)
+	traintest.Check(t, tr.Begin(300, 0))
+	traintest.Check(t, tr.Run(200, 0))
+	traintest.Check(t, tr.SaveOrder(path))
+	tr = walks(t, append(edits, "schedule", "recorded", "order", path)...)
+	traintest.Check(t, tr.Begin(300, 0))
+	traintest.Check(t, tr.Run(100, 0))
+	traintest.Check(t, tr.Save(path, true))
+	tr = walks(t, append(edits, "schedule", "race")...)
+	traintest.Check(t, tr.Load(path))
+	traintest.Check(t, tr.Run(100, 0))
+	steps, want := tr.Stats().Steps, digests(t, tr)
+	traintest.Check(t, tr.SaveOrder(path))
+	tr = walks(t, append(edits, "schedule", "recorded", "order", path)...)
+	traintest.Check(t, tr.Begin(300, 0))
+	traintest.Check(t, tr.Run(steps, 0))
+	want, _, _ = strings.Cut(want, " NaN")
+	if got, _, _ := strings.Cut(digests(t, tr), " NaN"); got != want {
+		t.Errorf("%s, the race %s", got, want)
 	}
 }
 
