@@ -3,6 +3,7 @@ package train
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,6 +86,9 @@ func (t *Trainer) SaveOrder(path string) (err error) {
 	text := t.ordered.Order()
 	if text == nil {
 		schedule, _ := t.cfg.Get("schedule")
+		if schedule == "race" {
+			return errors.New("order: not recorded in a race that continues a checkpoint without an order, must continue a race that was saved with its experience")
+		}
 		return fmt.Errorf("order: not recorded with schedule %s, must be schedule race or recorded", schedule)
 	}
 	return checkpoint.WriteFile(path, text)

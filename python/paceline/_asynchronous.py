@@ -67,7 +67,10 @@ class Asynchronous(ActorCritic):
                 again.learn(50_000)  # the same weights, bit for bit
 
         path: "x" becomes "x.order". The order covers the run from its first step, also if the run was
-            saved, loaded and continued. The second model needs the same settings, seed and calls of
-            learn. After the last recorded step learn raises ConfigError.
+            saved with its experience (save(replay=True)), loaded and continued. The second model needs
+            the same settings, seed and calls of learn. After the last recorded step learn raises
+            ConfigError. The order of a race that continues a checkpoint without experience begins at
+            that checkpoint, and a second model that loads the checkpoint repeats it. With GA3C such a
+            race has no order, and save_order raises ConfigError.
         """
         save_order(self, path)

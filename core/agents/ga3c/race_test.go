@@ -137,6 +137,27 @@ func TestRaceContinuesARecord(t *testing.T) {
 	}
 }
 
+// A race that continues a run whose order is not known has no order.
+func TestRaceWithoutAnOrder(t *testing.T) {
+	edits := []string{"num_envs", "3", "seed", "2", "net_arch_pi", "4", "net_arch_vf", "4"}
+	path := filepath.Join(t.TempDir(), "run")
+	for _, c := range []struct {
+		schedule   string
+		experience bool
+	}{{"race", false}, {"virtual", true}} {
+		tr := walks(t, append(edits, "schedule", c.schedule)...)
+		traintest.Check(t, tr.Run(100, 0))
+		traintest.Check(t, tr.Save(path, c.experience))
+		tr = walks(t, append(edits, "schedule", "race")...)
+		traintest.Check(t, tr.Load(path))
+		traintest.Check(t, tr.Run(100, 0))
+		want := "order: not recorded in a race that continues a checkpoint without an order, must continue a race that was saved with its experience"
+		if err := tr.SaveOrder(path); err == nil || err.Error() != want {
+			t.Errorf("%+v: %v, want %q", c, err, want)
+		}
+	}
+}
+
 // Files that are no order of this run are refused.
 func TestOrdersAreRefused(t *testing.T) {
 	edits := []string{"num_envs", "3", "seed", "2", "net_arch_pi", "4", "net_arch_vf", "4"}
