@@ -127,9 +127,18 @@ func (g *Group) checkObs(i int, step int64, what string, rows []byte) error {
 	return nil
 }
 
+// Refused refuses a row of the host. Step is how many steps came before that of the row.
+type Refused struct {
+	Step int64
+	Err  error
+}
+
+func (r *Refused) Error() string { return fmt.Sprintf("step %d: %v", r.Step, r.Err) }
+func (r *Refused) Unwrap() error { return r.Err }
+
 // refused returns the error of the host's row of environment i.
 func refused(i int, step int64, err error) error {
-	return &env.Error{Index: i, Err: fmt.Errorf("step %d: %w", step, err)}
+	return &env.Error{Index: i, Err: &Refused{step, err}}
 }
 
 // recordRows adds the host's rows, which check has accepted, to the sink. made is how many of them

@@ -3,6 +3,7 @@ package a3c_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	_ "github.com/paceline-rl/paceline/core/env/builtin"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // trainer makes a trainer with settings, given as names and values.
@@ -225,5 +227,29 @@ func TestOrdersOfOtherSettings(t *testing.T) {
 	spec := *race.Spec()
 	if _, err := train.NewPushed(cfg, spec); err == nil || err.Error() != `order: environments_stepped_by: the record has "the library", this run has "the caller"` {
 		t.Errorf("environments that the caller steps: %v", err)
+	}
+}
+
+// An error of a row of the host has the number of the run's steps, not of the learner's.
+func TestRefusedRowsNameTheStepOfTheRun(t *testing.T) {
+	for _, learners := range []string{"1", "2", "4"} {
+		cfg := traintest.Must(train.NewConfig("a3c"))(t)
+		for name, value := range map[string]string{"learners": learners, "num_envs": "4", "net_arch_pi": "4", "net_arch_vf": "4"} {
+			traintest.Check(t, cfg.Set(name, value))
+		}
+		h := traintest.NewHost(t, cfg, vec.SameStep, traintest.MakeWalk(3))
+		h.Begin(t, 1000)
+		for range 10 {
+			h.Round(t)
+		}
+		traintest.Check(t, h.Act())
+		traintest.Check(t, h.Vec.Step(h.Actions, h.Rows))
+		h.Rows.Rewards[3] = float32(math.NaN())
+		const want = "environment 3: step 40: reward: NaN"
+		for range 2 { // the same rows again
+			if err := h.Observe(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s learners: %v, want %q", learners, err, want)
+			}
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/threads"
@@ -193,11 +194,15 @@ func (l *learner) setTotal(steps int64) {
 	l.SetOthers(l.others)
 }
 
-// nameLearner names the learner in an error of its own, and the environment by its number in the
-// run. An error of a slice that has ended is none.
+// nameLearner names the learner in an error of its own, and the environment and the step by their
+// numbers in the run. An error of a slice that has ended is none.
 func (l *learner) nameLearner(err error) error {
 	if err == nil || errors.Is(err, train.ErrInterrupted) {
 		return nil
+	}
+	var row *actor.Refused
+	if errors.As(err, &row) {
+		row.Step = l.m.turns.Steps()
 	}
 	var failed *vec.Failure
 	var one *env.Error
