@@ -144,7 +144,8 @@ class DQN(Trainer):
         Gorila.
     outliers: a gradient is dropped if the absolute loss of its minibatch is above the running mean by
         more than this number of running standard deviations (Nair et al. 2015); 0 drops none. It needs
-        device="cpu".
+        device="cpu". stats["updates"] counts dropped gradients with learners=0, and applied gradients
+        alone with learners; clock="updates" counts applied gradients alone.
     device: "cpu", "cuda", "cuda:1" ... (in a build with CUDA) or "auto". "auto" uses a GPU, if
         there is one and it computes all settings, for networks with convolutions. The results of a
         seed differ between devices.
