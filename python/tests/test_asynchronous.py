@@ -412,7 +412,7 @@ def test_orders_that_do_not_fit_are_refused(cls, tmp_path):
     says = 'a checkpoint without a recorded order, must be one of schedule "race" or "recorded"'
     with pytest.raises(ConfigError, match=says):
         small(cls, order=tmp_path / "virtual.zip")
-    with pytest.raises(PacelineError, match='schedule: the checkpoint has "virtual", this trainer has "race"'):
+    with pytest.raises(ConfigError, match='schedule: the checkpoint has "virtual", this trainer has "race"'):
         cls.load(tmp_path / "virtual.zip", schedule="race")
 
 

@@ -43,12 +43,23 @@ const maxPart = 256 << 20 // bytes
 func (t *Turns) Parts() []checkpoint.Part {
 	staged := new(saved)
 	state := checkpoint.JSON("turns.json", maxPart, func() (saved, error) { return t.save(), nil }, func(s saved) (func(), error) {
+		*staged = s
+		if t.otherSchedule(&s) {
+			return nil, nil // see below
+		}
 		if err := t.checkSaved(&s); err != nil {
 			return nil, err
 		}
-		*staged = s
 		return func() { t.adopt(&s) }, nil
 	})
+	read := state.Read
+	state.Read = func(r io.Reader, n int64) (func(), error) {
+		adopt, err := read(r, n)
+		if err == nil && t.otherSchedule(staged) { // the file is not damaged, so this is no ErrFormat
+			return nil, fmt.Errorf("schedule: the checkpoint has %q, this trainer has %q, must be equal where experience is loaded", staged.Schedule, t.cfg.Schedule)
+		}
+		return adopt, err
+	}
 	if t.cfg.Schedule == Virtual {
 		return []checkpoint.Part{state}
 	}
@@ -146,11 +157,16 @@ func (t *Turns) adopt(s *saved) {
 	}
 }
 
+// otherSchedule reports whether a state is of a run with another schedule.
+func (t *Turns) otherSchedule(s *saved) bool {
+	return s.Schedule != t.cfg.Schedule && slices.Contains([]Schedule{Virtual, Race, Recorded}, s.Schedule)
+}
+
 // checkSaved refuses a state that no run of this configuration has.
 func (t *Turns) checkSaved(s *saved) error {
 	switch {
 	case s.Schedule != t.cfg.Schedule:
-		return fmt.Errorf("schedule: the checkpoint has %q, this trainer has %q", s.Schedule, t.cfg.Schedule)
+		return fmt.Errorf("schedule: %q, must be %q", s.Schedule, t.cfg.Schedule)
 	case s.Shape != t.shape() || len(s.Learners) != t.cfg.Learners:
 		return fmt.Errorf("order: the checkpoint has %d learners, %d shards and %d environments a learner, this trainer has %d, %d and %d, and the same rule", s.Shape.Learners, s.Shape.Shards, s.Shape.Steps, t.cfg.Learners, t.cfg.Shards, t.cfg.Steps)
 	case s.Steps < 0 || s.Steps > maxCount || s.Visits < 0 || s.Visits > maxVisits:

@@ -142,14 +142,19 @@ func TestStatesOfOtherRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	later = written(t, race)
+	unknown := bytes.Replace(later[0], []byte(`"race"`), []byte(`"rice"`), 1)
 	for says, err := range map[string]error{
-		`schedule: the checkpoint has "race", this trainer has "virtual"`: read(virtual, later),
-		`the checkpoint has 3 learners, 2 shards and 4 environments`:      read(four, later),
+		`schedule: "rice", must be "race"`:                           read(race, [][]byte{unknown, later[1]}),
+		`the checkpoint has 3 learners, 2 shards and 4 environments`: read(four, later),
 		`must be the`: read(race, [][]byte{later[0], early[1]}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), says) || !errors.Is(err, checkpoint.ErrFormat) {
 			t.Errorf("%v, must say %q", err, says)
 		}
+	}
+	const says = `schedule: the checkpoint has "race", this trainer has "virtual", must be equal where experience is loaded`
+	if err := read(virtual, later); err == nil || err.Error() != says || errors.Is(err, checkpoint.ErrFormat) {
+		t.Errorf("%v, must be %q and not ErrFormat", err, says)
 	}
 	if err := read(race, early); err != nil || race.Steps() < 100 || race.Steps() >= 200 {
 		t.Errorf("%v, T is %d", err, race.Steps())
