@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import math
 import numbers
 from ctypes import POINTER, c_float, c_int64
 from typing import Any, NamedTuple
@@ -173,7 +174,7 @@ class Store:
         if not isinstance(key, (tuple, list)) or len(key) != len(Key._fields):
             raise ConfigError(f"key: {key!r}, must be (learner, life, step)")
         learner, life, step = (whole(f"key.{name}", number, 0, 2**51) for name, number in zip(Key._fields, key))
-        push = _ffi.Push(learning_rate=float(learning_rate), seen=whole("seen", seen, 0, 2**51), learner=learner, life=life, step=step)
+        push = _ffi.Push(learning_rate=_float(learning_rate), seen=whole("seen", seen, 0, 2**51), learner=learner, life=life, step=step)
         answer, stale = _ffi.Answer(), False
         try:
             _lib.lib().paceline_store_push(ctypes.byref(answer), self._handle.value, _pointer(flat), flat.size, ctypes.byref(push))
@@ -291,9 +292,17 @@ def _constant(name: str, value: Any) -> float:
     """The library's number for a constant of the optimiser: 0 stands for its own."""
     if value is None:
         return 0.0
-    if not isinstance(value, numbers.Real) or not float(value) > 0:
+    if not isinstance(value, numbers.Real) or not _float(value) > 0:
         raise ConfigError(f"{name}: {value!r}, must be a number above 0, or None for the optimiser's own")
-    return float(value)
+    return _float(value)
+
+
+def _float(value: Any) -> float:
+    """A real number as a float: an infinity, which the library refuses, if it is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _pointer(flat: Array) -> Any:
