@@ -319,6 +319,22 @@ def test_a_race_is_repeated_from_its_order(cls, tmp_path, more):
 
 
 @both
+@pytest.mark.parametrize("more", [{}, {"num_envs": 2, "learners": 1}, {"rule": "mean", "pull_period": 0}], ids=["default", "one", "mean"])
+def test_calls_of_equal_length_are_repeated_one_by_one(cls, tmp_path, more):
+    def calls(**keywords):
+        results = []
+        with small(cls, **{**more, **keywords}) as model:
+            for _ in range(3):
+                model.learn(320)
+                results.append((model.hashes(), model.num_timesteps, model.stats["updates"]))
+            if model.schedule == "race":
+                model.save_order(tmp_path / "race")
+        return results
+
+    assert calls(schedule="race") == calls(order=tmp_path / "race.order")
+
+
+@both
 def test_a_race_is_repeated_in_environments_stepped_from_python(cls, tmp_path):
     def run(**keywords):
         with small(cls, vector(AutoresetMode.SAME_STEP, 4), **{"num_envs": 4, **keywords}) as model:

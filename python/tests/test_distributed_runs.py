@@ -465,6 +465,21 @@ def test_a_recorded_order_is_repeated_up_to_a_stop(ray, tmp_path):
         assert model.learn(400).num_timesteps == 400 and np.array_equal(model.run.parameters()[0], want[400][0])
 
 
+def test_the_first_of_several_calls_of_learn_is_repeated(ray, tmp_path):
+    keywords, order = {**SMALL, "bundles": 2, "shards": 2}, tmp_path / "race.order"
+    with Gorila("MlpPolicy", "CartPole-v1", schedule="race", **keywords) as one:
+        one.learn(400)
+        want = one._native.parameters.flat("q_net"), one.stats["updates"]
+        for total in (400, 300):
+            one.learn(total)
+        one.save_order(order)
+    with running(**keywords, order=order) as model:
+        with pytest.raises(ConfigError, match="^total_timesteps: 300, must be 400, where the order has a stop$"):
+            model.learn(300)
+        model.learn(400)
+        assert np.array_equal(model.run.parameters()[0], want[0]) and model.stats["updates"] == want[1]
+
+
 def test_a_race_of_one_bundle_and_one_shard_has_the_bits_of_one_process():
     """With delay=0 a learner waits for every answer, as a bundle in one process does."""
     steps, keywords = 2000, {k: v for k, v in SMALL.items() if k != "seed"}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,28 @@ func TestRaceRepeats(t *testing.T) {
 					t.Errorf("%s, %s threads, slices %v: %s, the race %s", rule, threads, slices, got, want)
 				}
 			}
+		}
+	}
+}
+
+// A race of several calls of equal length, each of which counts from 0, is repeated call by call.
+func TestRaceOfSeveralCallsRepeats(t *testing.T) {
+	for _, rule := range []string{"gradient", "overwrite", "mean", "multi_step_adam"} {
+		edits := []string{"env", "CartPole-v1", "num_envs", "4", "learners", "2", "seed", "3", "rule", rule, "use_rms_prop", "false"}
+		path := filepath.Join(t.TempDir(), "race.order")
+		calls := func(tr *train.Trainer) (digests []string) {
+			for range 3 {
+				traintest.Check(t, tr.Begin(200, train.ResetTimesteps))
+				traintest.Check(t, tr.Run(0, 0))
+				digests = append(digests, traintest.Must(tr.Hash("policy"))(t)[:16]+fmt.Sprint(tr.Stats().Steps, tr.Stats().Updates))
+			}
+			return digests
+		}
+		race := trainer(t, "a3c", append(edits, "schedule", "race")...)
+		want := calls(race)
+		traintest.Check(t, race.SaveOrder(path))
+		if got := calls(trainer(t, "a3c", append(edits, "schedule", "recorded", "order", path)...)); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, the race %v", rule, got, want)
 		}
 	}
 }

@@ -45,6 +45,7 @@ type stop struct {
 	at           int64 // visits before it
 	time         int64
 	until, steps int64   // until is above steps if the slice was interrupted
+	resets       int64   // how often T was set back before it
 	rounds       []int64 // of each learner since its latest visit
 }
 
@@ -271,8 +272,12 @@ func (p *parser) visit(k int) error {
 
 func (p *parser) stop() error {
 	s := stop{at: p.visits, time: p.visits*visitUnit + visitUnit/2}
-	if n := len(p.stops); n > 0 && p.stops[n-1].at == s.at {
-		if s.time = p.stops[n-1].time + 1; s.time == (p.visits+1)*visitUnit {
+	last := stop{at: -1}
+	if n := len(p.stops); n > 0 {
+		last = p.stops[n-1]
+	}
+	if last.at == s.at {
+		if s.time = last.time + 1; s.time == (p.visits+1)*visitUnit {
 			return fmt.Errorf("more than %d stops between two visits", visitUnit/2)
 		}
 	}
@@ -285,6 +290,9 @@ func (p *parser) stop() error {
 		return err
 	}
 	s.steps, s.until = int64(steps), int64(steps+1-over)
+	if s.resets = last.resets; s.steps < last.steps {
+		s.resets++
+	}
 	if len(p.text)-p.at < p.Learners {
 		return fmt.Errorf("a stop is cut off")
 	}

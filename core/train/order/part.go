@@ -16,6 +16,7 @@ type saved struct {
 	Schedule Schedule       `json:"schedule"`
 	Shape    Shape          `json:"shape"`
 	Steps    int64          `json:"steps"` // T
+	Resets   int64          `json:"resets,omitempty"`
 	Visits   int64          `json:"visits"`
 	Learners []savedLearner `json:"learners"`
 }
@@ -104,7 +105,7 @@ func (t *Turns) shape() Shape {
 }
 
 func (t *Turns) save() saved {
-	s := saved{Schedule: t.cfg.Schedule, Shape: t.shape(), Steps: t.Steps(), Visits: t.visits}
+	s := saved{Schedule: t.cfg.Schedule, Shape: t.shape(), Steps: t.Steps(), Resets: t.resets, Visits: t.visits}
 	for k := range t.learners {
 		l := &t.learners[k]
 		e := savedLearner{
@@ -131,7 +132,7 @@ func (t *Turns) save() saved {
 func list(from []int64) []int64 { return append([]int64{}, from...) }
 
 func (t *Turns) adopt(s *saved) {
-	t.visits, t.base, t.joined = s.Visits, 0, 0
+	t.visits, t.resets, t.base, t.joined = s.Visits, s.Resets, 0, 0
 	for k := range s.Learners {
 		e, l := &s.Learners[k], &t.learners[k]
 		*l = learner{
@@ -169,8 +170,8 @@ func (t *Turns) checkSaved(s *saved) error {
 		return fmt.Errorf("schedule: %q, must be %q", s.Schedule, t.cfg.Schedule)
 	case s.Shape != t.shape() || len(s.Learners) != t.cfg.Learners:
 		return fmt.Errorf("order: the checkpoint has %d learners, %d shards and %d environments a learner, this trainer has %d, %d and %d, and the same rule", s.Shape.Learners, s.Shape.Shards, s.Shape.Steps, t.cfg.Learners, t.cfg.Shards, t.cfg.Steps)
-	case s.Steps < 0 || s.Steps > maxCount || s.Visits < 0 || s.Visits > maxVisits:
-		return fmt.Errorf("order: %d steps, %d visits", s.Steps, s.Visits)
+	case s.Steps < 0 || s.Steps > maxCount || s.Resets < 0 || s.Resets > maxCount || s.Visits < 0 || s.Visits > maxVisits:
+		return fmt.Errorf("order: %d steps, %d resets, %d visits", s.Steps, s.Resets, s.Visits)
 	}
 	joined := 0
 	for k := range s.Learners {

@@ -12,11 +12,12 @@ type replay struct{ *Turns }
 
 // begin returns the time of the next stop at which T first reached until in the recorded run: a slice
 // that ends there has the events of the recorded one. A slice that was interrupted there, with visits
-// left, has another stop after it, which has these visits.
+// left, has another stop after it, which has these visits. Where T was set back, T reaches the same
+// until several times. Only stops after as many resets as this run had count.
 func (r *replay) begin(until int64) int64 {
 	end := int64(never)
 	for _, s := range r.cfg.Order.stops[r.stopsPassed():] {
-		if s.until <= until && until <= s.steps {
+		if s.resets == r.resets && s.until <= until && until <= s.steps {
 			end = s.time
 		} else if end != never {
 			break

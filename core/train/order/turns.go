@@ -122,6 +122,7 @@ type Turns struct {
 	next     []int64 // see nextVisits
 	ready    []int   // learners whose turn to visit has come, and for which no core is free
 	base     int64   // T before the rounds that the learners count
+	resets   int64   // how often SetSteps has set T back
 	drawn    int64   // at least T after all rounds that are known
 	until    int64
 	cut      int64 // the slice's end, where it is known; never: the first round whose T is until
@@ -330,7 +331,11 @@ func (t *Turns) SetSteps(steps int64) {
 		t.race.setSteps(steps)
 		return
 	}
-	t.base += steps - t.steps()
+	now := t.steps()
+	if steps < now {
+		t.resets++
+	}
+	t.base += steps - now
 }
 
 // Forget discards the visits of every learner's leg that are not done, between two slices: what they

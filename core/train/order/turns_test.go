@@ -350,3 +350,53 @@ func TestARaceRepeated(t *testing.T) {
 	}
 	t.Logf("%d ends of slices were compared", compared)
 }
+
+// A race whose T is set back between its runs is repeated run by run, also where runs are of equal
+// length and visits that are due come at the end of each.
+func TestARaceWithResetsRepeated(t *testing.T) {
+	for i := range times(300, 30) {
+		s := randomSetup(t, i)
+		r := rand.New(rand.NewPCG(uint64(i), 44))
+		ends := []int64{s.slices[0], s.slices[0], s.slices[0], 1 + r.Int64N(s.slices[0])}
+		r.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
+		run := func(config Config, cores int, digest func(turns *Turns, w *world)) {
+			w := s.world()
+			turns := newTurns(t, config, w, cores)
+			for _, until := range ends {
+				turns.SetSteps(0)
+				for _, until := range []int64{until, until} {
+					if err := w.run(turns, until, nil); err != nil {
+						t.Fatalf("configuration %d (%v), %s, runs %v: %v", i, s, config.Schedule, ends, err)
+					}
+					if cores == 3 {
+						turns = reload(t, turns, newTurns(t, config, w, cores))
+					}
+				}
+				if err := w.run(turns, turns.Steps(), nil); err != nil {
+					t.Fatal(err)
+				}
+				digest(turns, w)
+			}
+		}
+		var want []string
+		var order *Order
+		run(s.config(Race), 2, func(turns *Turns, w *world) {
+			var err error
+			if order, err = ParseOrder(turns.Order()); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, fmt.Sprint(w.digest(), turns.Steps()))
+		})
+		config := s.config(Recorded)
+		config.Order = order
+		for cores := 1; cores < 4; cores++ {
+			n := 0
+			run(config, cores, func(turns *Turns, w *world) {
+				if got := fmt.Sprint(w.digest(), turns.Steps()); got != want[n] {
+					t.Fatalf("configuration %d (%v), runs %v, run %d: %s, the race had %s", i, s, ends, n, got, want[n])
+				}
+				n++
+			})
+		}
+	}
+}

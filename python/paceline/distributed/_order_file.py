@@ -23,7 +23,10 @@ class Stop(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A recorded order. envs: environments of a learner. settings: the fingerprint of the run."""
+    """A recorded order. envs: environments of a learner. settings: the fingerprint of the run.
+
+    A run on a cluster learns once, so the order ends before T is set back for another call of learn.
+    """
 
     learners: int
     shards: int
@@ -111,6 +114,8 @@ def _parsed(numbers: _Numbers) -> Order:
     for entry in _entries(numbers, learners, shards):
         if isinstance(entry, Step):
             steps.append(entry)
+        elif stops and entry.steps < stops[-1].steps:
+            break
         elif entry.steps:  # learn begins with a stop at 0
             stops.append(entry._replace(visits=len(steps)))
     if not stops:
