@@ -157,8 +157,28 @@ func (s *Store) move(at *shard, l *Local) {
 	s.applied(at, l.n)
 }
 
-// pushed empties a locked shard of l after its visit.
+// pushed counts the visit of a push to a locked shard.
 func (l *Local) pushed(shard int, at *shard) {
+	l.renew(shard, at)
+	if l.next++; l.next == len(l.steps) {
+		l.n, l.next = 0, 0
+	}
+}
+
+// Forget discards the steps that are not pushed, also those of a push in progress: l continues with
+// the central moments. The caller pulls the parameters.
+func (l *Local) Forget() {
+	for i := range l.store.shards {
+		at := &l.store.shards[i]
+		at.Lock()
+		l.renew(i, at)
+		at.Unlock()
+	}
+	l.n, l.next = 0, 0
+}
+
+// renew empties a locked shard of l, which continues with the shard's moments.
+func (l *Local) renew(shard int, at *shard) {
 	steps := l.steps[shard]
 	l.take(shard, at)
 	if l.store.rule.LocalSteps {
@@ -166,9 +186,6 @@ func (l *Local) pushed(shard int, at *shard) {
 	}
 	for _, array := range []([]float32){l.sumG, l.sumG2, l.sumS} {
 		clear(array[at.first:][:at.size])
-	}
-	if l.next++; l.next == len(l.steps) {
-		l.n, l.next = 0, 0
 	}
 }
 

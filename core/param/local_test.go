@@ -3,6 +3,7 @@ package param
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/nn"
@@ -104,6 +105,32 @@ func TestNewLocalTakesTheMoments(t *testing.T) {
 		sameBits(t, "v", joins.v, s.state[1].Data)
 		if want := map[bool]int64{false: 3, true: 0}[local]; joins.steps[1] != want {
 			t.Errorf("local steps %v: t is %d, must be %d", local, joins.steps[1], want)
+		}
+	}
+}
+
+// After Forget, also between the shards of a push, l is that of a learner that joins, apart from Adam's t
+// of its own steps.
+func TestForgottenSteps(t *testing.T) {
+	for _, local := range []bool{false, true} {
+		for _, pushed := range []int{0, 1} {
+			s := newStore(t, 50, Rule{Name: RuleMultiStepAdam, Optimizer: nn.OptimizerConfig{Name: "adam"}, LocalSteps: local}, 2)
+			l, theta := nntest.Must(s.NewLocal())(t), s.params.Clone()
+			for range 3 {
+				nntest.Check(t, l.Step(theta, floats(rng.New(6, "test", 0), 50), 1, 1e-2))
+			}
+			for shard := range pushed {
+				nntest.Must(s.Push(shard, Push{To: theta, Local: l}))(t)
+			}
+			l.Forget()
+			joins := nntest.Must(s.NewLocal())(t)
+			if l.Pending() != 0 || l.Next() != 0 || !slices.Equal(l.steps, joins.steps) && !local || local && l.steps[1] != 3 {
+				t.Errorf("local steps %v, %d shards pushed: %d pending, next shard %d, t %v, must be %v", local, pushed, l.Pending(), l.Next(), l.steps, joins.steps)
+			}
+			for i, array := range l.arrays() {
+				sameBits(t, fmt.Sprintf("%d shards pushed, array %d", pushed, i), *array, *joins.arrays()[i])
+			}
+			nntest.Check(t, l.Step(theta, floats(rng.New(6, "test", 1), 50), 1, 1e-2))
 		}
 	}
 }

@@ -183,11 +183,20 @@ func (m *Method) Workers() (list []train.Learner) {
 	return list
 }
 
-// forget discards what learners have not pushed.
+// forget discards what learners have not pushed. A learner with local steps among that continues with
+// the store's parameters.
 func (m *Method) forget() {
 	m.turns.Forget()
 	for _, l := range m.learners {
-		l.link.flight.Due, l.link.flight.Rounds, l.link.flight.given = false, 0, given{}
+		k := l.link
+		k.flight.Due, k.flight.Rounds, k.flight.given = false, 0, given{}
+		if k.local == nil || k.local.Pending() == 0 {
+			continue
+		}
+		k.local.Forget()
+		for shard := range k.seen {
+			k.seen[shard] = m.store.Pull(shard, l.theta)
+		}
 	}
 }
 

@@ -262,3 +262,32 @@ func TestRandomStops(t *testing.T) {
 		})
 	}
 }
+
+// A run of local steps continues from a checkpoint without experience, also where it was saved between
+// the visits of a push.
+func TestLocalStepsContinueWithoutExperience(t *testing.T) {
+	for method, settings := range map[string]map[string]string{
+		"a3c":  {"use_rms_prop": "false"},
+		"appo": {"n_steps": "32", "batch_size": "16", "n_epochs": "2"},
+		"dqn":  {"net_arch": "8", "learning_starts": "60", "batch_size": "8", "buffer_size": "400", "target_update_interval": "50", "window": "40"},
+	} {
+		s := setup{method: method, settings: map[string]string{"env": "CartPole-v1", "policy": "MlpPolicy", "num_envs": "8", "learners": "4", "shards": "4", "rule": "multi_step_adam", "sync_period": "2"}}
+		maps.Copy(s.settings, settings)
+		for seed := range 12 {
+			edits := map[string]string{"seed": strconv.Itoa(seed)}
+			file := filepath.Join(t.TempDir(), "a")
+			tr := s.trainer(t, edits)
+			check(t, tr.Begin(1000, 0))
+			check(t, tr.Run(int64(300+7*seed), 0))
+			check(t, tr.Save(file, false))
+			check(t, tr.Close())
+			tr = s.trainer(t, edits)
+			check(t, tr.Load(file))
+			before := tr.Stats().Updates
+			if err := tr.Run(600, 0); err != nil || tr.Stats().Updates <= before {
+				t.Errorf("%s, seed %d: %v, %d updates, %d before", method, seed, err, tr.Stats().Updates, before)
+			}
+			check(t, tr.Close())
+		}
+	}
+}
