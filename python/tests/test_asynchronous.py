@@ -346,6 +346,17 @@ def test_a_race_is_repeated_in_environments_stepped_from_python(cls, tmp_path):
     assert run(schedule="race") == run(order=tmp_path / "race")
 
 
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED])
+@pytest.mark.parametrize("cls, more", [(A3C, {}), (APPO, {"batch_size": 1, "pull_period": 0, "normalize_advantage": False})])
+def test_the_mean_of_single_steps_in_environments_stepped_from_python(cls, more, mode):
+    """A learner whose only row resets has no step, and the others go on without it."""
+    envs = vector(mode, 4, lambda _: gymnasium.make("CartPole-v1"))
+    with small(cls, envs, num_envs=4, rule="mean", n_steps=1, **more) as model:
+        for _ in range(2):
+            model.learn(400)
+            assert model.num_timesteps >= 400
+
+
 @both
 def test_a_race_that_was_stopped_and_continued_is_repeated(cls, tmp_path):
     """The record of the parts, joined, repeats them; a checkpoint has the order, too."""

@@ -1,11 +1,20 @@
 package a3c_test
 
 import (
+	"errors"
+	"fmt"
 	"math"
+	"path/filepath"
 	"testing"
+	"time"
 
 	_ "github.com/paceline-rl/paceline/core/agents/appo"
 	_ "github.com/paceline-rl/paceline/core/agents/ppo"
+	"github.com/paceline-rl/paceline/core/env"
+	"github.com/paceline-rl/paceline/core/fault"
+	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/traintest"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // parameters trains and returns the parameters.
@@ -55,6 +64,99 @@ func TestMeanIsOneLearner(t *testing.T) {
 			if off > 1e-6*largest || moved < 1e-4*largest {
 				t.Errorf("%s, %s learners, %v: off by %g of %g, the step is %g", c.several, learners, c.edits, off, largest, moved)
 			}
+		}
+	}
+}
+
+// short truncates episodes after a number of steps.
+type short struct {
+	env.Env
+	length, steps int
+}
+
+func (s *short) Reset(obs []byte) error {
+	s.steps = 0
+	return s.Env.Reset(obs)
+}
+
+func (s *short) Step(action int32, obs []byte) (reward float32, end env.End, err error) {
+	reward, end, err = s.Env.Step(action, obs)
+	if s.steps++; s.steps == s.length && !end.Over() {
+		end |= env.Truncated
+	}
+	return reward, end, err
+}
+
+// pushed trains in environments that the host steps and that reset in the next step. Every first call
+// of Act in a round has a time limit; 0: none.
+func pushed(t *testing.T, rounds int, limit time.Duration, method string, edits ...string) *train.Trainer {
+	t.Helper()
+	cfg := traintest.Must(train.NewConfig(method))(t)
+	for i := 0; i < len(edits); i += 2 {
+		traintest.Check(t, cfg.Set(edits[i], edits[i+1]))
+	}
+	h := traintest.NewHost(t, cfg, vec.NextStep, func(i int) (env.Env, error) {
+		e, err := traintest.MakeWalk(3)(i)
+		return &short{Env: e, length: 3 + i/2}, err
+	})
+	h.Begin(t, 10_000)
+	for range rounds {
+		err := h.Trainer.Act(h.Rows, h.Actions, limit)
+		if errors.Is(err, fault.ErrTimedOut) {
+			err = h.Act()
+		}
+		traintest.Check(t, err)
+		traintest.Check(t, h.Vec.Step(h.Actions, h.Rows))
+		traintest.Check(t, h.Observe())
+	}
+	traintest.Check(t, h.Trainer.Settle(0))
+	return h.Trainer
+}
+
+// A learner whose rows only reset their environments contributes nothing to the round of the others:
+// learners take the step of one learner with all of their environments.
+func TestMeanWithoutTheRowsThatReset(t *testing.T) {
+	base := []string{"num_envs", "4", "seed", "3", "n_steps", "1", "learning_rate", "0.01"}
+	for _, c := range []struct {
+		one, several string
+		edits        []string
+	}{
+		{"a2c", "a3c", nil},
+		{"a2c", "a3c", []string{"normalize_advantage", "true"}},
+		{"ppo", "appo", []string{"batch_size", "4", "n_epochs", "2", "normalize_advantage", "false"}},
+		{"ppo", "appo", []string{"batch_size", "4", "n_epochs", "2", "normalize_advantage", "true"}},
+	} {
+		edits := append(base[:len(base):len(base)], c.edits...)
+		const rounds = 60
+		one := pushed(t, rounds, 0, c.one, edits...)
+		edits = append(edits, "learners", "2", "rule", "mean")
+		if c.several == "appo" {
+			edits = append(edits, "pull_period", "0")
+		}
+		parameters := func(tr *train.Trainer) []float32 {
+			to := make([]float32, tr.ParameterSets()[0].Size)
+			traintest.Must(tr.GetParameters("policy", to))(t)
+			return to
+		}
+		want, got := parameters(one), parameters(pushed(t, rounds, 0, c.several, edits...))
+		for i := range want {
+			if math.Abs(float64(want[i]-got[i])) > 1e-4 {
+				t.Errorf("%s %v: parameter %d is %g, of one learner %g", c.several, c.edits, i, got[i], want[i])
+				break
+			}
+		}
+		digest := func(tr *train.Trainer) string {
+			return traintest.Must(tr.Hash("policy"))(t) + fmt.Sprint(tr.Stats().Steps, tr.Stats().Updates)
+		}
+		alone := digest(pushed(t, 200, 0, c.several, append(edits, "num_threads", "1")...))
+		if got := digest(pushed(t, 200, 20*time.Microsecond, c.several, append(edits, "num_threads", "3")...)); got != alone {
+			t.Errorf("%s %v: %s with interrupts, %s without", c.several, c.edits, got, alone)
+		}
+		path := filepath.Join(t.TempDir(), "race.order")
+		race := pushed(t, 200, 0, c.several, append(edits, "schedule", "race")...)
+		traintest.Check(t, race.SaveOrder(path))
+		if got := digest(pushed(t, 200, 0, c.several, append(edits, "schedule", "recorded", "order", path)...)); got != digest(race) {
+			t.Errorf("%s %v: %s repeated, the race %s", c.several, c.edits, got, digest(race))
 		}
 	}
 }

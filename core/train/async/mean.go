@@ -134,6 +134,11 @@ func (k *link) contributeNothing() {
 	}
 }
 
+// rounded is a learner whose updates come after a number of rounds. Where the host steps the environments,
+// the windows of all learners become full together, also one whose rows only reset their environments. Its
+// learner then contributes nothing to each minibatch of the others.
+type rounded interface{ UpdateEmpty() }
+
 // paced is a learner whose updates have one minibatch each, and come after a number of its own steps.
 type paced interface {
 	// DueUpdates is the number of updates that the learner's steps ask for and that are not done.

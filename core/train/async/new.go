@@ -60,6 +60,9 @@ func (m *Method) Init(s *train.Setup, c Config) (err error) {
 		if m.shared != nil {
 			l.link.share = normalize.NewShare(l.Statistics())
 		}
+		if r, ok := l.Learner.(rounded); ok && m.pushed && m.joint != nil {
+			r.UpdateEmpty()
+		}
 		l.link.seen, l.link.period, l.link.joint = make([]uint64, m.store.Shards()), int64(c.SyncPeriod), m.joint
 		if c.Rule == param.RuleMultiStepAdam {
 			if l.link.local, err = m.store.NewLocal(); err != nil {

@@ -25,6 +25,7 @@ type Run struct {
 	backup    backup
 	before    func() error // comes before every gradient; nil: nothing does
 	share     func(own rollout.Moments) (rollout.Moments, error)
+	empty     bool  // see UpdateEmpty
 	err       error // what ended training
 }
 
@@ -57,6 +58,11 @@ func (r *Run) BeforeUpdates(f func() error) { r.before = f }
 
 // ShareMoments implements train.Learner.
 func (r *Run) ShareMoments(f func(own rollout.Moments) (rollout.Moments, error)) { r.share = f }
+
+// UpdateEmpty makes an update due for a full window without a step, too. Its minibatches compute no
+// gradient, and what BeforeUpdates says comes before each of them. So learners whose windows become
+// full together have as many minibatches.
+func (r *Run) UpdateEmpty() { r.empty = true }
 
 // Statistics implements train.Learner.
 func (r *Run) Statistics() *normalize.Normalizer { return r.Normalizer }
@@ -179,7 +185,7 @@ func (r *Run) Divergence() float64 { return 0 }
 func (r *Run) Resume(float64)      {}
 
 // due reports whether an update is due.
-func (r *Run) due() bool { return r.Window.Full() && r.Window.Steps() > 0 }
+func (r *Run) due() bool { return r.Window.Full() && (r.empty || r.Window.Steps() > 0) }
 
 // Settle does the update of a window that is full. It does at least one minibatch, so that a host
 // that calls with a short limit makes progress. Concurrently with the update it resets environments
@@ -208,10 +214,12 @@ func (r *Run) Settle(interrupt *train.Interrupt) (err error) {
 				return err
 			}
 		}
-		if done, err = r.method.Update(r.minibatch); errors.Is(err, train.ErrInterrupted) {
-			return err
+		if r.Window.Steps() > 0 {
+			if done, err = r.method.Update(r.minibatch); errors.Is(err, train.ErrInterrupted) {
+				return err
+			}
+			r.err = err
 		}
-		r.err = err
 		r.minibatch++
 		done = done || r.minibatch == r.cfg.Minibatches
 		now := r.Host.Lap(train.Learning)
