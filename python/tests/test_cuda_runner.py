@@ -232,6 +232,14 @@ def test_bits_continue_after_a_failure(tmp_path, monkeypatch, capsys):
     assert not report["results"][0]["same"]["all ended"] and "it broke" in capsys.readouterr().out
 
 
+def test_acting_is_measured_on_a_gpu_only(tmp_path, monkeypatch):
+    acting, out = module("acting"), tmp_path / "acting.json"
+    monkeypatch.setattr(sys, "argv", ["acting.py", "--out", str(out), "--device", "cpu", "--tiny"])
+    with pytest.raises(SystemExit, match="^device: cpu, must be a GPU: the model computes on cpu$"):
+        acting.main()
+    assert not out.exists()
+
+
 def test_pong_continues_in_the_next_slice(tmp_path, capsys):
     """Three slices run one chunk each; the fourth call has nothing left to do."""
     pong = module("pong")

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -51,8 +52,12 @@ def test_a_model_has_a_device():
 
 def on_software(process, code, **env):
     """Runs code in a process with the software device and returns the JSON that it prints."""
+    return json.loads(with_software(process, code, **env).stdout)
+
+
+def with_software(process, what, *arguments, **env):
     before = f"{SOFTWARE}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    return json.loads(process(code, env={"LD_LIBRARY_PATH": before, **env}, timeout=300).stdout)
+    return process(what, *arguments, env={"LD_LIBRARY_PATH": before, **env}, timeout=300)
 
 
 LEARN = """
@@ -186,3 +191,14 @@ print(json.dumps(said))
         refused = f"precision: {precision}, must be fp32 on cuda:0 (Software device sm_75): its compute capability 7.5 is below 8.0"
         assert sentence.startswith(refused)
     assert updates > 0
+
+
+@needs_software
+def test_acting_is_measured_on_the_gpu(process, tmp_path):
+    """make test-cuda measures act, and every call of act is a launch on the device."""
+    out = tmp_path / "acting.json"
+    with_software(process, str(Path(__file__).parent / "cuda" / "acting.py"), "--tiny", "--out", out)
+    report = json.loads(out.read_text())
+    assert [(r["state"], r["rows"]) for r in report["results"]] == [(s, n) for s in ("idle", "in a window") for n in (1, 8, 32)]
+    assert all(r["calls"] == 20 for r in report["results"])
+    assert all(r["launches"] >= r["calls"] for r in report["results"] if r["state"] == "idle")
