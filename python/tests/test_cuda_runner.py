@@ -145,6 +145,27 @@ def test_go_tests_run_in_separate_processes(runner, machine):
     assert [[a for a in s.command if "run=" in a] for s in steps] == [["-test.run=^TestA$/^cuda$"], ["-test.run=^TestB$/^cuda$"]]
 
 
+@pytest.mark.parametrize("part", ["go.cuda", "go.nn", "go.methods"])
+def test_a_program_that_cannot_start_fails_its_parts(runner, machine, part):
+    machine.software = False
+    for name in "cuda", "gpu", "dqn":
+        (machine.here / "go" / name).mkdir(parents=True)
+        (program := machine.work / f"{name}.test").write_text("#!/bin/sh\necho version GLIBC_2.38 not found >&2\nexit 1\n")
+        program.chmod(0o755)
+    (machine.here / "go" / "gpu" / "suite").write_text("Stepper\n")
+    report = runner.do(machine, part, runner.parts(machine)[part])
+    assert report["status"] == "FAILED" and report["says"].endswith(".test: status 1: version GLIBC_2.38 not found")
+    (machine.work / "cuda.test").unlink()
+    assert runner.do(machine, "go.cuda", runner.parts(machine)["go.cuda"])["status"] == "FAILED"
+
+
+def test_go_tests_are_listed(machine):
+    (machine.here / "go" / "pqn").mkdir(parents=True)
+    (program := machine.work / "pqn.test").write_text("#!/bin/sh\nprintf 'TestA\nExampleA\nTestB\n'\n")
+    program.chmod(0o755)
+    assert machine.tests("pqn") == ["TestA", "TestB"]
+
+
 def test_the_kernel_that_lost_the_gpu_is_named(runner, machine, steps):
     """The failed step runs again with a launch per kernel. Later steps run as well."""
     lost = "    x_test.go:1: cuda:0 is lost with the contents of its memory"

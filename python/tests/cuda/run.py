@@ -37,7 +37,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from steps import FAILED, LEFT_OUT, OK, TIMED_OUT, LeftOut, Result, Step, last_line, parse_go, parse_sanitizer, run, worst
+from steps import FAILED, LEFT_OUT, OK, TIMED_OUT, Failed, LeftOut, Result, Step, last_line, parse_go, parse_sanitizer, run, worst
 
 LIMIT = 480.0  # seconds per part
 # These tests read or compile the sources, which this folder does not have.
@@ -155,11 +155,12 @@ class Machine:
 
     def tests(self, name: str) -> list[str]:
         """The top-level tests of a program."""
-        command = [str(self.work / f"{name}.test"), "-test.list=."]
-        listed = subprocess.run(
-            command, cwd=self.here / "go" / name, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=120
-        )
-        return [line for line in listed.stdout.splitlines() if line.startswith("Test")]
+        log = self.out / f"list.{name}.log"
+        program = str(self.work / f"{name}.test")
+        listed = run(Step(name, [program, "-test.list=."], folder=self.here / "go" / name, env=self.env), log, 120.0)
+        if listed.status != OK:
+            raise Failed(f"{name}.test: {listed.says}")
+        return [line for line in log.read_text().splitlines() if line.startswith("Test")]
 
     def script(self, name: str, *arguments: str, limit: float = 1e9) -> Step:
         file = self.out / f"{Path(name).stem}.figures.json"
@@ -419,8 +420,8 @@ def do(m: Machine, name: str, part: Part) -> dict[str, Any]:
             if left <= 0:
                 break
         status, says = worst(results), part.says(m, results)
-    except LeftOut as reason:
-        status, says = LEFT_OUT, str(reason)
+    except (LeftOut, Failed) as reason:
+        status, says = FAILED if isinstance(reason, Failed) else LEFT_OUT, str(reason)
     report = {"part": name, "status": status, "seconds": round(limit - left, 1), "says": says}
     (m.out / f"{name}.json").write_text(json.dumps(report | {"gpu": m.gpu, "steps": reports}, indent=1))
     return report

@@ -22,6 +22,10 @@ class LeftOut(Exception):
     """A part cannot run here; the argument is the reason."""
 
 
+class Failed(Exception):
+    """A part fails before its first step; the argument is the reason."""
+
+
 class Step(NamedTuple):
     """A program of a part. figures: the JSON file that it writes; limit: seconds."""
 
