@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -115,6 +116,13 @@ def test_every_part_belongs_to_one_call(runner, tmp_path):
     for call, parts in runner.CALLS.items():
         line = next(line for line in readme.splitlines() if f"{call}`" in line)
         assert parts[0] in line and parts[-1] in line, call
+
+
+def test_calls_fit_into_a_rental():
+    """The calls of a rental have 13 of its 15 minutes; a call has 10."""
+    rows = re.findall(r"^\| (\d) .*CALL_SECONDS=(\d+)", (FOLDER / "README.md").read_text(), re.MULTILINE)
+    limits = {rental: [int(seconds) for number, seconds in rows if number == rental] for rental, _ in rows}
+    assert limits and all(sum(seconds) <= 13 * 60 and max(seconds) < 10 * 60 for seconds in limits.values())
 
 
 def test_all_results_are_returned_as_one_file(runner, tmp_path, steps):
