@@ -277,14 +277,15 @@ type StackStepper interface {
 // the device is lost. A device that computes in host memory has a Backup that does nothing. One
 // goroutine at a time may call it.
 type Backup interface {
-	// Make begins a copy of the sets and the optimiser. They may change when Make has returned.
-	Make() error
+	// Make begins a copy of the sets and the optimiser. They may change when Make has returned. k, 0
+	// or 1, is the index of the copy, which replaces an earlier copy of this index. After an error k
+	// means nothing: Restore returns an earlier copy.
+	Make() (k int, err error)
 	// Poll notes whether the latest copy is complete. After a loss the device no longer tells.
 	Poll()
-	// Restore overwrites sets and optimiser, in host memory, with the newest complete copy. ok says
-	// whether there is one, last whether it is the one that Make began last. The caller calls it
-	// after the loss.
-	Restore() (ok, last bool)
+	// Restore overwrites sets and optimiser, in host memory, with the newest complete copy, the one of
+	// index k. ok says whether there is one. The caller calls it after the loss.
+	Restore() (k int, ok bool)
 }
 
 // NotFinite is the error of an update with a number that is not finite. It wraps fault.ErrNotFinite.

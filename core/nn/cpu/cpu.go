@@ -160,6 +160,6 @@ type noBackup struct{}
 
 func (d *device) Backup([]*nn.Params, nn.Optimizer) (nn.Backup, error) { return noBackup{}, nil }
 
-func (noBackup) Make() error              { return nil }
-func (noBackup) Poll()                    {}
-func (noBackup) Restore() (ok, last bool) { return false, false }
+func (noBackup) Make() (k int, err error)  { return 0, nil }
+func (noBackup) Poll()                     {}
+func (noBackup) Restore() (k int, ok bool) { return 0, false }

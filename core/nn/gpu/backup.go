@@ -55,18 +55,22 @@ func (d *device) Backup(sets []*nn.Params, o nn.Optimizer) (nn.Backup, error) {
 	return b, err
 }
 
-func (b *backup) Make() error {
+func (b *backup) Make() (int, error) {
 	// onGPU is overwritten only after the previous copy is downloaded. The previous host copy
 	// stays valid until this one is complete.
 	before := &b.copies[b.current]
 	if before.begun {
 		if err := before.finished.Wait(); err != nil {
-			return err
+			return 0, err
 		}
 		before.complete = true
 		b.current = 1 - b.current
 	}
-	c := &b.copies[b.current]
+	return b.current, b.begin(&b.copies[b.current])
+}
+
+// begin begins copy c.
+func (b *backup) begin(c *hostCopy) error {
 	c.begun, c.complete, c.step = false, false, b.state.step
 	at := b.onGPU
 	add := func(from uint64, floats int) error {
@@ -98,8 +102,11 @@ func (b *backup) Make() error {
 	if err := b.stream.Download(c.data, b.onGPU); err != nil {
 		return err
 	}
+	if err := b.stream.Record(c.finished); err != nil {
+		return err
+	}
 	c.begun = true
-	return b.stream.Record(c.finished)
+	return nil
 }
 
 // Poll runs before a loss, because a lost GPU no longer tells whether the copy is complete.
@@ -109,13 +116,14 @@ func (b *backup) Poll() {
 	}
 }
 
-func (b *backup) Restore() (ok, last bool) {
-	c := &b.copies[b.current]
-	if last = c.complete; !last {
-		c = &b.copies[1-b.current]
+func (b *backup) Restore() (k int, ok bool) {
+	k = b.current
+	if !b.copies[k].complete {
+		k = 1 - k
 	}
+	c := &b.copies[k]
 	if !c.complete {
-		return false, false
+		return 0, false
 	}
 	data := c.data
 	take := func(to []float32) {
@@ -131,5 +139,5 @@ func (b *backup) Restore() (ok, last bool) {
 		take(t.Data)
 	}
 	b.state.hostStale, b.state.gpuStale, b.state.step = false, true, c.step
-	return true, last
+	return k, true
 }

@@ -9,7 +9,7 @@ import (
 // that belong to them.
 type backup struct {
 	nn.Backup
-	counts [2]counts // of the latest copy, and of the one before
+	counts [2]counts // of each copy
 }
 
 // counts are what a checkpoint holds besides parameters, optimiser and experience.
@@ -31,21 +31,21 @@ func (b *backup) init(r *Run) (err error) {
 
 // make begins a copy. No update is in progress.
 func (b *backup) make(r *Run) error {
-	b.counts[1] = b.counts[0]
-	b.counts[0] = counts{r.Clock, r.Schedule, *r.Updates.minibatch.draws, r.Updates.Done()}
-	return b.Make()
+	k, err := b.Make()
+	if err != nil {
+		return err
+	}
+	b.counts[k] = counts{r.Clock, r.Schedule, *r.Updates.minibatch.draws, r.Updates.Done()}
+	return nil
 }
 
 // Recover implements train.Recoverer. Updates end with the error of the GPU.
 func (r *Run) Recover() bool {
-	ok, last := r.backup.Restore()
+	k, ok := r.backup.Restore()
 	if !ok {
 		return false
 	}
-	c := &r.backup.counts[0]
-	if !last {
-		c = &r.backup.counts[1]
-	}
+	c := &r.backup.counts[k]
 	r.Clock, r.Schedule, *r.Updates.minibatch.draws = c.clock, c.schedule, c.draws
 	r.turn = 0
 	r.room.forget()

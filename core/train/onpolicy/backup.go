@@ -13,11 +13,12 @@ type backup struct {
 	nn.Backup
 	device nn.Device
 
-	// Of the latest copy, and of the one before.
+	// Of each copy.
 	clock      [2]Clock
 	normalizer [2]*normalize.Normalizer
-	at         time.Time
-	begun      bool
+
+	at    time.Time
+	begun bool
 }
 
 // backupEvery is the time between two copies; rollouts may be full every few milliseconds.
@@ -32,24 +33,24 @@ func (b *backup) init(d nn.Device, w *Worker) (err error) {
 // make begins a copy if the latest one is old. No update is in progress.
 func (b *backup) make(r *Run) error {
 	b.Poll()
-	if now := time.Now(); !b.begun || now.Sub(b.at) >= backupEvery {
-		b.begun, b.at = true, now
-		b.clock[1], b.clock[0] = b.clock[0], r.Clock
-		b.normalizer[1], b.normalizer[0] = b.normalizer[0], r.Normalizer.Clone()
-		return b.Make()
+	now := time.Now()
+	if b.begun && now.Sub(b.at) < backupEvery {
+		return nil
 	}
+	k, err := b.Make()
+	if err != nil {
+		return err
+	}
+	b.begun, b.at = true, now
+	b.clock[k], b.normalizer[k] = r.Clock, r.Normalizer.Clone()
 	return nil
 }
 
 // Recover implements train.Recoverer.
 func (r *Run) Recover() bool {
-	ok, last := r.backup.Restore()
+	k, ok := r.backup.Restore()
 	if !ok {
 		return false
-	}
-	k := 0
-	if !last {
-		k = 1
 	}
 	r.Clock = r.backup.clock[k]
 	if saved := r.backup.normalizer[k]; saved != nil {

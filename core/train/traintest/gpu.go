@@ -77,7 +77,8 @@ func LostGPU(t *testing.T, s Subject, name string) {
 		loseGPU(t, s, function)
 		return
 	}
-	for _, function := range []string{"cuGraphLaunch", "cuStreamSynchronize", "cuMemcpyDtoHAsync_v2"} {
+	// DQN's windows and the copies call the last two.
+	for _, function := range []string{"cuGraphLaunch", "cuStreamSynchronize", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuEventSynchronize"} {
 		c := cudatest.Command(os.Args[0], "-test.run=^"+name+"$", "-test.v")
 		c.Env = append(os.Environ(), "PACELINE_TEST_LOSE="+function)
 		if out, err := c.CombinedOutput(); err != nil || strings.Contains(string(out), "SKIP") {
