@@ -17,15 +17,20 @@ type backup struct {
 	clock      [2]Clock
 	normalizer [2]*normalize.Normalizer
 
+	every time.Duration // the time between two copies
 	at    time.Time
 	begun bool
 }
 
-// backupEvery is the time between two copies; rollouts may be full every few milliseconds.
+// backupEvery is backup.every of a new Run; rollouts may be full every few milliseconds.
 const backupEvery = time.Second
 
+// BackUpEvery sets the least time between two copies for the case that the GPU is lost. It is for
+// tests.
+func (r *Run) BackUpEvery(d time.Duration) { r.backup.every = d }
+
 func (b *backup) init(d nn.Device, w *Worker) (err error) {
-	b.device = d
+	b.device, b.every = d, backupEvery
 	b.Backup, err = d.Backup([]*nn.Params{w.Theta}, w.Stepper.Optimizer())
 	return err
 }
@@ -34,7 +39,7 @@ func (b *backup) init(d nn.Device, w *Worker) (err error) {
 func (b *backup) make(r *Run) error {
 	b.Poll()
 	now := time.Now()
-	if b.begun && now.Sub(b.at) < backupEvery {
+	if b.begun && now.Sub(b.at) < b.every {
 		return nil
 	}
 	k, err := b.Make()

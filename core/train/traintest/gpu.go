@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
 	"github.com/paceline-rl/paceline/core/fault"
@@ -89,6 +90,9 @@ func LostGPU(t *testing.T, s Subject, name string) {
 
 func loseGPU(t *testing.T, s Subject, function string) {
 	tr := s.newTrainer(t, s.config(t, "device", "cuda"), nil)
+	if m, ok := tr.Method().(interface{ BackUpEvery(time.Duration) }); ok {
+		m.BackUpEvery(0)
+	}
 	check(t, tr.Begin(4000, train.ResetTimesteps))
 	check(t, tr.Run(300, 0))
 	check(t, tr.Settle(0))
