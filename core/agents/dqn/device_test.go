@@ -3,14 +3,18 @@
 package dqn
 
 import (
+	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/cuda/cudatest"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 func init() { cudatest.Start() }
@@ -98,6 +102,67 @@ func TestReplayOnGPUChangesNoBit(t *testing.T) {
 					t.Errorf("%s, %d environments, %+v: %v, must be %v", name, envs, run, h, want)
 				}
 			}
+		}
+	}
+}
+
+// If the replay memory outgrows GPU memory inside a run, the CPU gathers the minibatches, and no bit
+// changes.
+func TestReplayThatOutgrowsGPUMemoryChangesNoBit(t *testing.T) {
+	cudatest.Need(t)
+	if os.Getenv(cudatest.Mode) != "software" {
+		t.Skip("skipped: only the software device fails when asked to")
+	}
+	mk := makeFilm(func(i int, f *film) { f.liesAt = 100 + 7*i })
+	for _, concurrent := range []settings.Switch{settings.On, settings.Off} {
+		t.Setenv("PACELINE_SOFTWARE_FAIL", "") // the device reads the variable at every call
+		edit := func(c *Config) { c.Concurrent = concurrent }
+		auto := newHost(t, filmConfig(onGPU("auto"), edit), vec.SameStep, mk)
+		cpu := newHost(t, filmConfig(onGPU("cpu"), edit), vec.SameStep, mk)
+		cuda := newHost(t, filmConfig(onGPU("cuda"), edit), vec.SameStep, mk)
+		hosts := []*host{auto, cpu, cuda}
+		for _, h := range hosts {
+			h.Begin(t, 10_000)
+		}
+		for k := range 200 {
+			if k == 90 {
+				if !auto.d.m.Updates.OnGPU() || auto.d.Stats().Updates == 0 {
+					t.Errorf("%d updates, the frames are on the GPU: %v", auto.d.Stats().Updates, auto.d.m.Updates.OnGPU())
+				}
+				t.Setenv("PACELINE_SOFTWARE_FAIL", "cuMemAlloc_v2:0:2") // no memory is left
+			}
+			auto.Round(t)
+			cpu.Round(t)
+			if k < 90 {
+				cuda.Round(t)
+			}
+			if k%50 == 49 {
+				if a, b := hashesOf(t, auto.d), hashesOf(t, cpu.d); a != b {
+					t.Fatalf("concurrent %v, round %d: %+v, gathered on the CPU %+v", concurrent, k, a, b)
+				}
+			}
+		}
+		said := ""
+		for {
+			text := must(auto.d.Notice())(t)
+			if text == "" {
+				break
+			}
+			said += text + "\n"
+		}
+		if auto.d.m.Updates.OnGPU() || strings.Count(said, "replay_device: auto, and the CPU gathers the minibatches from now on: cuda:0") != 1 {
+			t.Errorf("the frames are on the GPU: %v; notices %q", auto.d.m.Updates.OnGPU(), said)
+		}
+		var err error
+		for k := 0; k < 200 && err == nil; k++ {
+			if err = cuda.Act(); err == nil {
+				check(t, cuda.Vec.Step(cuda.Actions, cuda.Rows))
+				err = cuda.Observe()
+			}
+		}
+		var full *fault.Memory
+		if !errors.As(err, &full) || !strings.HasPrefix(err.Error(), "replay_device: ") {
+			t.Errorf("replay_device cuda: %v", err)
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 type gpu struct {
 	*minibatch
 	frames   nn.StackStepper // nil: no GPU has the frames
+	full     error           // why a GPU has the frames no longer, until Run.Report says it
 	prefetch prefetch
 	cores    *threads.Budget
 	rates    []float64
@@ -118,6 +119,12 @@ func (g *gpu) updates(first int64, n int, last int64) (losses []float32, err err
 	return g.losses, err
 }
 
+// follow copies the frames of the latest flushes to GPU memory. Updates call it before they begin.
+func (g *gpu) follow() (err error) {
+	defer caught(&err)
+	return g.prefetch.mirror.Follow(g.frames)
+}
+
 // enqueue starts n updates on the GPU, from number first on. While the GPU works, enqueue draws the
 // minibatches of all updates up to number last, and then releases the core. So the GPU waits for
 // draws only in a window's first span. A draw takes some 4.5 microseconds on a Zen 4, the draws of
@@ -128,9 +135,6 @@ func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err 
 		return nil, err
 	}
 	f := &g.prefetch
-	if err := f.mirror.Follow(g.frames); err != nil {
-		return nil, err
-	}
 	at, err := f.find(first, g.draws)
 	if err != nil {
 		return nil, err

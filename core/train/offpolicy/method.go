@@ -60,6 +60,9 @@ func (r *Run) Settle(interrupt *train.Interrupt) error {
 // Report says what there is to say between two rounds.
 func (r *Run) Report() {
 	r.backup.Poll()
+	if err := r.Updates.outgrown(); err != nil {
+		r.Host.Notify("replay_device: auto, and the CPU gathers the minibatches from now on: %v", err)
+	}
 	if r.refillNotice && r.Clock.Refill > 0 {
 		r.refillNotice = false
 		r.Host.Notify("the file loaded has no experience: %d steps with random actions fill the replay memory before updates go on; "+

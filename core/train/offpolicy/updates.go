@@ -1,6 +1,7 @@
 package offpolicy
 
 import (
+	"errors"
 	"time"
 
 	"github.com/paceline-rl/paceline/core/fault"
@@ -54,7 +55,20 @@ func newUpdates(r *Run, s *train.Setup) (up *Updates, err error) {
 }
 
 // OnGPU reports whether a GPU has the frames of the replay memory.
-func (up *Updates) OnGPU() bool { return up.gpu.frames != nil }
+func (up *Updates) OnGPU() bool {
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	return up.gpu.frames != nil
+}
+
+// outgrown returns, once, why GPU memory has the frames no longer. nil: it has them, or never had.
+func (up *Updates) outgrown() error {
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	err := up.gpu.full
+	up.gpu.full = nil
+	return err
+}
 
 // start gives updates a thread of their own.
 func (up *Updates) start() {
@@ -125,9 +139,20 @@ func (up *Updates) one(u int64) (losses []float32, err error) {
 	return losses, err
 }
 
-// many does n updates from number first on.
+// many does n updates from number first on. It does one, and leaves all later ones to the CPU, if
+// the replay memory has outgrown GPU memory.
 func (up *Updates) many(first int64, n int, last int64) (losses []float32, err error) {
 	began := time.Now()
+	if err := up.gpu.follow(); err != nil {
+		var full *fault.Memory
+		if up.minibatch.cfg.ReplayDevice != ReplayAuto || !errors.As(err, &full) {
+			return nil, err
+		}
+		up.mu.Lock()
+		up.gpu.frames, up.gpu.full = nil, full
+		up.mu.Unlock()
+		return up.one(first)
+	}
 	losses, err = up.gpu.updates(first, n, last)
 	up.host.Learned(time.Since(began), 0)
 	return losses, err
