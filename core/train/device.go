@@ -81,15 +81,19 @@ func (t *Trainer) onlyCPU() (given, must string) {
 }
 
 // choose returns the device that "auto" stands for. firstGPU is devices.FirstGPU.
-func (t *Trainer) choose(firstGPU func() string) string {
+func (t *Trainer) choose(firstGPU func() (gpu.Info, bool)) string {
 	c := t.common
 	if c.ISA == "portable" || t.def.OnlyCPU || t.outsider != nil {
 		return "cpu"
 	}
-	first := firstGPU()
+	first, ok := firstGPU()
 	given, _ := t.onlyCPU()
+	// The CPU does not compute tf32 either, and the error of an old GPU says more.
+	if p := nn.Precision(c.Precision); given == "" && p != nn.TF32 && !first.Computes(p) {
+		given = "precision: " + c.Precision
+	}
 	switch {
-	case first == "":
+	case !ok:
 		return "cpu"
 	case given != "":
 		t.host.Notify("device: auto, and the CPU computes, because %s does not compute %s", first, given)

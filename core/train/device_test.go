@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/nn"
+	"github.com/paceline-rl/paceline/core/nn/gpu"
 	"github.com/paceline-rl/paceline/core/settings"
 )
 
@@ -29,27 +31,34 @@ func onDevice(table *settings.Table, edit func(*Common)) *Trainer {
 func TestAutoIsTheCPUForSettingsOfTheCPU(t *testing.T) {
 	plain := settings.New[plainConfig]("plain", CommonSettings(func(c *plainConfig) *Common { return &c.Common }), nil)
 	only := settings.New[cpuConfig]("cpu", CommonSettings(func(c *cpuConfig) *Common { return &c.Common }), nil)
-	const gpu = "cuda:0 (test)"
-	faster := "device: auto, and the CPU computes, which is faster for networks without convolutions; device: cuda takes " + gpu
-	because := "device: auto, and the CPU computes, because " + gpu + " does not compute dueling: true"
-	taken := "device: auto, and " + gpu + " computes; device: cpu has results of its own for the same seed"
+	const name = "cuda:0 (test)"
+	none, turing, ampere := gpu.Info{}, gpu.Info{Device: "cuda:0", Name: "test", Major: 7}, gpu.Info{Device: "cuda:0", Name: "test", Major: 8}
+	faster := "device: auto, and the CPU computes, which is faster for networks without convolutions; device: cuda takes " + name
+	because := "device: auto, and the CPU computes, because " + name + " does not compute "
+	taken := "device: auto, and " + name + " computes; device: cpu has results of its own for the same seed"
 	for _, c := range []struct {
-		name   string
-		table  *settings.Table
-		policy string
-		gpu    string
-		want   string
-		said   []string
+		name      string
+		table     *settings.Table
+		policy    string
+		precision nn.Precision
+		gpu       gpu.Info
+		want      string
+		said      []string
 	}{
-		{"no GPU", plain, PolicyCNN, "", "cpu", nil},
-		{"no GPU, a setting of the CPU", only, PolicyCNN, "", "cpu", nil},
-		{"convolutions", plain, PolicyCNN, gpu, "cuda", []string{taken}},
-		{"dense layers", plain, PolicyMLP, gpu, "cpu", []string{faster}},
-		{"convolutions, a setting of the CPU", only, PolicyCNN, gpu, "cpu", []string{because}},
-		{"dense layers, a setting of the CPU", only, PolicyMLP, gpu, "cpu", []string{because}},
+		{"no GPU", plain, PolicyCNN, nn.FP32, none, "cpu", nil},
+		{"no GPU, a setting of the CPU", only, PolicyCNN, nn.FP32, none, "cpu", nil},
+		{"no GPU, bf16", plain, PolicyCNN, nn.BF16, none, "cpu", nil},
+		{"convolutions", plain, PolicyCNN, nn.FP32, ampere, "cuda", []string{taken}},
+		{"dense layers", plain, PolicyMLP, nn.FP32, ampere, "cpu", []string{faster}},
+		{"convolutions, a setting of the CPU", only, PolicyCNN, nn.FP32, ampere, "cpu", []string{because + "dueling: true"}},
+		{"dense layers, a setting of the CPU", only, PolicyMLP, nn.FP32, ampere, "cpu", []string{because + "dueling: true"}},
+		{"an old GPU", plain, PolicyCNN, nn.FP32, turing, "cuda", []string{taken}},
+		{"bf16", plain, PolicyCNN, nn.BF16, ampere, "cuda", []string{taken}},
+		{"bf16 on an old GPU", plain, PolicyCNN, nn.BF16, turing, "cpu", []string{because + "precision: bf16"}},
+		{"tf32 on an old GPU, which refuses it", plain, PolicyCNN, nn.TF32, turing, "cuda", []string{taken}},
 	} {
-		tr := onDevice(c.table, func(s *Common) { s.Policy = c.policy })
-		if got := tr.choose(func() string { return c.gpu }); got != c.want || !slices.Equal(tr.host.notices, c.said) {
+		tr := onDevice(c.table, func(s *Common) { s.Policy, s.Precision = c.policy, string(c.precision) })
+		if got := tr.choose(func() (gpu.Info, bool) { return c.gpu, c.gpu != none }); got != c.want || !slices.Equal(tr.host.notices, c.said) {
 			t.Errorf("%s: %s, %q, want %s, %q", c.name, got, tr.host.notices, c.want, c.said)
 		}
 	}

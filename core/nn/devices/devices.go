@@ -60,11 +60,11 @@ const HasCUDA = gpu.Built
 // there are none.
 func GPUs() ([]gpu.Info, error) { return gpu.Infos() }
 
-// FirstGPU returns the name of the device that "cuda" opens; "": there is none.
-func FirstGPU() string {
+// FirstGPU describes the GPU that "cuda" opens. ok says whether there is one.
+func FirstGPU() (first gpu.Info, ok bool) {
 	infos, err := gpu.Infos()
 	if err != nil || len(infos) == 0 {
-		return ""
+		return gpu.Info{}, false
 	}
-	return infos[0].String()
+	return infos[0], true
 }

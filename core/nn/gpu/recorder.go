@@ -62,7 +62,7 @@ func newRecorder(c *gpu, s *nn.Spec) (*recorder, error) {
 	switch {
 	case s.ISA == "portable":
 		return nil, fmt.Errorf("isa: portable, must be auto on %s", c.name())
-	case r.precision != string(nn.FP32) && info.Major < 8:
+	case !infoOf(info).Computes(nn.Precision(r.precision)):
 		return nil, fmt.Errorf("precision: %s, must be fp32 on %s: its compute capability %d.%d is below 8.0", r.precision, c.name(), info.Major, info.Minor)
 	}
 	return r, nil
