@@ -2,6 +2,8 @@ package ppo
 
 import (
 	"fmt"
+	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -65,5 +67,43 @@ func TestRatesFollowTheRemainingProgress(t *testing.T) {
 		if said, err := tr.Notice(); err != nil || said != want {
 			t.Errorf("%q, %v, want %q", said, err, want)
 		}
+	}
+}
+
+// A checkpoint loads whether or not it has a schedule that the trainer has: clip_range_vf is
+// optional. The schedules that both have are the checkpoint's, until the next run.
+func TestCheckpointsLoadWithOtherSchedules(t *testing.T) {
+	open := func(values ...string) *train.Trainer {
+		c := *Settings.Defaults().Struct().(*Config)
+		c.NetArchPi, c.NetArchVf, c.NSteps, c.BatchSize, c.NEpochs, c.NumEnvs = []int{8}, []int{8}, 8, 16, 1, 4
+		cfg := configOf(t, c)
+		for i := 0; i < len(values); i += 2 {
+			check(t, cfg.Set(values[i], values[i+1]))
+		}
+		tr := must(train.New(cfg, traintest.MakeWalk(1)))(t)
+		t.Cleanup(func() { tr.Close() })
+		return tr
+	}
+	for _, c := range []struct {
+		saved, loaded []string
+		within        float64 // clip_range_vf after the load
+	}{
+		{nil, []string{"clip_range_vf", "0.5"}, 0.5},
+		{[]string{"clip_range_vf", "0.5"}, nil, math.Inf(1)},
+		{[]string{"clip_range_vf", "0.5"}, []string{"clip_range_vf", "0.25"}, 0.5},
+	} {
+		tr := open(append(c.saved, "clip_range", "0.3")...)
+		check(t, tr.Begin(64, 0))
+		check(t, tr.Run(0, 0))
+		path := filepath.Join(t.TempDir(), "run")
+		check(t, tr.Save(path, true))
+		next := open(c.loaded...)
+		check(t, next.Load(path))
+		p := next.Method().(*PPO)
+		if clip, within := p.at("clip_range"), p.at("clip_range_vf"); clip != 0.3 || within != c.within {
+			t.Errorf("%v to %v: clip_range %g, clip_range_vf %g, want 0.3 and %g", c.saved, c.loaded, clip, within, c.within)
+		}
+		check(t, next.Begin(64, 0))
+		check(t, next.Run(0, 0))
 	}
 }

@@ -135,7 +135,7 @@ func (r *Run) clockPart() checkpoint.Part {
 	save := func() (savedClock, error) { return savedClock{r.Clock, r.Stepper.Optimizer().Step()}, nil }
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		return func() {
-			r.Clock, r.err, r.minibatch, r.updated = s.Clock, nil, 0, true
+			r.Clock, r.err, r.minibatch, r.updated = r.cfg.adopted(s.Clock), nil, 0, true
 			r.loads++
 			r.Stepper.Optimizer().SetStep(s.OptimizerStep)
 			r.Theta.Updates = uint64(s.Clock.Updates)
@@ -212,7 +212,11 @@ func (s *savedClock) check(c *Config) error {
 		return fmt.Errorf("clock: %d updates, %d steps of the optimiser", s.Clock.Updates, s.OptimizerStep)
 	}
 	for _, schedule := range c.Schedules {
-		if err := s.Clock.Schedules[schedule.Name].Check(schedule.Name, schedule.Most); err != nil {
+		saved, ok := s.Clock.Schedules[schedule.Name]
+		if !ok { // see adopted
+			continue
+		}
+		if err := saved.Check(schedule.Name, schedule.Most); err != nil {
 			return err
 		}
 	}

@@ -108,6 +108,20 @@ func (c *Config) schedule(k *Clock) {
 	}
 }
 
+// adopted returns a checkpoint's Clock for a run of c, whose schedules may be others: a setting may
+// have one only now, or none any more. The run has the checkpoint's where both have one.
+func (c *Config) adopted(saved Clock) Clock {
+	k := saved
+	c.schedule(&k)
+	k.Rate = saved.Rate
+	for name := range k.Schedules {
+		if s, ok := saved.Schedules[name]; ok {
+			k.Schedules[name] = s
+		}
+	}
+	return k
+}
+
 // Advance takes steps until `until` are counted or the Interrupt is raised. Where the host steps
 // the environments, one pass of its loop is Act, the host's step, Observe.
 func (r *Run) Advance(until int64, interrupt *train.Interrupt) error {
