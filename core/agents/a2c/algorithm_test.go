@@ -115,14 +115,14 @@ func TestThreadsChangeNoBit(t *testing.T) {
 
 // A rollout of resets alone gives no update and no division by 0.
 func TestARolloutWithoutStepsGivesNoUpdate(t *testing.T) {
-	c := small(func(c *Config) { c.NumEnvs, c.NSteps, c.NormalizeAdvantage = 1, 1, true })
-	h := traintest.NewHost(t, configOf(t, c), vec.NextStep, bandits(&bandit{}))
+	c := small(func(c *Config) { c.NumEnvs, c.NSteps, c.NormalizeAdvantage = 2, 1, true })
+	h := traintest.NewHost(t, configOf(t, c), vec.NextStep, bandits(&bandit{}, &bandit{}))
 	h.Begin(t, 1000)
 	for range 50 { // ten times four steps and a reset
 		h.Round(t)
 	}
 	check(t, h.Trainer.Settle(0))
-	if s := h.Trainer.Stats(); s.Steps != 40 || s.Updates != 40 || s.UpdatesDue != 40 || s.Episodes != 10 {
+	if s := h.Trainer.Stats(); s.Steps != 80 || s.Updates != 40 || s.UpdatesDue != 40 || s.Episodes != 20 {
 		t.Fatalf("%+v", s)
 	}
 }

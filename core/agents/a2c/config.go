@@ -39,6 +39,9 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := onpolicy.CheckRows(c.NSteps, c.NumEnvs); err != nil {
 		return nil, err
 	}
+	if err := onpolicy.CheckAdvantages(c.NSteps, c.NumEnvs, "num_envs", c.NormalizeAdvantage); err != nil {
+		return nil, err
+	}
 	return nil, c.Groups.Check(c.NSteps, c.NumEnvs, "num_envs")
 }
 

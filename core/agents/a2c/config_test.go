@@ -41,6 +41,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 	}{
 		{func(c *Config) { c.NSteps = 0 }, "n_steps: 0, must be 1 to 65536"},
 		{func(c *Config) { c.NumEnvs, c.NSteps = 1000, 66 }, "n_steps: 66, must be at most 65 with num_envs 1000: n_steps * num_envs rows are one rollout of up to 65536"},
+		{func(c *Config) { c.NumEnvs, c.NSteps, c.NormalizeAdvantage = 1, 1, true }, "n_steps: 1, must be more with num_envs 1 and normalize_advantage: one advantage has no deviation"},
 		{func(c *Config) { c.GAELambda = 1.1 }, "gae_lambda: 1.1, must be 0 to 1"},
 		{func(c *Config) { c.CNN = "resnet" }, `cnn: "resnet", must be nature, small, cule, minatar, ga3c_1, ga3c_2, ga3c_3, ga3c_4`},
 		{func(c *Config) { c.RMSPropFirst = 2 }, "rms_prop_first: 2, must be 0 to 1"},

@@ -82,7 +82,7 @@ func randomConfig(r *rand.Rand) Config {
 	if r.IntN(3) == 0 {
 		c.Trunk, c.NetArchVf = "shared", c.NetArchPi
 	}
-	c.OrthoInit, c.NormalizeAdvantage = r.IntN(3) > 0, r.IntN(2) == 0
+	c.OrthoInit, c.NormalizeAdvantage = r.IntN(3) > 0, r.IntN(2) == 0 && c.NSteps*c.NumEnvs > 1
 	c.LearningRate = 1e-2
 	if r.IntN(2) == 0 {
 		c.LearningRateFinal = 1e-3

@@ -41,7 +41,11 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := onpolicy.CheckRows(c.NSteps, envs); err != nil {
 		return nil, err
 	}
-	return nil, c.Groups.Check(c.NSteps, envs, "num_envs / learners")
+	const name = "num_envs / learners"
+	if err := onpolicy.CheckAdvantages(c.NSteps, envs, name, c.NormalizeAdvantage); err != nil {
+		return nil, err
+	}
+	return nil, c.Groups.Check(c.NSteps, envs, name)
 }
 
 // async is the run of learners that the settings ask for.

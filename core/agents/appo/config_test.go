@@ -43,6 +43,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		edits []string
 		want  string
 	}{
+		{[]string{"batch_size", "1"}, "batch_size: 1, must be more with normalize_advantage: one advantage has no deviation"},
 		{[]string{"num_envs", "6", "learners", "4"}, "num_envs: 6, must be a multiple of learners (4)"},
 		{[]string{"use_rms_prop", "true"}, "rule: multi_step_adam, must be another where the optimiser is rmsprop"},
 		{[]string{"rule", "overwrite", "sync_period", "4"}, "sync_period: 4, must be 1 with rule overwrite"},

@@ -69,6 +69,7 @@ func TestBadSettingsAreRefusedOrNoticed(t *testing.T) {
 		{func(c *Config) { c.NSteps = 0 }, "n_steps: 0, must be 1 to 65536"},
 		{func(c *Config) { c.NumEnvs, c.NSteps = 1000, 66 }, "n_steps: 66, must be at most 65 with num_envs 1000: n_steps * num_envs rows are one rollout of up to 65536"},
 		{func(c *Config) { c.NumEnvs, c.NSteps = 1, 1 }, "n_steps: 1, must be more with num_envs 1 and normalize_advantage: one advantage has no deviation"},
+		{func(c *Config) { c.BatchSize = 1 }, "batch_size: 1, must be more with normalize_advantage: one advantage has no deviation"},
 		{func(c *Config) { c.NEpochs = 1001 }, "n_epochs: 1001, must be 1 to 1000"},
 		{func(c *Config) { c.ClipRange = -0.1 }, "clip_range: -0.1, must be 0 to 1e+06"},
 		{func(c *Config) { c.TargetKLCheck = "never" }, `target_kl_check: "never", must be minibatch, epoch`},
@@ -81,7 +82,8 @@ func TestBadSettingsAreRefusedOrNoticed(t *testing.T) {
 		batch int
 		want  []string
 	}{
-		{64, nil}, {1, nil},
+		{64, nil}, {2, nil},
+		{63, []string{"batch_size: 63 does not divide n_steps * num_envs (64); every epoch ends with a minibatch of 1 steps"}},
 		{30, []string{"batch_size: 30 does not divide n_steps * num_envs (64); every epoch ends with a minibatch of 4 steps"}},
 		{65, []string{"batch_size: 65 is more than n_steps * num_envs; minibatches are whole rollouts of 64 steps"}},
 	} {

@@ -26,7 +26,8 @@
 //	mean(-min(r A, clamp(r, 1-clip_range, 1+clip_range) A)) + vf_coef mean((R - V)^2) - ent_coef mean(H)
 //
 // gives a gradient, whose norm is clipped before the step of Adam. normalize_advantage applies to
-// each minibatch. With clip_range_vf the squared error is that of the value clamped to
+// each minibatch. A last minibatch of one step keeps its advantage (Stable-Baselines3), and a
+// batch_size of 1 is refused. With clip_range_vf the squared error is that of the value clamped to
 // clip_range_vf around the recorded value (Stable-Baselines3), or the larger of this error and the
 // unclamped one (clip_range_vf_largest: OpenAI Baselines, CleanRL). With target_kl an update ends
 // early: before the step of a minibatch whose estimated divergence exceeds 1.5 target_kl

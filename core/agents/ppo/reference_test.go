@@ -98,7 +98,7 @@ func randomConfig(r *rand.Rand) Config {
 	if r.IntN(3) == 0 {
 		c.Trunk, c.NetArchVf = "shared", c.NetArchPi
 	}
-	c.NormalizeAdvantage, c.LearningRate = r.IntN(2) == 0, 1e-2
+	c.NormalizeAdvantage, c.LearningRate = r.IntN(2) == 0 && c.BatchSize > 1, 1e-2
 	if r.IntN(2) == 0 {
 		c.LearningRateFinal = 1e-3
 	}

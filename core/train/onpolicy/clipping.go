@@ -52,16 +52,20 @@ func ClippingSettings[C any](clip float64, part func(*C) *Clipping) []settings.S
 	})
 }
 
-// Resolve checks the settings for rollouts of a number of rows, and fits batch_size to them.
+// Resolve checks the settings for rollouts of a number of rows, and fits batch_size to them. It
+// refuses minibatches of one row whose advantages are normalised; a last minibatch of one row keeps
+// its advantage.
 func (c *Clipping) Resolve(nSteps, envs int, normalizeAdvantage bool) (notices []string, err error) {
 	if err := CheckRows(nSteps, envs); err != nil {
 		return nil, err
 	}
-	rows := nSteps * envs
-	if rows == 1 && normalizeAdvantage {
-		return nil, errors.New("n_steps: 1, must be more with num_envs 1 and normalize_advantage: one advantage has no deviation")
+	if err := CheckAdvantages(nSteps, envs, "num_envs", normalizeAdvantage); err != nil {
+		return nil, err
 	}
-	return FitBatch(&c.BatchSize, rows), nil
+	if c.BatchSize == 1 && normalizeAdvantage {
+		return nil, errors.New("batch_size: 1, must be more with normalize_advantage: one advantage has no deviation")
+	}
+	return FitBatch(&c.BatchSize, nSteps*envs), nil
 }
 
 // Schedules are those of a run.

@@ -123,6 +123,15 @@ func CheckRows(steps, envs int) error {
 	return nil
 }
 
+// CheckAdvantages refuses rollouts of one row whose advantages are normalised. name is what the
+// number of environments is called.
+func CheckAdvantages(steps, envs int, name string, normalize bool) error {
+	if normalize && steps*envs == 1 {
+		return fmt.Errorf("n_steps: 1, must be more with %s 1 and normalize_advantage: one advantage has no deviation", name)
+	}
+	return nil
+}
+
 // FitBatch reduces a batch_size to at most the rows of a rollout. It returns a notice if it did,
 // and one if batch_size does not divide the rows.
 func FitBatch(size *int, rows int) (notices []string) {
