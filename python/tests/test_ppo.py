@@ -304,6 +304,16 @@ def test_records_have_the_keys_of_stable_baselines3(capsys):
         "learning_rate", "loss", "n_updates", "policy_gradient_loss", "value_loss",
     ):  # fmt: skip
         assert f"|    {key} " in out, key
+    assert "|    std " not in out
+
+
+@pytest.mark.parametrize("model_class", [PPO, A2C])
+def test_records_of_box_actions_have_the_standard_deviation(model_class, capsys):
+    with model_class("MlpPolicy", "Pendulum-v1", n_steps=64, seed=1, verbose=1, policy_kwargs={"log_std_init": -1.0}) as model:
+        model.learn(640, log_interval=1)
+        std = float(np.exp(model.get_parameters()["policy"]["log_std"]).mean())
+        assert model.stats["std"] == pytest.approx(std, rel=1e-6)
+    assert re.search(r"\|    std  +\| 0\.\d", capsys.readouterr().out)
 
 
 # ------------------------------------------------- stable-baselines3's files

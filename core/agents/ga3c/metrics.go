@@ -8,6 +8,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
 // sums are what metrics are computed from, since the run began or was loaded.
@@ -79,6 +80,7 @@ func (m *GA3C) Metrics(to *train.Metrics) {
 	to.Add("train/entropy_loss", "nats", "minus the mean of the policy's entropy over the latest update's rows", -entropy)
 	to.Add("train/explained_variance", "", "part of the returns' variance that the values explain, of the latest update's rows", explained)
 	to.Add("train/grad_norm", "", "Euclidean norm of the latest update's gradient, before clipping", norm)
+	onpolicy.AddStd(to, m.versions.now.Params)
 	ratio := func(a, b float64) float64 {
 		if b == 0 {
 			return nan

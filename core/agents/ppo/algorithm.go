@@ -83,14 +83,14 @@ func (p *PPO) advantages() (explained float64, err error) {
 func (p *PPO) optimize(b nn.Batch) (ended bool, err error) {
 	if !p.checksKL(onpolicy.AtMinibatch) {
 		if err = p.Step(b); err == nil || errors.Is(err, fault.ErrNotFinite) {
-			p.latest.add(p.Report.Parts)
+			p.latest.add(p.Report.Parts, p.Clock.Epochs)
 		}
 		return false, err
 	}
 	if err := p.Learn(b); err != nil {
 		return false, err
 	}
-	p.latest.add(p.Report.Parts)
+	p.latest.add(p.Report.Parts, p.Clock.Epochs)
 	if p.exceedsKL(onpolicy.AtMinibatch) {
 		return true, nil
 	}

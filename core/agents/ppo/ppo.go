@@ -94,9 +94,17 @@ func (p *PPO) at(name string) float64 {
 type means struct {
 	n          int
 	parts      []float64 // sums, in the order of nn.PPO's
+	epoch      epochMean // of the divergence
 	norm       float64   // of the latest minibatch
 	divergence float64   // of the latest minibatch
 	explained  float64
+}
+
+// epochMean is a mean over the minibatches of an epoch that are done.
+type epochMean struct {
+	number int64 // Clock.Epochs
+	n      int
+	sum    float64
 }
 
 func (m *means) begin(explained float64) {
@@ -113,7 +121,8 @@ func (p *PPO) Resume(divergence float64) {
 	p.latest.divergence = divergence
 }
 
-func (m *means) add(parts []float64) {
+// add adds the parts of a minibatch of an epoch, whose number is Clock.Epochs.
+func (m *means) add(parts []float64, epoch int64) {
 	if m.n == 0 {
 		m.parts = append(m.parts[:0], parts...)
 	} else {
@@ -123,6 +132,11 @@ func (m *means) add(parts []float64) {
 	}
 	m.n++
 	m.divergence = parts[partDivergence]
+	if m.epoch.number != epoch {
+		m.epoch = epochMean{number: epoch}
+	}
+	m.epoch.n++
+	m.epoch.sum += m.divergence
 }
 
 // of returns the mean of a part; NaN before the first update.
@@ -147,14 +161,14 @@ func (p *PPO) Metrics(m *train.Metrics) {
 	p.Run.Metrics(m)
 	m.Add("epochs", "", "passes over a rollout that have begun", float64(p.Clock.Epochs))
 	l := &p.latest
-	norm, explained := math.NaN(), math.NaN()
+	norm, explained, divergence := math.NaN(), math.NaN(), math.NaN()
 	if l.n > 0 {
-		norm, explained = l.norm, l.explained
+		norm, explained, divergence = l.norm, l.explained, l.epoch.sum/float64(l.epoch.n)
 	}
 	m.Add("train/policy_gradient_loss", "", "mean of the clipped policy loss over the latest update's minibatches", l.of(partPolicy))
 	m.Add("train/value_loss", "", "mean of the value's squared error over the latest update's minibatches", l.of(partValue))
 	m.Add("train/entropy_loss", "nats", "minus the mean of the policy's entropy over the latest update's minibatches", -l.of(partEntropy))
-	m.Add("train/approx_kl", "nats", "estimated Kullback-Leibler divergence of the policy that acted from the new one, mean over the latest update's minibatches", l.of(partDivergence))
+	m.Add("train/approx_kl", "nats", "estimated Kullback-Leibler divergence of the policy that acted from the new one, mean over the minibatches of the latest update's last epoch", divergence)
 	m.Add("train/clip_fraction", "", "share of steps whose ratio is out of its range, mean over the latest update's minibatches", l.of(partOutside))
 	m.Add("train/clip_range", "", "how far from 1 the ratio counts, at this step", p.at(onpolicy.ClipRange))
 	if within := p.at(onpolicy.ClipRangeVf); !math.IsInf(within, 1) {

@@ -101,7 +101,20 @@ func (r *Run) Metrics(m *train.Metrics) {
 	m.Add("rollouts", "", "rollouts that have become full", float64(r.Clock.Rollouts))
 	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Clock.Rate.At(r.Clock.Now()))
 	m.Add("train/loss", "", "of the latest update", loss)
+	AddStd(m, r.Theta)
 	r.units.Metrics(m, r.Host)
+}
+
+// AddStd adds the standard deviation of theta's policy, if it has a box.
+func AddStd(m *train.Metrics, theta *nn.Params) {
+	logStds, sum := theta.LogStd(), 0.0
+	if logStds == nil {
+		return
+	}
+	for _, v := range logStds {
+		sum += math.Exp(float64(v))
+	}
+	m.Add("train/std", "", "standard deviation of the policy's Gaussian, mean over the components of a box action", sum/float64(len(logStds)))
 }
 
 // Parts lists a checkpoint's parts. Experience comes last, and the environments at the very end
