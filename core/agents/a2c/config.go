@@ -42,7 +42,10 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := onpolicy.CheckAdvantages(c.NSteps, c.NumEnvs, "num_envs", c.NormalizeAdvantage); err != nil {
 		return nil, err
 	}
-	return nil, c.Groups.Check(c.NSteps, c.NumEnvs, "num_envs")
+	if err := c.Groups.Check(c.NSteps, c.NumEnvs, "num_envs"); err != nil {
+		return nil, err
+	}
+	return Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Groups.Switched())...)
 }
 
 // run is the run that the settings ask for.

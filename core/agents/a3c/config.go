@@ -45,7 +45,10 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := onpolicy.CheckAdvantages(c.NSteps, envs, name, c.NormalizeAdvantage); err != nil {
 		return nil, err
 	}
-	return nil, c.Groups.Check(c.NSteps, envs, name)
+	if err := c.Groups.Check(c.NSteps, envs, name); err != nil {
+		return nil, err
+	}
+	return Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Groups.Switched(), c.Settings.Switched())...)
 }
 
 // async is the run of learners that the settings ask for.

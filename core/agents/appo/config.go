@@ -42,7 +42,11 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := c.async().Check(&c.Common); err != nil {
 		return nil, err
 	}
-	return c.Clipping.Resolve(c.NSteps, c.NumEnvs/c.Learners, c.NormalizeAdvantage)
+	if notices, err = c.Clipping.Resolve(c.NSteps, c.NumEnvs/c.Learners, c.NormalizeAdvantage); err != nil {
+		return nil, err
+	}
+	unused, err := Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Clipping.Switched(), c.VTraceSettings.Switched(), c.Settings.Switched())...)
+	return append(notices, unused...), err
 }
 
 // async is the run of learners that the settings ask for.

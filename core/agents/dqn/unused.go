@@ -1,50 +1,34 @@
 package dqn
 
 import (
-	"fmt"
-	"strings"
-
+	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/train/async"
 )
 
 // switched lists settings that are used with some values of another setting only.
-var switched = []struct {
-	names string
-	by    string // the other setting
-	used  func(*Config) bool
-}{
-	{"priority_alpha priority_beta priority_beta_final priority_beta_steps priority_update", "prioritized", func(c *Config) bool { return c.Prioritized != Uniform }},
-	{"n_atoms v_min v_max least_prob", "distribution", func(c *Config) bool { return c.Distribution == Categorical }},
-	{"n_quantiles", "distribution", func(c *Config) bool { return c.Distribution == Quantile }},
-	{"kappa", "distribution", func(c *Config) bool { return c.Distribution == Quantile || c.Distribution == Implicit }},
-	{"n_tau n_tau_target n_tau_act n_cosines", "distribution", func(c *Config) bool { return c.Distribution == Implicit }},
-	{"munchausen_alpha munchausen_tau munchausen_clip", "munchausen", func(c *Config) bool { return c.Munchausen.Munchausen }},
-	{"noisy_sigma", "noisy", func(c *Config) bool { return c.Noisy.Noisy }},
-	{"shards rule sync_period adam_time max_staleness latency_step latency_forward latency_gradient latency_pull latency_push latency_file", "learners", func(c *Config) bool { return c.Learners > 0 }},
+func (c *Config) switched() []settings.Switched {
+	learners := c.Learners > 0
+	list := []settings.Switched{
+		{Names: "priority_alpha priority_beta priority_beta_final priority_beta_steps priority_update", By: "prioritized", Used: c.Prioritized != Uniform},
+		{Names: "n_atoms v_min v_max least_prob", By: "distribution", Used: c.Distribution == Categorical},
+		{Names: "n_quantiles", By: "distribution", Used: c.Distribution == Quantile},
+		{Names: "kappa", By: "distribution", Used: c.Distribution == Quantile || c.Distribution == Implicit},
+		{Names: "n_tau n_tau_target n_tau_act n_cosines", By: "distribution", Used: c.Distribution == Implicit},
+		{Names: "munchausen_alpha munchausen_tau munchausen_clip", By: "munchausen", Used: c.Munchausen.Munchausen},
+		{Names: "noisy_sigma", By: "noisy", Used: c.Noisy.Noisy},
+		{Names: "shards rule sync_period adam_time max_staleness " + async.LatencyNames, By: "learners", Used: learners},
+	}
+	if learners {
+		list = append(list, c.Settings.Switched()...)
+	}
+	return list
 }
 
 // noticeUnused returns a notice for each setting that has another value than its default and is not
 // used.
 func (c *Config) noticeUnused() (notices []string, err error) {
-	values, defaults := Settings.Over(c), Settings.Defaults()
-	get := func(name string) (text string) {
-		if err == nil {
-			text, err = values.Get(name)
-		}
-		return text
-	}
-	for _, s := range switched {
-		if s.used(c) {
-			continue
-		}
-		for name := range strings.FieldsSeq(s.names) {
-			usual, _ := defaults.Get(name)
-			if text := get(name); text != usual {
-				notices = append(notices, fmt.Sprintf("%s: %s is not used where %s is %s", name, text, s.by, get(s.by)))
-			}
-		}
-	}
-	return notices, err
+	return Settings.Over(c).Unused(c.switched()...)
 }
 
 // noticeUnusedLayers tells the user of a setting of layers that the network does not have. The

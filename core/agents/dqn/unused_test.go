@@ -44,18 +44,19 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 		return notices
 	}
 	var names []string
-	for _, s := range switched {
-		off := map[string]string{"prioritized": "none", "distribution": "none", "learners": "0"}[s.by]
+	c := cartpole(func(*Config) {})
+	for _, s := range c.switched() {
+		off := map[string]string{"prioritized": "none", "distribution": "none", "learners": "0"}[s.By]
 		if off == "" {
 			off = "false"
 		}
-		for name := range strings.FieldsSeq(s.names) {
+		for name := range strings.FieldsSeq(s.Names) {
 			names = append(names, name)
-			want := []string{name + ": " + changed[name] + " is not used where " + s.by + " is " + off}
+			want := []string{name + ": " + changed[name] + " is not used where " + s.By + " is " + off}
 			if got := said(name, func(*Config) {}); !slices.Equal(got, want) {
 				t.Errorf("%s: %q, must be %q", name, got, want)
 			}
-			edit := on[s.by]
+			edit := on[s.By]
 			if edit == nil {
 				edit = func(c *Config) { c.Distribution = distribution(name) }
 			}
@@ -63,6 +64,10 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 				t.Errorf("%s is used, and there is a notice: %q", name, got)
 			}
 		}
+	}
+	want := []string{"latency_step: 0.1 is not used where schedule is race"}
+	if got := said("latency_step", func(c *Config) { c.Learners, c.Rule, c.Schedule = 1, param.RuleMultiStepAdam, "race" }); !slices.Equal(got, want) {
+		t.Errorf("%q, must be %q", got, want)
 	}
 	if len(names) != len(changed) {
 		t.Errorf("%d settings with a switch, must be %d", len(names), len(changed))

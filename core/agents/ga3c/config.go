@@ -141,7 +141,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil {
 		return nil, err
 	}
-	if c.RMSProp == rmsPropTF1 {
+	if c.RMSProp == rmsPropTF1 && c.UseRMSProp {
 		c.RMSPropEpsInside, c.RMSPropFirst = true, 1
 	}
 	c.MidBatchReset = true
@@ -159,7 +159,18 @@ func (c *Config) Resolve() (notices []string, err error) {
 	case c.Schedule != string(order.Recorded) && c.Order != "":
 		return nil, fmt.Errorf("order: %q, must be empty with schedule %s", c.Order, c.Schedule)
 	}
-	return nil, nil
+	return Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.VTraceSettings.Switched(), c.switched())...)
+}
+
+// switched lists the settings of GA3C alone that are used with some values of another setting only.
+func (c *Config) switched() []settings.Switched {
+	return []settings.Switched{
+		{Names: "rms_prop", By: "use_rms_prop", Used: c.UseRMSProp},
+		{Names: "log_eps", By: "regulariser", Used: c.Regulariser != regulariserExact},
+		{Names: "tuner_start tuner_period", By: "tuner", Used: c.Tuner != tunerNone},
+		{Names: "tuner_pairs tuner_test", By: "tuner", Used: c.Tuner == tunerPaper || c.Tuner == tunerLadder},
+		{Names: "latency_step latency_predict latency_predict_row latency_update latency_update_row latency_device latency_cores latency_file", By: "schedule", Used: c.Schedule == string(order.Virtual)},
+	}
 }
 
 // requests is the bound of the prediction queue.

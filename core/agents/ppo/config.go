@@ -39,7 +39,11 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := c.ActorCritic.CheckSharing(&c.Outside); err != nil {
 		return nil, err
 	}
-	return c.Clipping.Resolve(c.NSteps, c.NumEnvs, c.NormalizeAdvantage)
+	if notices, err = c.Clipping.Resolve(c.NSteps, c.NumEnvs, c.NormalizeAdvantage); err != nil {
+		return nil, err
+	}
+	unused, err := Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Clipping.Switched(), c.VTraceSettings.Switched())...)
+	return append(notices, unused...), err
 }
 
 // run is the run that the settings ask for.

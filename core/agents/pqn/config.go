@@ -74,7 +74,9 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := onpolicy.CheckRows(c.NSteps, c.NumEnvs); err != nil {
 		return nil, err
 	}
-	return onpolicy.FitBatch(&c.BatchSize, c.NSteps*c.NumEnvs), nil
+	notices = onpolicy.FitBatch(&c.BatchSize, c.NSteps*c.NumEnvs)
+	unused, err := Settings.Over(c).Unused(settings.Switched{Names: "layer_norm_eps", By: "layer_norm", Used: c.LayerNorm != "none"})
+	return append(notices, unused...), err
 }
 
 // ResetsLate implements train.LateResets.

@@ -93,3 +93,10 @@ func TestEpsilonFollowsTheRemainingProgress(t *testing.T) {
 		check(t, tr.Run(0, 0))
 	}
 }
+
+func TestUnusedSettingsAreNoticed(t *testing.T) {
+	traintest.Notices(t, "pqn", [][2][]string{
+		{{"batch_size", "32", "layer_norm", "none", "layer_norm_eps", "0.1"}, {"layer_norm_eps: 0.1 is not used where layer_norm is none"}},
+		{{"batch_size", "32", "layer_norm", "all", "layer_norm_eps", "0.1"}, nil},
+	})
+}

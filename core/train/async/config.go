@@ -55,6 +55,14 @@ func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
 	}, settings.Within(func(c *s) *order.Latency { return &c.Latency }, order.LatencySettings)...))
 }
 
+// LatencyNames are the settings of an order.Latency.
+const LatencyNames = "latency_step latency_forward latency_gradient latency_pull latency_push latency_file"
+
+// Switched lists the settings that are used with some values of another setting only.
+func (s *Settings) Switched() []settings.Switched {
+	return []settings.Switched{{Names: LatencyNames, By: "schedule", Used: s.Schedule == string(order.Virtual)}}
+}
+
 // MaxLearners is the most learners. It keeps the parts of a checkpoint below their largest number.
 const MaxLearners = 100
 

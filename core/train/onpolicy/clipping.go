@@ -68,12 +68,21 @@ func (c *Clipping) Resolve(nSteps, envs int, normalizeAdvantage bool) (notices [
 	return FitBatch(&c.BatchSize, nSteps*envs), nil
 }
 
+// Switched lists the settings that are used with some values of another setting only, except
+// target_kl_check, which a preset sets for any target_kl.
+func (c *Clipping) Switched() []settings.Switched {
+	return []settings.Switched{{Names: "clip_range_vf_largest", By: ClipRangeVf, Used: c.clipsValues()}}
+}
+
+// clipsValues reports whether there is a clip_range_vf, constant or not.
+func (c *Clipping) clipsValues() bool { return !math.IsNaN(c.ClipRangeVf) || c.ClipRangeVfCurve != nil }
+
 // Schedules are those of a run.
 func (c *Clipping) Schedules() []Schedule {
 	list := []Schedule{{Name: ClipRange, Most: 1e6, Learns: true, Of: func(end int64) train.Schedule {
 		return c.ClipRangeCurve.Rate(c.ClipRange, c.ClipRange, end)
 	}}}
-	if !math.IsNaN(c.ClipRangeVf) || c.ClipRangeVfCurve != nil {
+	if c.clipsValues() {
 		list = append(list, Schedule{Name: ClipRangeVf, Most: 1e6, Learns: true, Of: func(end int64) train.Schedule {
 			return c.ClipRangeVfCurve.Rate(c.ClipRangeVf, c.ClipRangeVf, end)
 		}})

@@ -130,6 +130,14 @@ func Settings[C any](d ActorCritic, part func(*C) *ActorCritic) []settings.Setti
 	})
 }
 
+// Switched lists the settings that are used with some values of another setting only.
+func (c *ActorCritic) Switched() []settings.Switched {
+	return []settings.Switched{
+		{Names: "rms_prop_alpha rms_prop_eps rms_prop_eps_inside rms_prop_first", By: "use_rms_prop", Used: c.UseRMSProp},
+		{Names: "adam_eps", By: "use_rms_prop", Used: !c.UseRMSProp},
+	}
+}
+
 // MidBatchReset is the setting mid_batch_reset of Stooke & Abbeel 2018, section 4.1.
 func MidBatchReset[C any](field func(*C) *bool) settings.Setting {
 	return settings.Bool("mid_batch_reset", true, "whether an environment is reset at once after an episode's end; false: it waits until the rollout is full and is reset during the update, so that slow resets delay no step", field)

@@ -34,6 +34,11 @@ func VTraceSettingsOf[C any](doc string, part func(*C) *VTraceSettings, more ...
 	return slices.Concat(list[:1], more, list[1:])
 }
 
+// Switched lists the settings that are used with some values of another setting only.
+func (s *VTraceSettings) Switched() []settings.Switched {
+	return []settings.Switched{{Names: "vtrace_rho vtrace_c", By: "vtrace", Used: s.VTrace}}
+}
+
 // Groups are the settings of updates with V-trace by groups of environments, as in Dalton et al. 2020
 // (CuLE), section 5.2.
 type Groups struct {
@@ -54,6 +59,11 @@ func (g *Groups) Check(nSteps, envs int, name string) error {
 		return fmt.Errorf("vtrace_groups: %d, must times vtrace_steps (%d) divide n_steps (%d)", g.VTraceGroups, g.VTraceSteps, nSteps)
 	}
 	return nil
+}
+
+// Switched lists the settings that are used with some values of another setting only.
+func (g *Groups) Switched() []settings.Switched {
+	return append(g.VTraceSettings.Switched(), settings.Switched{Names: "vtrace_groups vtrace_steps", By: "vtrace", Used: g.VTrace})
 }
 
 // GroupSettings describes Groups for a method whose struct is C.

@@ -3,6 +3,7 @@ package traintest
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/settings"
@@ -16,19 +17,34 @@ func With(values, others map[string]string) map[string]string {
 	return values
 }
 
-// PresetsResolve checks that the settings of every preset of a method go together. A preset for any
-// environment is tested with CartPole-v1 and an Atari game.
+// PresetsResolve checks that the settings of every preset of a method go together, without a notice.
+// A preset for any environment is tested with CartPole-v1 and an Atari game.
 func PresetsResolve(t *testing.T, method string) {
 	for _, p := range Must(train.NewConfig(method))(t).Table().Presets() {
 		for _, id := range presetEnvs(p) {
 			cfg := Must(train.NewConfig(method))(t)
 			check(t, cfg.Preset(p.Name, id))
-			if _, err := cfg.Struct().(train.Settings).Resolve(); err != nil {
-				t.Errorf("%s for %s: %v", p.Name, id, err)
+			if notices, err := cfg.Struct().(train.Settings).Resolve(); err != nil || len(notices) > 0 {
+				t.Errorf("%s for %s: %q, %v", p.Name, id, notices, err)
 			}
 			if got := Must(cfg.Get("env"))(t); got != id {
 				t.Errorf("%s: env %q, want %q", p.Name, got, id)
 			}
+		}
+	}
+}
+
+// Notices checks the notices of Resolve. Each of list is settings, as names and values in turn, and
+// the notices that they must have.
+func Notices(t *testing.T, method string, list [][2][]string) {
+	for _, c := range list {
+		values, want := c[0], c[1]
+		cfg := Must(train.NewConfig(method))(t)
+		for i := 0; i < len(values); i += 2 {
+			check(t, cfg.Set(values[i], values[i+1]))
+		}
+		if got := Must(cfg.Struct().(train.Settings).Resolve())(t); !slices.Equal(got, want) {
+			t.Errorf("%s %q: %q, must be %q", method, values, got, want)
 		}
 	}
 }
