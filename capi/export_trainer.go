@@ -145,13 +145,13 @@ func limitOf(maxMS C.int64_t) (time.Duration, error) {
 }
 
 //export pacelineGoTrainerRun
-func pacelineGoTrainerRun(out *C.paceline_stats, id C.uint64_t, maxSteps, maxMS C.int64_t, why *C.pl_error) C.int {
+func pacelineGoTrainerRun(out *C.paceline_stats, id C.uint64_t, maxRollouts, maxSteps, maxMS C.int64_t, why *C.pl_error) C.int {
 	return report(trainers.use(uint64(id), func(t *trainer) error {
 		limit, err := limitOf(maxMS)
 		if err != nil {
 			return err
 		}
-		err = t.Run(int64(maxSteps), limit)
+		err = t.RunRollouts(int64(maxRollouts), int64(maxSteps), limit)
 		if err == nil && out != nil {
 			putStats(t.Stats(), out)
 		}

@@ -68,10 +68,15 @@ int paceline_trainer_begin(paceline_trainer *t, int64_t total_timesteps, uint32_
 }
 
 int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, int64_t max_steps, int64_t max_ms) {
+  return paceline_trainer_run_rollouts(out, t, 0, max_steps, max_ms);
+}
+
+int paceline_trainer_run_rollouts(paceline_stats *out, paceline_trainer *t, int64_t max_rollouts, int64_t max_steps,
+                                  int64_t max_ms) {
   ENTER;
   NEED(t);
-  if (out == NULL) return GO(pacelineGoTrainerRun(NULL, id(t), max_steps, max_ms, &why));
-  FILL(paceline_stats, out, pacelineGoTrainerRun(&full, id(t), max_steps, max_ms, &why));
+  if (out == NULL) return GO(pacelineGoTrainerRun(NULL, id(t), max_rollouts, max_steps, max_ms, &why));
+  FILL(paceline_stats, out, pacelineGoTrainerRun(&full, id(t), max_rollouts, max_steps, max_ms, &why));
 }
 
 int paceline_trainer_stop(const paceline_trainer *t) {

@@ -459,7 +459,7 @@ PACELINE_API int paceline_trainer_spec(paceline_spec *obs, paceline_spec *action
 PACELINE_API int paceline_trainer_describe(char **out, const paceline_trainer *t);
 
 enum paceline_begin_flags {
-  PACELINE_RESET_TIMESTEPS = 1, /* count steps and episodes from 0, with a new warm-up */
+  PACELINE_RESET_TIMESTEPS = 1, /* count steps and episodes from 0, with a new warm-up; discard an unfinished rollout */
   PACELINE_RESET_ENVS = 2       /* truncate the episodes in progress and start new ones */
 };
 
@@ -507,6 +507,12 @@ typedef struct paceline_stats {
  * still be read and saved then. Updates go on after paceline_trainer_add_transitions, a load, or a
  * begin with PACELINE_RESET_TIMESTEPS. */
 PACELINE_API int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, int64_t max_steps, int64_t max_ms);
+
+/* paceline_trainer_run, which also returns at the round that makes the last of max_rollouts rollouts
+ * full (0: no limit), before the update of that rollout. A rollout in progress counts as one. Methods
+ * a2c, ppo and pqn count rollouts (metric "rollouts"); with other methods max_rollouts has no effect. */
+PACELINE_API int paceline_trainer_run_rollouts(paceline_stats *out, paceline_trainer *t, int64_t max_rollouts,
+                                               int64_t max_steps, int64_t max_ms);
 
 /* Writes the results of the latest round, for programs that look at every round
  * (paceline_trainer_run with max_steps 1). rows.obs is needed. Other arrays are written if they are

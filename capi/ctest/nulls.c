@@ -51,6 +51,7 @@ int main(void) {
   NIL(paceline_trainer_new_push(&made, cfg, &s, NULL), "action");
   NIL(paceline_trainer_begin(NULL, 1, 0), "t");
   NIL(paceline_trainer_run(NULL, NULL, 1, 0), "t");
+  NIL(paceline_trainer_run_rollouts(NULL, NULL, 1, 1, 0), "t");
   OK(paceline_trainer_run(NULL, t, 1, 0));
   NIL(paceline_trainer_stop(NULL), "t");
   NIL(paceline_trainer_stats(NULL, t), "out");

@@ -18,11 +18,12 @@ var (
 	errTimedOut = fmt.Errorf("%w: %w", ErrInterrupted, fault.ErrTimedOut)
 )
 
-// Interrupt tells a method when its call must return early: after Stop, and after a deadline. A nil
-// Interrupt never does.
+// Interrupt tells a method when its call must return early: after Stop, after a deadline, and after
+// a number of rollouts. A nil Interrupt never does.
 type Interrupt struct {
 	stopping *atomic.Bool
 	deadline time.Time // zero: none
+	rollouts int64     // that may still become full; 0: no limit
 }
 
 // Err returns the error, which wraps ErrInterrupted, with which the call must return at a time, or
@@ -52,6 +53,16 @@ func (i *Interrupt) Watch() func() bool {
 		return i.stopping.Load
 	}
 	return func() bool { return i.Raised(time.Now()) }
+}
+
+// Filled counts a rollout that has become full, and reports whether the call must return at it,
+// before its update.
+func (i *Interrupt) Filled() bool {
+	if i == nil || i.rollouts == 0 {
+		return false
+	}
+	i.rollouts--
+	return i.rollouts == 0
 }
 
 // Deadline returns the deadline, or the zero time if there is none.

@@ -14,7 +14,7 @@ import (
 type Flags uint32
 
 const (
-	ResetTimesteps Flags = 1 << iota // count steps and episodes from 0, with a new warm-up
+	ResetTimesteps Flags = 1 << iota // count steps and episodes from 0, with a new warm-up; discard an unfinished rollout
 	ResetEnvs                        // cut the episodes in progress and begin new ones
 )
 

@@ -22,8 +22,8 @@ const (
 // total. The first call acts as with both flags. Without ResetTimesteps the counts continue. The
 // schedules are always new: from step 0 to the end of this run. Where the host steps the
 // environments, ResetEnvs says that the next Act shows the first observations of new episodes; a
-// round that Act began is discarded. ResetTimesteps also discards the episodes of Stats and Episodes,
-// and clears the error that ended training.
+// round that Act began is discarded. ResetTimesteps also discards the episodes of Stats and Episodes
+// and a rollout that is not full, and clears the error that ended training.
 func (t *Trainer) Begin(total int64, flags Flags) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -94,7 +94,14 @@ func (t *Trainer) interrupt(limit time.Duration) *Interrupt {
 // If no run was begun, Run begins one of that many steps. If the run is over, and Run has begun it
 // or a checkpoint held it, Run begins a further one. A run that Begin has begun continues past its
 // end instead, and schedules keep their last values.
-func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
+func (t *Trainer) Run(steps int64, limit time.Duration) error {
+	return t.RunRollouts(0, steps, limit)
+}
+
+// RunRollouts is Run, which also returns at the round that makes the last of `rollouts` rollouts
+// full (0: no limit), before the update of that rollout. A rollout in progress counts as one. Only
+// rollouts of methods with one learner, such as a2c, ppo and pqn, are counted (Interrupt.Filled).
+func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
 	}
@@ -108,7 +115,11 @@ func (t *Trainer) Run(steps int64, limit time.Duration) (err error) {
 	if steps < 0 {
 		return fmt.Errorf("max_steps: %d, must be at least 0", steps)
 	}
+	if rollouts < 0 {
+		return fmt.Errorf("max_rollouts: %d, must be at least 0", rollouts)
+	}
 	interrupt := t.interrupt(limit)
+	interrupt.rollouts = rollouts
 	switch over := t.host.Steps.Load() >= t.end; {
 	case !t.begun && steps == 0:
 		return errors.New("max_steps: 0, must be at least 1 where no run was begun")

@@ -104,7 +104,7 @@ class ActorCritic(Trainer):
     def _periods(self) -> Periods:
         # with groups of V-trace an update of a group counts as a rollout
         rounds = getattr(self, "vtrace_steps", self.n_steps) if self.vtrace else self.n_steps
-        return Periods(rollout=rounds * self.n_envs, counted=True)
+        return Periods(rollout=rounds * self.n_envs, counted=True, whole=True)
 
     def _exploration_keywords(self) -> dict[str, Any]:
         return {"sample": True}

@@ -11,6 +11,7 @@ from ._actor_critic import ActorCritic
 from ._files import File, writing
 from ._trainer import Trainer
 from .config import Rule, Rules, Values
+from .learning import Periods
 
 ORDER_SUFFIX = "order"
 
@@ -56,6 +57,9 @@ def save_order(model: Trainer, path: File) -> None:
 
 class Asynchronous(ActorCritic):
     """A model with several learners, or with predictors and trainers; see A3C, APPO and GA3C."""
+
+    def _periods(self) -> Periods:
+        return super()._periods()._replace(whole=False)
 
     def save_order(self, path: File) -> None:
         """Writes the order in which the computations of a model with schedule "race" or "recorded" ended.

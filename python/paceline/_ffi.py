@@ -205,6 +205,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "paceline_trainer_describe": (STATUS, [_out_text, _handle]),
     "paceline_trainer_begin": (STATUS, [_handle, c_int64, c_uint32]),
     "paceline_trainer_run": (STATUS, [POINTER(Stats), _handle, c_int64, c_int64]),
+    "paceline_trainer_run_rollouts": (STATUS, [POINTER(Stats), _handle, c_int64, c_int64, c_int64]),
     "paceline_trainer_stop": (STATUS, [_handle]),
     "paceline_trainer_stats": (STATUS, [POINTER(Stats), _handle]),
     "paceline_trainer_metric": (STATUS, [POINTER(Metric), _handle, c_size_t]),

@@ -110,9 +110,12 @@ class Native:
         _lib.lib().paceline_trainer_begin(self.value, total_timesteps, flags)
         self.stopped = False
 
-    def run(self, stats: _ffi.Stats, steps: int) -> None:
-        """Takes at most `steps` steps, for at most POLL_MS, and writes the counters to stats."""
-        _lib.lib().paceline_trainer_run(ctypes.byref(stats), self.value, steps, POLL_MS)
+    def run(self, stats: _ffi.Stats, steps: int, rollouts: int = 0) -> None:
+        """Takes at most `steps` steps, for at most POLL_MS, and writes the counters to stats.
+
+        rollouts: returns at the round that fills the last of so many rollouts, before its update; 0: no limit.
+        """
+        _lib.lib().paceline_trainer_run_rollouts(ctypes.byref(stats), self.value, rollouts, steps, POLL_MS)
 
     def rows(self, block: Block, actions: Array) -> None:
         """Copies the rows and the actions (see ActionLayout.rows) of the latest round of built-in environments."""

@@ -64,8 +64,9 @@ class Trainer(Model):
     ) -> Self:
         """Takes total_timesteps further steps, warm-up included, and trains.
 
-        total_timesteps: steps of all environments together. Methods that learn from rollouts round
-            it up to whole rollouts, as stable-baselines3 does; their schedules end at the number
+        total_timesteps: steps of all environments together. Methods that learn from rollouts go on
+            to the end of a rollout, as stable-baselines3 does; A3C and APPO, whose learners have
+            rollouts of their own, go on to a multiple of a rollout's steps. Schedules end at the number
             given. Schedules (learning_rate, clip_range, epsilon) are functions of the remaining
             progress, 1 - num_timesteps / (num_timesteps at the start + total_timesteps). A warning
             reports a rate that is 0 in every update.

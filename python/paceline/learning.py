@@ -135,6 +135,7 @@ class Periods(NamedTuple):
 
     rollout: int  # steps of all environments between two calls of on_rollout_start
     counted: bool  # updates learn from rollouts: log_interval counts rollouts; else it counts episodes
+    whole: bool = False  # the library counts rollouts of all environments, and learn ends with one
 
 
 def learn(
@@ -233,7 +234,9 @@ class Loop:
     def __post_init__(self) -> None:
         self.stats = self.native.stats()
         asked = self.stats.num_timesteps + self.total_timesteps
-        self.end = asked + (-asked % self.periods.rollout if self.periods.counted else 0)
+        # The learners of A3C and APPO have rollouts of their own, which do not end together.
+        multiple = self.periods.counted and not self.periods.whole
+        self.end = asked + (-asked % self.periods.rollout if multiple else 0)
         self.next_eval = self._after(self.stats.num_timesteps)
         self.progress: ProgressLine | None = None
         if self.progress_bar:
@@ -245,6 +248,7 @@ class Loop:
         self.first = self._countable()
         self.records = self._due_records()
         self.in_rollout = False
+        self.filled = False  # the latest library call or round ended a rollout
         keywords = ("log_interval", "tb_log_name", "reset_num_timesteps", "progress_bar")
         known = {"self": self.model, "total_timesteps": asked, **{name: getattr(self, name) for name in keywords}}
         self.locals: dict[str, Any] = Locals(self.model, self.callback, known)
@@ -257,13 +261,14 @@ class Loop:
             callback.init_callback(self.model)
             callback.on_training_start(self.locals, globals())
         try:
-            while self.stats.num_timesteps < self.end and not self.native.stopped:
+            while not self._over() and not self.native.stopped:
                 before = self._rollouts()
                 if callback is not None and not self.in_rollout:
                     self.in_rollout = True
                     callback.on_rollout_start()
                 stepped = self._run_native() if self.source is None else self._run_pushed(self.source)
-                if stepped and callback is not None and not self._called_back(before):
+                self.filled = self._rollouts() > before
+                if callback is not None and not self._called_back(stepped):
                     break
                 self._between()
             if not self.native.stopped:
@@ -283,11 +288,22 @@ class Loop:
                 callback.on_rollout_end()
             callback.on_training_end()
 
+    def _over(self) -> bool:
+        """Whether all steps are taken. Rounds may have fewer steps than environments, so rollouts end at any step."""
+        return self.stats.num_timesteps >= self.end and (self.filled or not self.periods.whole)
+
     def _run_native(self) -> bool:
         """Steps until periodic work is due, for at most POLL_MS. Returns False if no step was taken."""
         before = self.stats.num_timesteps
-        steps = 1 if self.callback is not None else min(self.end, self.next_eval, self._next_log()) - self.stats.num_timesteps
-        self.native.run(self.stats, int(steps))
+        until, rollouts = min(self.end, self.next_eval, self._next_log()), 0
+        if self.periods.whole:
+            last = self.end - self.periods.rollout  # a rollout that begins before this step ends at or before self.end
+            until = min(until, last)
+            if before >= last:
+                until, rollouts = min(self.next_eval, before + MOST_STEPS), 1
+        if self.callback is not None:
+            until, rollouts = before + 1, 1  # a round, or the rounds without a step that end a rollout
+        self.native.run(self.stats, int(until - before), rollouts)
         return bool(self.stats.num_timesteps > before)
 
     def _run_pushed(self, source: Source) -> bool:
@@ -313,13 +329,15 @@ class Loop:
         if self.progress is not None:
             self.progress.update()
 
-    def _called_back(self, rollouts: int) -> bool:
-        """Runs the callback after a round. rollouts: those that had ended before it. Returns False to end learning."""
+    def _called_back(self, stepped: bool) -> bool:
+        """Runs the callback after a round. stepped: the round has a step. Returns False to end learning."""
         assert self.round is not None
-        self.locals.update(self.round.read(int(self.stats.episodes)))
-        self.callback.update_locals(self.locals)
-        more = continues(self.callback.on_step())
-        if self._rollouts() > rollouts:
+        more = True
+        if stepped:
+            self.locals.update(self.round.read(int(self.stats.episodes)))
+            self.callback.update_locals(self.locals)
+            more = continues(self.callback.on_step())
+        if self.filled:
             self.in_rollout = False
             self.callback.on_rollout_end()
         return more

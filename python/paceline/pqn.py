@@ -104,7 +104,7 @@ class PQN(Trainer):
     ) -> None: ...
 
     def _periods(self) -> Periods:
-        return Periods(rollout=int(self.setting("n_steps")) * int(self.setting("num_envs")), counted=True)
+        return Periods(rollout=int(self.setting("n_steps")) * int(self.setting("num_envs")), counted=True, whole=True)
 
     def _exploration_keywords(self) -> dict[str, Any]:
         return {"epsilon": self.exploration_rate}

@@ -183,7 +183,7 @@ def test_same_step_and_disabled_agree_in_environments_stepped_from_python():
     same, disabled, following = (run(vector(mode)) for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP))
     assert same == disabled == (single, updates)
     # A rollout is n_steps rounds. A NEXT_STEP reset is no step: 75 episodes of 3 to 5 steps.
-    assert following[0] != single and following[1] == (300 + 75 - 1) // 5
+    assert following[0] != single and following[1] == (300 + 75) // 5
     assert run(vector(AutoresetMode.SAME_STEP, 3)) == run(vector(AutoresetMode.DISABLED, 3)) != (single, updates)
 
 

@@ -5,7 +5,9 @@ import warnings
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
+from envs import vector
 from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN
 from paceline.callbacks import BaseCallback
 from paceline.errors import PacelineWarning
@@ -246,3 +248,66 @@ def test_a_new_run_forgets_the_episodes_of_the_one_before(make):
         assert 0 < len(model.ep_info_buffer) == model._episode_num == model.stats["episodes"]
         assert model.stats["mean_length"] == np.mean([episode["l"] for episode in model.ep_info_buffer])
         assert np.isnan(model.learning_curve.returns[0]) and model.learning_curve.returns[-1] == model.stats["mean_return"]
+
+
+# ---------------------------------------------------------------- rollouts that end at any step
+
+
+class Ends(BaseCallback):
+    """Records the steps at which rollouts end."""
+
+    def __init__(self):
+        super().__init__()
+        self.ends = []
+
+    def _on_step(self):
+        return True
+
+    def _on_rollout_end(self):
+        self.ends.append(self.num_timesteps)
+
+
+def with_resets(cls, how, envs):
+    """A model whose rounds may have fewer steps than environments."""
+    if how == "next step":
+        return cls("MlpPolicy", vector(AutoresetMode.NEXT_STEP, envs), **{**KEYWORDS[cls], "num_envs": None})
+    return cls("MlpPolicy", "CartPole-v1", **{**KEYWORDS[cls], "num_envs": envs}, mid_batch_reset=False)
+
+
+@pytest.mark.parametrize("envs", [1, 3])
+@pytest.mark.parametrize("how", ["next step", "after the update"])
+@pytest.mark.parametrize("cls", [A2C, PPO, PQN])
+def test_learn_ends_with_the_first_rollout_that_ends_at_or_after_the_total(cls, how, envs):
+    with with_resets(cls, how, envs) as plain, with_resets(cls, how, envs) as watched:
+        size = plain._periods().rollout
+        for total, reset in ((2 * size, True), (size + 1, False), (3 * size, False), (size, True)):
+            first = 0 if reset else watched.num_timesteps
+            rollouts = watched.stats["rollouts"]
+            watched.learn(total, seen := Ends(), reset_num_timesteps=reset)
+            plain.learn(total, reset_num_timesteps=reset)
+            assert len(seen.ends) == watched.stats["rollouts"] - rollouts
+            assert seen.ends[-1] == watched.num_timesteps == plain.num_timesteps
+            assert [end for end in seen.ends if end >= first + total] == [watched.num_timesteps]
+            assert plain.hashes() == watched.hashes() and plain.stats["updates"] == plain.stats["updates_due"]
+
+
+@pytest.mark.parametrize("make", [str, gymnasium.make])
+def test_a_new_run_discards_the_rollout_of_the_stopped_one(make):
+    with PPO("MlpPolicy", make("CartPole-v1"), **KEYWORDS[PPO]) as model:
+        model.learn(320, callback=lambda local, _: local["self"].num_timesteps < 20)
+        model.learn(64, seen := Ends())
+        assert seen.ends == [32, 64] and model.stats["updates"] == 4
+
+
+def test_learn_after_a_stop_or_with_other_rollouts_ends_with_a_rollout(tmp_path):
+    with PPO("MlpPolicy", "CartPole-v1", **KEYWORDS[PPO]) as model:
+        model.learn(320, callback=lambda local, _: local["self"].num_timesteps < 20)
+        model.save(tmp_path / "begun")
+        model.learn(64)
+        model.save(tmp_path / "whole")
+    with PPO.load(tmp_path / "begun") as model:  # without the rollout in progress
+        model.learn(32, reset_num_timesteps=False)
+        assert model.num_timesteps == 20 + 32 and model.stats["rollouts"] == 1
+    with PPO.load(tmp_path / "whole", n_steps=48) as model:
+        model.learn(48, reset_num_timesteps=False)
+        assert model.num_timesteps == 64 + 48 and model.stats["updates"] == 4 + 3

@@ -50,7 +50,7 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 			return err
 		}
 	}
-	if flags&train.ResetEnvs != 0 && m.joint != nil {
+	if flags != 0 && m.joint != nil {
 		m.forget() // learners do not drop legs by themselves
 	}
 	for _, l := range m.learners {

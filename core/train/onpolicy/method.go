@@ -20,6 +20,11 @@ import (
 func (r *Run) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
 		r.forgive()
+		if !r.Window.Full() { // else its update is due
+			if err := r.Discard(); err != nil {
+				return err
+			}
+		}
 	}
 	if flags&train.ResetEnvs != 0 {
 		if err := r.Window.Reset(); err != nil {

@@ -122,8 +122,8 @@ func (c *Config) adopted(saved Clock) Clock {
 	return k
 }
 
-// Advance takes steps until `until` are counted or the Interrupt is raised. Where the host steps
-// the environments, one pass of its loop is Act, the host's step, Observe.
+// Advance takes steps until `until` are counted, the Interrupt is raised or its rollouts are full.
+// Where the host steps the environments, one pass of its loop is Act, the host's step, Observe.
 func (r *Run) Advance(until int64, interrupt *train.Interrupt) error {
 	if err := r.Window.Repair(); err != nil {
 		return err
@@ -136,6 +136,9 @@ func (r *Run) Advance(until int64, interrupt *train.Interrupt) error {
 		r.count(steps)
 		if err != nil {
 			return err
+		}
+		if r.Window.Full() && interrupt.Filled() {
+			return nil
 		}
 	}
 	return nil
