@@ -298,7 +298,7 @@ class Loop:
         until, rollouts = min(self.end, self.next_eval, self._next_log()), 0
         if self.periods.whole:
             last = self.end - self.periods.rollout  # a rollout that begins before this step ends at or before self.end
-            until = min(until, last)
+            until, rollouts = min(self.next_eval, last), self._until_log()
             if before >= last:
                 until, rollouts = min(self.next_eval, before + MOST_STEPS), 1
         if self.callback is not None:
@@ -347,12 +347,15 @@ class Loop:
         return math.inf if not self.eval_freq else (step // self.eval_freq + 1) * self.eval_freq
 
     def _next_log(self) -> float:
-        """The step of the next log record; infinite if episodes decide."""
-        if not self.log_interval or not self.periods.counted:
+        """The step of the next log record; infinite if it is not known or no record is due."""
+        if not self.log_interval or not self.periods.counted or self.periods.whole:
             return math.inf
         every = self.periods.rollout
-        rollouts = self.log_interval - (self._countable() - self.first) % self.log_interval
-        return int(self.stats.num_timesteps // every + rollouts) * every
+        return int(self.stats.num_timesteps // every + self._until_log()) * every
+
+    def _until_log(self) -> int:
+        """The number of rollouts to the next log record; 0 without records."""
+        return self.log_interval - (self._countable() - self.first) % self.log_interval if self.log_interval else 0
 
     def _rollouts(self) -> int:
         """The number of rollouts that have ended."""

@@ -291,6 +291,36 @@ def test_learn_ends_with_the_first_rollout_that_ends_at_or_after_the_total(cls, 
             assert plain.hashes() == watched.hashes() and plain.stats["updates"] == plain.stats["updates_due"]
 
 
+class Records:
+    """A logger that keeps the step and the number of rollouts of its records."""
+
+    def __init__(self):
+        self.rows, self.row = [], {}
+
+    def record(self, name, value, exclude=None):
+        self.row[name] = value
+
+    def dump(self, step=0):
+        self.rows.append((step, self.row.get("time/iterations")))
+
+
+@pytest.mark.parametrize("interval", [1, 3])
+@pytest.mark.parametrize("envs", [1, 16])
+@pytest.mark.parametrize("cls", [A2C, PPO, PQN])
+def test_every_rollout_that_is_due_has_a_record(cls, envs, interval):
+    with with_resets(cls, "after the update", envs) as model:
+        size = model._periods().rollout
+        for learn in range(2):  # rollouts count from 0 in every learn
+            model.set_logger(logger := Records())
+            before = model.stats["rollouts"]
+            model.learn(20 * size, log_interval=interval, reset_num_timesteps=not learn)
+            rollouts = int(model.stats["rollouts"] - before)
+            assert rollouts > 20
+            assert [iterations for _, iterations in logger.rows] == list(range(interval, rollouts + 1, interval))
+            if interval == 1:
+                assert logger.rows[-1][0] == model.num_timesteps
+
+
 @pytest.mark.parametrize("make", [str, gymnasium.make])
 def test_a_new_run_discards_the_rollout_of_the_stopped_one(make):
     with PPO("MlpPolicy", make("CartPole-v1"), **KEYWORDS[PPO]) as model:
