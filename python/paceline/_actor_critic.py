@@ -10,6 +10,10 @@ from .config import ACTIVATION, Fixed, Rule, Rules, Values, alias, one_of, optim
 from .errors import ConfigError
 from .learning import Periods
 
+# The eps of PyTorch's optimisers. stable-baselines3 has 1e-5 only for Adam without optimizer_kwargs
+# and for the RMSprop that A2C chooses itself.
+_TORCH_EPS = 1e-8
+
 _NO_SDE = "state-dependent exploration (gSDE) is not built; a Box is explored by a Gaussian with a log_std for each number"
 _NO_SQUASH = "in stable-baselines3 it needs gSDE; squashed=True takes the hyperbolic tangent of the Gaussian's sample"
 _FIXED: Fixed = {
@@ -79,9 +83,13 @@ def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> V
     use_rms_prop: the default of the keyword of that name.
     """
     out = translate(keywords, _FIXED, rules, _POLICY)
+    kwargs = keywords.get("policy_kwargs") or {}
+    rms = out.get("use_rms_prop", use_rms_prop)
+    eps = "rms_prop_eps" if rms else "adam_eps"
     if "optimizer_eps" in out:
-        eps = out.pop("optimizer_eps")
-        out["rms_prop_eps" if out.get("use_rms_prop", use_rms_prop) else "adam_eps"] = eps
+        out[eps] = out.pop("optimizer_eps")
+    elif "optimizer_class" in kwargs if rms else kwargs.get("optimizer_kwargs") is not None:
+        out.setdefault(eps, _TORCH_EPS)
     return out
 
 

@@ -157,6 +157,26 @@ def test_odd_minibatch_sizes_give_one_warning():
         assert m.batch_size == 32 and m.learn(32).stats["updates"] == 3
 
 
+@pytest.mark.parametrize(
+    "cls, keywords, want",
+    [
+        (PPO, {"policy_kwargs": {"optimizer_class": "Adam"}}, {"adam_eps": 1e-5}),
+        (PPO, {"policy_kwargs": {"optimizer_kwargs": None}}, {"adam_eps": 1e-5}),
+        (PPO, {"policy_kwargs": {"optimizer_kwargs": {}}}, {"adam_eps": 1e-8}),
+        (PPO, {"policy_kwargs": {"optimizer_kwargs": {"weight_decay": 0}}}, {"adam_eps": 1e-8}),
+        (PPO, {"policy_kwargs": {"optimizer_class": "RMSprop"}}, {"rms_prop_eps": 1e-8}),
+        (A2C, {"policy_kwargs": {"optimizer_class": "RMSpropTFLike", "optimizer_kwargs": {"alpha": 0.9}}}, {"rms_prop_eps": 1e-8}),
+        (A2C, {"policy_kwargs": {"optimizer_class": "RMSprop", "optimizer_kwargs": {"eps": 1e-4}}}, {"rms_prop_eps": 1e-4}),
+        (A2C, {"policy_kwargs": {"optimizer_class": "RMSprop"}, "rms_prop_eps": 1e-3}, {"rms_prop_eps": 1e-3}),
+        (A2C, {"policy_kwargs": {"optimizer_kwargs": {"alpha": 0.9}}}, {"rms_prop_eps": 1e-5}),
+        (A2C, {"policy_kwargs": {"optimizer_kwargs": {}}, "use_rms_prop": False}, {"adam_eps": 1e-8}),
+    ],
+)
+def test_eps_is_that_of_stable_baselines3(cls, keywords, want):
+    with cls("MlpPolicy", "CartPole-v1", **keywords) as model:
+        assert {name: getattr(model, name) for name in want} == want
+
+
 # ---------------------------------------------------------------- learning
 
 

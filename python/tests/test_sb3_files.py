@@ -105,6 +105,13 @@ def test_policy_kwargs_of_sb3_files_are_loaded_or_refused(tmp_path):
         assert not model.use_rms_prop and not model.ortho_init and model.adam_eps == 1e-5
     with PPO.load(saved(sb3.PPO, policy_kwargs={"optimizer_kwargs": {"eps": 1e-4}})) as model:
         assert model.adam_eps == 1e-4
+    for cls, kwargs in (
+        (sb3.PPO, {"optimizer_kwargs": {}}), (sb3.PPO, {"optimizer_class": torch.optim.RMSprop}),
+        (sb3.A2C, {"optimizer_class": torch.optim.RMSprop}),
+        (sb3.A2C, {"optimizer_class": torch.optim.Adam, "optimizer_kwargs": {"weight_decay": 0}}),
+    ):  # fmt: skip
+        with getattr(paceline, cls.__name__).load(saved(cls, policy_kwargs=kwargs)) as model:
+            assert (model.rms_prop_eps if model.use_rms_prop else model.adam_eps) == 1e-8
     extractor = {"features_extractor_class": FlattenExtractor}
     with pytest.raises(ConfigError, match=r"policy_kwargs\['features_extractor_class'\]: not known"):
         A2C.load(saved(policy_kwargs=extractor))

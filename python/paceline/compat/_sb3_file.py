@@ -213,11 +213,13 @@ def _policy_kwargs(saved: Mapping[str, Any]) -> dict[str, Any]:
 def _optimizer(kwargs: Mapping[str, Any], refused: list[str], accepts: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """policy_kwargs with Adam instead of an unsupported optimiser, without unsupported arguments; adds them to refused."""
     kwargs = dict(kwargs)
-    options = kwargs.pop("optimizer_kwargs", None) or {}
+    options = kwargs.pop("optimizer_kwargs", None)
+    torch_eps = options is not None  # without optimizer_kwargs an actor-critic's Adam has another eps than PyTorch's
+    options = options or {}
     of = {name: kwargs[name] for name in ("optimizer_class",) if name in kwargs}
     if not accepts({"policy_kwargs": of}):
         refused.append(f"optimizer_class={of['optimizer_class']}")
-        of = {"optimizer_class": "Adam"}
+        of, torch_eps = {"optimizer_class": "Adam"}, True
     if not isinstance(options, dict):
         refused.append(f"optimizer_kwargs={options!r}")
         options = {}
@@ -229,7 +231,7 @@ def _optimizer(kwargs: Mapping[str, Any], refused: list[str], accepts: Callable[
             taken[name] = value
         else:
             refused.append(f"{name}={value!r} of {of.get('optimizer_class', 'Adam')}")
-    return kwargs | of | ({"optimizer_kwargs": taken} if taken else {})
+    return kwargs | of | ({"optimizer_kwargs": taken} if torch_eps else {})
 
 
 def _scheduled(saved: Mapping[str, Any]) -> float | tuple[float, float] | None:
