@@ -85,6 +85,8 @@ def settings(keywords: Mapping[str, Any], rules: Rules, use_rms_prop: bool) -> V
     out = translate(keywords, _FIXED, rules, _POLICY)
     kwargs = keywords.get("policy_kwargs") or {}
     rms = out.get("use_rms_prop", use_rms_prop)
+    if not rms and "alpha" in (kwargs.get("optimizer_kwargs") or {}):
+        raise ConfigError("policy_kwargs['optimizer_kwargs']['alpha']: given, must be left out with Adam; RMSprop has an alpha")
     eps = "rms_prop_eps" if rms else "adam_eps"
     if "optimizer_eps" in out:
         out[eps] = out.pop("optimizer_eps")

@@ -34,7 +34,7 @@ class A2C(ActorCritic):
     policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...], "vf": [...]};
         activation_fn ("tanh", "relu" or the class); ortho_init; log_std_init;
         share_features_extractor; normalize_images; optimizer_class (RMSprop, RMSpropTFLike or Adam) and optimizer_kwargs
-        (eps, alpha). An optimizer_class of RMSProp has eps 1e-8 unless optimizer_kwargs or rms_prop_eps
+        (eps; alpha of RMSProp). An optimizer_class of RMSProp has eps 1e-8 unless optimizer_kwargs or rms_prop_eps
         gives another, and Adam has 1e-5, with optimizer_kwargs 1e-8, as in stable-baselines3.
     vtrace: True learns with V-trace: after every vtrace_steps rounds, one of vtrace_groups groups
         of environments gives an update from its latest n_steps rounds. vtrace_rho and vtrace_c

@@ -58,7 +58,7 @@ class PPO(ActorCritic):
     policy_kwargs: net_arch, a list of widths for both networks or {"pi": [...],
         "vf": [...]}; activation_fn ("tanh", "relu" or the class); ortho_init; log_std_init;
         share_features_extractor; normalize_images; optimizer_class (Adam, RMSprop or
-        RMSpropTFLike) and optimizer_kwargs (eps, alpha). Without eps Adam has 1e-5, and 1e-8 with
+        RMSpropTFLike) and optimizer_kwargs (eps; alpha of RMSProp). Without eps Adam has 1e-5, and 1e-8 with
         optimizer_kwargs; RMSProp has 1e-8, as in stable-baselines3.
     squashed: True makes the hyperbolic tangent of the Gaussian's sample the action of a Box; False
         clips the sample to the bounds when it is stepped. scaled: True stretches -1 to 1 to the

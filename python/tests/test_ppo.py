@@ -116,6 +116,7 @@ def test_n_updates_is_counted_as_in_stable_baselines3(tmp_path):
         ({"n_epochs": 0}, "n_epochs: 0, must be 1 to"),
         ({"n_steps": 1, "num_envs": 1}, "n_steps: 1, must be more with num_envs 1 and normalize_advantage"),
         ({"policy_kwargs": {"optimizer_class": "SGD"}}, "must be RMSprop, RMSpropTFLike or Adam"),
+        ({"policy_kwargs": {"optimizer_kwargs": {"alpha": 0.5}}}, r"\['alpha'\]: given, must be left out with Adam"),
     ],
 )
 def test_unsupported_keywords_are_refused(keywords, says):
