@@ -98,6 +98,18 @@ def test_sb3_models_take_the_optimizer_settings(cls):
         ours.set_parameters(theirs.get_parameters())
 
 
+@pytest.mark.parametrize("policy, space", [
+    ("MlpPolicy", gymnasium.spaces.Box(-1, 1, (3,))), ("CnnPolicy", gymnasium.spaces.Box(0, 255, (1, 36, 36), np.uint8))
+])  # fmt: skip
+@both
+def test_sb3_takes_the_weights_of_a_copy(cls, policy, space):
+    theirs = getattr(sb3, cls.__name__)(policy, Spaces(space), device="cpu", **({"buffer_size": 100} if cls is DQN else {}))
+    with cls(policy, Spaces(space), **({"buffer_size": 100} if cls is DQN else {})) as ours:
+        theirs.policy.load_state_dict(ours.policy.state_dict())
+        mine = ours.policy.state_dict()
+        assert all((tensor == mine[name]).all() for name, tensor in theirs.policy.state_dict().items())
+
+
 @both
 def test_learning_warns_about_a_trained_copy(cls):
     import torch
