@@ -123,4 +123,4 @@ class APPO(Asynchronous):
     @property
     def clip_range_vf(self) -> Callable[[float], float] | None:
         """The keyword's value as a function of the remaining progress, which goes from 1 to 0; None for no clipping."""
-        return ppo.clip(self, "clip_range_vf") if self.setting("clip_range_vf") else None
+        return ppo.clip_or_none(self, "clip_range_vf")

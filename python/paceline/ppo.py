@@ -32,6 +32,11 @@ def clip(model: ActorCritic, name: str) -> Callable[[float], float]:
     return function(name, of_settings(model.setting, name) if given is None else given)
 
 
+def clip_or_none(model: ActorCritic, name: str) -> Callable[[float], float] | None:
+    """clip, or None where neither the setting nor its schedule is set."""
+    return clip(model, name) if model.setting(name) or model.setting(f"{name}_schedule") else None
+
+
 class PPO(ActorCritic):
     """Proximal policy optimization with stable-baselines3's keywords.
 
@@ -145,4 +150,4 @@ class PPO(ActorCritic):
     @property
     def clip_range_vf(self) -> Callable[[float], float] | None:
         """The keyword's value as a function of the remaining progress, which goes from 1 to 0; None for no clipping."""
-        return clip(self, "clip_range_vf") if self.setting("clip_range_vf") else None
+        return clip_or_none(self, "clip_range_vf")

@@ -70,10 +70,10 @@ def function(name: str, value: Schedule) -> Callable[[float], float]:
 
 def of_settings(setting: Callable[[str], str], name: str, last: str = "") -> Schedule:
     """The schedule in the library's settings of a name: a number, a straight line to last or a function."""
-    first, curve = float(setting(name)), setting(f"{name}_schedule")
-    if curve:
+    if curve := setting(f"{name}_schedule"):  # the number may be empty then
         shares_and_values = (point.split(":") for point in curve.split(","))
         return Curve(tuple((float(share), float(value)) for share, value in shares_and_values))
+    first = float(setting(name))
     return linear(first, float(last)) if last else first
 
 

@@ -72,6 +72,19 @@ def test_clip_ranges_are_numbers_or_schedules():
 
 
 @pytest.mark.parametrize("cls", [PPO, APPO])
+def test_a_schedule_without_a_number_is_a_clip_range(cls, tmp_path):
+    config = Config(cls.METHOD)
+    config.set("clip_range_vf_schedule", "0:0.2,1:0.1")
+    config.set("n_steps", 32)
+    with cls.__new__(cls) as model:
+        model._start(config, "CartPole-v1", {}, keep=True)
+        model.learn(32)
+        model.save(tmp_path / "model")
+    with cls.load(tmp_path / "model") as model:
+        assert [model.clip_range_vf(left) for left in (1, 0.5, 0)] == pytest.approx([0.2, 0.15, 0.1])
+
+
+@pytest.mark.parametrize("cls", [PPO, APPO])
 def test_clip_ranges_are_functions_of_the_remaining_progress(cls, tmp_path):
     """As in stable-baselines3, also for a constant."""
     for value, at_half in ((0.1, 0.1), ((0.2, 0.1), 0.15), (linear(0.2), 0.1), (lambda left: 0.2 * left**2, 0.05)):
