@@ -55,6 +55,7 @@ type device struct {
 	Name       string `json:"name"`
 	UUID       string `json:"uuid"`
 	Capability string `json:"compute_capability"`
+	Major      int    `json:"-"`
 	Memory     int64  `json:"memory"`
 	CUDA       string `json:"cuda"`
 }

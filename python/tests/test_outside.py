@@ -87,7 +87,7 @@ def test_gymnasium_environments_are_stepped(name):
         want, steps = own.hashes(), own.num_timesteps
     with with_gymnasium(updates="outside") as model:
         server = Server(model, **options)
-        model.begin(total)
+        model.begin(steps)  # learn goes on to the end of a rollout
         server.apply(model, 4)
         model.stop()
         with pytest.raises(StoppedError):
