@@ -357,7 +357,7 @@ def test_bounds_that_change_between_environments_are_refused(tmp_path):
 def test_workers_step_with_these_actions(make, kind):
     with small(PPO, make(functools.partial(Acts, SPACES[kind]))) as model:
         model.learn(64)
-        assert model.stats["updates"] == 16 and model.stats["episodes"] > 0
+        assert model.stats["updates"] >= 16 and model.stats["episodes"] > 0
 
 
 @pytest.mark.parametrize("workers", [None, 2])

@@ -145,7 +145,7 @@ def test_no_info_ends_a_run(kind):
     draw = random.Random(1)
     with A2C("MlpPolicy", make(lambda: junk(draw)), n_steps=4) as model:
         model.learn(1000, callback=lambda local, _: local["infos"] and None)
-        assert model.num_timesteps == 1000
+        assert 1000 <= model.num_timesteps < 1000 + 4 * model.n_envs
         model.evaluate(episodes=5, env=make(lambda: junk(draw)))
 
 

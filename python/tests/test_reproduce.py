@@ -58,9 +58,9 @@ def test_a_stopped_run_goes_on(tmp_path, monkeypatch, capsys):
     whole = dopamine.train(GAME, "qr", 1, 200, tmp_path / "whole", 1000, TINY)
     run, before = Native.run, signal.getsignal(signal.SIGINT)
 
-    def interrupted(self, stats, steps):
+    def interrupted(self, stats, steps, rollouts):
         episodes = stats.episodes
-        run(self, stats, steps)
+        run(self, stats, steps, rollouts)
         if stats.episodes > episodes and stats.num_timesteps > 50:
             os.kill(os.getpid(), signal.SIGINT)
 

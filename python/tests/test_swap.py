@@ -262,14 +262,14 @@ def test_an_own_loop_equals_learn(cls, mode):
         return gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 3, autoreset_mode=mode)
 
     with cls("MlpPolicy", made(), **KEYWORDS[cls]) as model:
-        expected = model.learn(600).hashes()
+        expected, steps = model.learn(600).hashes(), model.num_timesteps
     envs = made()
     pair = (envs.single_observation_space, envs.single_action_space)
     for env, keywords in ((envs, {}), *([(pair, {"num_envs": 3})] if mode.value != "NextStep" else [])):
         with cls("MlpPolicy", env, **KEYWORDS[cls], **keywords) as model:
             obs, _ = envs.reset(seed=KEYWORDS[cls]["seed"])
             model.begin(600, obs)
-            while model.num_timesteps < 600:
+            while model.num_timesteps < steps:
                 actions = model.act()
                 obs, rewards, terminated, truncated, infos = envs.step(actions)
                 final, done = infos.get("final_obs"), terminated | truncated
