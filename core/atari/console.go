@@ -260,7 +260,7 @@ func (c *Console) play(a games.Action, strength float32) {
 
 func (c *Console) frame() {
 	c.earlier = c.earlier[:0]
-	if !c.drawLater && c.machine.unfinished() {
+	if !c.drawLater && c.machine.unfinished() { // the frame goes on in the same image
 		c.machine.drawPending(c.rom.cartridge)
 		c.earlier = append(c.earlier, c.machine.image()...)
 	}

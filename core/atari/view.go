@@ -24,7 +24,7 @@ func (c *Console) Palette() *screen.Palette {
 // ColourAveraging it is blended with the previous image. The slice is valid until the next call.
 func (c *Console) Screen() []byte {
 	c.machine.drawPending(c.rom.cartridge)
-	now, before := c.machine.image(), c.machine.other() // also where a frame was unfinished, as in ALE
+	now, before := c.machine.image(), c.machine.other() // ALE blends its two buffers, also after an unfinished frame
 	if !c.settings.ColourAveraging {
 		return now
 	}

@@ -12,6 +12,15 @@ type Switched struct {
 	Used  bool   // with the current value of By
 }
 
+// Names returns the names of a list of settings, as Switched has them.
+func Names(list []Setting) string {
+	names := make([]string, len(list))
+	for i, s := range list {
+		names[i] = s.Name
+	}
+	return strings.Join(names, " ")
+}
+
 // Unused returns a notice for each setting of list that has another value than its default and is
 // not used.
 func (v *Values) Unused(list ...Switched) (notices []string, err error) {

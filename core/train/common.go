@@ -85,7 +85,7 @@ func (c *Common) RawImages(obs env.ObsSpec) bool {
 	return !c.NormalizeImages || planes
 }
 
-// Misfit is the error for an environment to which the policy's network does not fit. err: the reason.
+// Misfit is the error of an environment that the policy's network does not fit, with the reason err.
 func (c *Common) Misfit(err error) error {
 	hint := " (MlpPolicy takes any)"
 	if c.Policy == PolicyMLP {

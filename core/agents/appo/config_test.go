@@ -70,9 +70,8 @@ func TestBadSettingsAreRefused(t *testing.T) {
 }
 
 func TestUnusedSettingsAreNoticed(t *testing.T) {
+	traintest.Notices(t, "appo", traintest.ActorCriticNotices)
 	traintest.Notices(t, "appo", [][2][]string{
-		{{"use_rms_prop", "false", "rms_prop_alpha", "0.9", "rms_prop_eps", "0.1", "rms_prop_eps_inside", "true", "rms_prop_first", "1"}, {"rms_prop_alpha: 0.9 is not used where use_rms_prop is false", "rms_prop_eps: 0.1 is not used where use_rms_prop is false", "rms_prop_eps_inside: true is not used where use_rms_prop is false", "rms_prop_first: 1 is not used where use_rms_prop is false"}},
-		{{"vtrace_rho", "0.1", "vtrace_c", "0.2"}, {"vtrace_rho: 0.1 is not used where vtrace is false", "vtrace_c: 0.2 is not used where vtrace is false"}},
 		{{"vtrace", "true", "vtrace_rho", "0.1"}, nil},
 		{{"clip_range_vf_largest", "true"}, {"clip_range_vf_largest: true is not used where clip_range_vf is empty"}},
 		{{"schedule", "race", "latency_push", "1", "latency_file", "durations.json"}, {"latency_push: 1 is not used where schedule is race", "latency_file: durations.json is not used where schedule is race"}},

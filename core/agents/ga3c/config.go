@@ -169,7 +169,7 @@ func (c *Config) switched() []settings.Switched {
 		{Names: "log_eps", By: "regulariser", Used: c.Regulariser != regulariserExact},
 		{Names: "tuner_start tuner_period", By: "tuner", Used: c.Tuner != tunerNone},
 		{Names: "tuner_pairs tuner_test", By: "tuner", Used: c.Tuner == tunerPaper || c.Tuner == tunerLadder},
-		{Names: "latency_step latency_predict latency_predict_row latency_update latency_update_row latency_device latency_cores latency_file", By: "schedule", Used: c.Schedule == string(order.Virtual)},
+		{Names: settings.Names(latencySettings), By: "schedule", Used: c.Schedule == string(order.Virtual)},
 	}
 }
 

@@ -80,11 +80,10 @@ func TestBadSettingsAreRefused(t *testing.T) {
 }
 
 func TestUnusedSettingsAreNoticed(t *testing.T) {
+	traintest.Notices(t, "ga3c", traintest.ActorCriticNotices)
 	traintest.Notices(t, "ga3c", [][2][]string{
-		{{"use_rms_prop", "false", "rms_prop_alpha", "0.9", "rms_prop_eps", "0.1", "rms_prop_eps_inside", "true", "rms_prop_first", "1"}, {"rms_prop_alpha: 0.9 is not used where use_rms_prop is false", "rms_prop_eps: 0.1 is not used where use_rms_prop is false", "rms_prop_eps_inside: true is not used where use_rms_prop is false", "rms_prop_first: 1 is not used where use_rms_prop is false"}},
 		{{"use_rms_prop", "false"}, nil},
 		{{"use_rms_prop", "false", "rms_prop", "custom"}, {"rms_prop: custom is not used where use_rms_prop is false"}},
-		{{"vtrace_rho", "0.1", "vtrace_c", "0.2"}, {"vtrace_rho: 0.1 is not used where vtrace is false", "vtrace_c: 0.2 is not used where vtrace is false"}},
 		{{"vtrace", "true", "vtrace_rho", "0.1"}, nil},
 		{{"regulariser", "exact", "log_eps", "0.1"}, {"log_eps: 0.1 is not used where regulariser is exact"}},
 		{{"tuner_period", "9", "tuner_pairs", "9"}, {"tuner_period: 9 is not used where tuner is none", "tuner_pairs: 9 is not used where tuner is none"}},

@@ -96,12 +96,11 @@ func TestBadSettingsAreRefusedOrNoticed(t *testing.T) {
 }
 
 func TestUnusedSettingsAreNoticed(t *testing.T) {
+	traintest.Notices(t, "ppo", traintest.ActorCriticNotices)
 	traintest.Notices(t, "ppo", [][2][]string{
-		{{"use_rms_prop", "false", "rms_prop_alpha", "0.9", "rms_prop_eps", "0.1", "rms_prop_eps_inside", "true", "rms_prop_first", "1"}, {"rms_prop_alpha: 0.9 is not used where use_rms_prop is false", "rms_prop_eps: 0.1 is not used where use_rms_prop is false", "rms_prop_eps_inside: true is not used where use_rms_prop is false", "rms_prop_first: 1 is not used where use_rms_prop is false"}},
 		{{"use_rms_prop", "true", "adam_eps", "0.1"}, {"adam_eps: 0.1 is not used where use_rms_prop is true"}},
 		{{"use_rms_prop", "true", "rms_prop_eps", "0.1"}, nil},
 		{{"use_rms_prop", "false", "adam_eps", "0.1"}, nil},
-		{{"vtrace_rho", "0.1", "vtrace_c", "0.2"}, {"vtrace_rho: 0.1 is not used where vtrace is false", "vtrace_c: 0.2 is not used where vtrace is false"}},
 		{{"vtrace", "true", "vtrace_rho", "0.1"}, nil},
 		{{"clip_range_vf_largest", "true"}, {"clip_range_vf_largest: true is not used where clip_range_vf is empty"}},
 		{{"clip_range_vf_largest", "true", "clip_range_vf", "0.2"}, nil},

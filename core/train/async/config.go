@@ -55,8 +55,8 @@ func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
 	}, settings.Within(func(c *s) *order.Latency { return &c.Latency }, order.LatencySettings)...))
 }
 
-// LatencyNames are the settings of an order.Latency.
-const LatencyNames = "latency_step latency_forward latency_gradient latency_pull latency_push latency_file"
+// LatencyNames are the names of the settings of an order.Latency.
+var LatencyNames = settings.Names(order.LatencySettings)
 
 // Switched lists the settings that are used with some values of another setting only.
 func (s *Settings) Switched() []settings.Switched {

@@ -66,7 +66,7 @@ type link struct {
 type flight struct {
 	Step  int64 `json:"step"`  // the learner's steps so far
 	Due   bool  `json:"due"`   // visits are due
-	Alone bool  `json:"alone"` // no gradient is pushed: the visits are pulls alone, or empty pushes come before them
+	Alone bool  `json:"alone"` // no gradient is pushed: the visits are pulls, or empty pushes and pulls
 	// Last says that they end an update. Statistics are shared in these visits and in pulls alone:
 	// environments that reset during an update add rows at a time that depends on interrupts.
 	Last   bool    `json:"last,omitempty"`

@@ -183,8 +183,8 @@ func (m *Method) Workers() (list []train.Learner) {
 	return list
 }
 
-// forget discards what learners have not pushed. A learner with local steps among that continues with
-// the store's parameters.
+// forget discards what learners have not pushed. A learner that loses local steps continues with the
+// store's parameters.
 func (m *Method) forget() {
 	m.turns.Forget()
 	for _, l := range m.learners {

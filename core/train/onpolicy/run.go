@@ -59,9 +59,9 @@ func (r *Run) BeforeUpdates(f func() error) { r.before = f }
 // ShareMoments implements train.Learner.
 func (r *Run) ShareMoments(f func(own rollout.Moments) (rollout.Moments, error)) { r.share = f }
 
-// UpdateEmpty makes an update due for a full window without a step, too. Its minibatches compute no
-// gradient, and what BeforeUpdates says comes before each of them. So learners whose windows become
-// full together have as many minibatches.
+// UpdateEmpty makes an update due also for a full window without a step. Its minibatches compute no
+// gradient, and the function of BeforeUpdates runs before each of them. So all learners whose windows
+// become full together have the same number of minibatches.
 func (r *Run) UpdateEmpty() { r.empty = true }
 
 // Statistics implements train.Learner.
@@ -108,8 +108,8 @@ func (c *Config) schedule(k *Clock) {
 	}
 }
 
-// adopted returns a checkpoint's Clock for a run of c, whose schedules may be others: a setting may
-// have one only now, or none any more. The run has the checkpoint's where both have one.
+// adopted returns a checkpoint's Clock with the schedules that c has. A schedule that the checkpoint
+// also has is the checkpoint's.
 func (c *Config) adopted(saved Clock) Clock {
 	k := saved
 	c.schedule(&k)

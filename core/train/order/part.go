@@ -46,7 +46,7 @@ func (t *Turns) Parts() []checkpoint.Part {
 	state := checkpoint.JSON("turns.json", maxPart, func() (saved, error) { return t.save(), nil }, func(s saved) (func(), error) {
 		*staged = s
 		if t.otherSchedule(&s) {
-			return nil, nil // see below
+			return nil, nil // state.Read returns the error
 		}
 		if err := t.checkSaved(&s); err != nil {
 			return nil, err
@@ -56,7 +56,7 @@ func (t *Turns) Parts() []checkpoint.Part {
 	read := state.Read
 	state.Read = func(r io.Reader, n int64) (func(), error) {
 		adopt, err := read(r, n)
-		if err == nil && t.otherSchedule(staged) { // the file is not damaged, so this is no ErrFormat
+		if err == nil && t.otherSchedule(staged) { // not an error of the JSON, which would call the file damaged
 			return nil, fmt.Errorf("schedule: the checkpoint has %q, this trainer has %q, must be equal where experience is loaded", staged.Schedule, t.cfg.Schedule)
 		}
 		return adopt, err

@@ -34,6 +34,12 @@ func PresetsResolve(t *testing.T, method string) {
 	}
 }
 
+// ActorCriticNotices are cases of Notices for every method with onpolicy.ActorCritic and V-trace.
+var ActorCriticNotices = [][2][]string{
+	{{"use_rms_prop", "false", "rms_prop_alpha", "0.9", "rms_prop_eps", "0.1", "rms_prop_eps_inside", "true", "rms_prop_first", "1"}, {"rms_prop_alpha: 0.9 is not used where use_rms_prop is false", "rms_prop_eps: 0.1 is not used where use_rms_prop is false", "rms_prop_eps_inside: true is not used where use_rms_prop is false", "rms_prop_first: 1 is not used where use_rms_prop is false"}},
+	{{"vtrace_rho", "0.1", "vtrace_c", "0.2"}, {"vtrace_rho: 0.1 is not used where vtrace is false", "vtrace_c: 0.2 is not used where vtrace is false"}},
+}
+
 // Notices checks the notices of Resolve. Each of list is settings, as names and values in turn, and
 // the notices that they must have.
 func Notices(t *testing.T, method string, list [][2][]string) {
