@@ -216,6 +216,21 @@ def test_an_observation_that_its_dtype_cannot_hold_is_refused(make, space, wrong
         env.step([0])
 
 
+@pytest.mark.parametrize("space, given", [(spaces.Box(0, 255, (4,), np.uint8), [7, 8, 9, 255]), (spaces.Discrete(9), 3)])
+@pytest.mark.parametrize("processes", [1, None])
+def test_integer_observations_may_be_tensors(make, space, given, processes):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+    class Tensors(we.Counting):
+        observation_space = space
+
+        def observe(self):
+            return torch.tensor(given, dtype=getattr(torch, space.dtype.name))
+
+    env = make(Tensors, 1, workers_=processes)
+    assert env.reset()[0].tolist() == [given] and env.step([0])[0].tolist() == [given]
+
+
 def test_gymnasium_wrappers_count_episodes(make):
     env = gymnasium.wrappers.vector.RecordEpisodeStatistics(make(we.Counting, 2))
     env.reset(seed=1)

@@ -68,9 +68,10 @@ def write(views: Any, value: Any) -> None:
             raise ValueError(f"observation: shape {np.shape(value)}, must be {views.shape}")
         np.copyto(views, value, casting="same_kind")
         if views.dtype.kind in "iu" and getattr(value, "dtype", None) != views.dtype:
-            wrong = views != value  # the cast wraps integers
+            given = np.asarray(value)  # it may be a tensor of another library
+            wrong = views != given  # the cast wraps integers
             if wrong.any():
-                raise ValueError(f"observation: {np.asarray(value)[wrong].flat[0]}, must be a number of {views.dtype}")
+                raise ValueError(f"observation: {given[wrong].flat[0]}, must be a number of {views.dtype}")
 
 
 def each(tree: Any, function: Callable[[Array], Any]) -> Any:
