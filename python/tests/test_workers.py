@@ -201,17 +201,19 @@ def test_an_environment_may_reuse_its_arrays(make, processes):
         (spaces.Box(0, 100, (), np.int32), np.int64(2**32 + 7), "4294967303, must be a number of int32"),
     ],
 )
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("processes", [1, None])
-def test_an_observation_that_its_dtype_cannot_hold_is_refused(make, space, wrong, says, processes):
+def test_an_observation_that_its_dtype_cannot_hold_is_refused(make, space, wrong, says, processes, mode):
     class Wide(we.Counting):
         observation_space = space
 
         def observe(self):
-            return wrong if self.count == 2 else wrong * 0 + 1
+            return wrong if self.count == 3 else wrong * 0 + 1  # the last observation of an episode
 
-    env = make(Wide, 1, workers_=processes)
-    env.reset()
-    assert (env.step([0])[0] == 1).all()
+    env = make(Wide, 1, workers_=processes, autoreset_mode=mode)
+    env.reset(seed=1)
+    for _ in range(2):
+        assert (env.step([0])[0] == 1).all()
     with pytest.raises(CallbackError, match=f"(?m)^environment 0: ValueError: observation: {says}$"):
         env.step([0])
 

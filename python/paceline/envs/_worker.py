@@ -152,6 +152,8 @@ class Stepper:
         obs, reward, terminated, truncated, info = env.step(action)
         ended = self._ended[i] = bool(terminated or truncated)
         if ended and self._autoreset == "same_step":
+            if self._views is not None:
+                _table.write(self._views[i], obs)  # checks it; the reset's observation replaces it
             # Copied before the reset, which may write into the same arrays.
             self.note(i, {"final_obs": self.copied(obs), "final_info": _infos.copied(info)})
             obs, info = env.reset()
