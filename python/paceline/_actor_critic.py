@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._trainer import Trainer
-from .config import ACTIVATION, Fixed, Rule, Rules, Values, alias, one_of, optimizer_kwargs, translate, widths
+from .config import ACTIVATION, Config, Fixed, Rule, Rules, Values, alias, one_of, optimizer_kwargs, translate, widths
 from .errors import ConfigError
 from .learning import Periods
 
@@ -115,6 +115,9 @@ class ActorCritic(Trainer):
         # with groups of V-trace an update of a group counts as a rollout
         rounds = getattr(self, "vtrace_steps", self.n_steps) if self.vtrace else self.n_steps
         return Periods(rollout=rounds * self.n_envs, counted=True, whole=True)
+
+    def _kept(self, config: Config) -> dict[str, Any]:
+        return {"use_rms_prop": config.get("use_rms_prop") == "true"}
 
     def _exploration_keywords(self) -> dict[str, Any]:
         return {"sample": True}

@@ -70,6 +70,10 @@ class Model(Attributes):
         """The values of keywords that the caller left out, where they are not the library's defaults."""
         return {}
 
+    def _kept(self, config: Config) -> dict[str, Any]:
+        """Keywords of a file or a preset on which the meaning of others depends."""
+        return {}
+
     def _exploration_keywords(self) -> dict[str, Any]:
         """The keywords of Policy.act for predict(deterministic=False)."""
         raise NotImplementedError
@@ -157,7 +161,7 @@ class Model(Attributes):
         self.verbose: int = self._given.get("verbose", 0)
         self.tensorboard_log: str | None = self._given.get("tensorboard_log")
         env_kwargs, num_envs = given.pop("env_kwargs", None), given.pop("num_envs", None)
-        translated = self._translate(given)
+        translated = self._translate((self._kept(config) if keep else {}) | given)
         environments = Environments(env, num_envs, env_kwargs, self.REPLAYS)
         self._begun = False
         self._cut_episodes = False  # experience was loaded, so the next learn begins new episodes

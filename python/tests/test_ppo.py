@@ -191,6 +191,22 @@ def test_eps_is_that_of_stable_baselines3(cls, keywords, want):
         assert {name: getattr(model, name) for name in want} == want
 
 
+@pytest.mark.parametrize("cls, optimizer, eps", [(PPO, "RMSprop", "rms_prop_eps"), (A2C, "Adam", "adam_eps")])
+def test_optimizer_kwargs_of_load_are_those_of_the_files_optimizer(tmp_path, cls, optimizer, eps):
+    path = tmp_path / "model.zip"
+    with cls("MlpPolicy", "CartPole-v1", policy_kwargs={"optimizer_class": optimizer}) as model:
+        model.save(path)
+    with cls.load(path, policy_kwargs={"optimizer_kwargs": {"eps": 1e-3}}) as model:
+        assert getattr(model, eps) == 1e-3
+    alpha = {"optimizer_kwargs": {"alpha": 0.5}}
+    if optimizer == "RMSprop":
+        with cls.load(path, policy_kwargs=alpha) as model:
+            assert model.rms_prop_alpha == 0.5
+    else:
+        with pytest.raises(ConfigError, match=r"\['alpha'\]: given, must be left out with Adam"):
+            cls.load(path, policy_kwargs=alpha)
+
+
 # ---------------------------------------------------------------- learning
 
 
