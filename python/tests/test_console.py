@@ -161,6 +161,7 @@ last = ale.cloneSystemState()
 ale.restoreState(first), ale.game_over(), ale.act(1), ale.getEpisodeFrameNumber(), ale.restoreState(last), ale.game_over(), ale.act(1), ale.getEpisodeFrameNumber()
 ale.reset_game(), ale.game_over(), [(ale.act(1 + i % 4), ale.game_over()) for i in range(60)], ale.getRAM()
 [(ale.act(a, s), ale.getRAM()) for s in (0.5, 3.0, -5.0, 100.0) for a in (3, 4)]
+ale.reset_game(), ale.act(0), [(ale.setRAM(57, n), ale.act(0), ale.lives(), ale.game_truncated()) for n in (6, 5, 4)]
 ale.setMode(8), ale.setDifficulty(1), ale.cloneState().getCurrentMode(), ale.cloneState().getDifficulty()
 other = load(breakout)
 other.restoreState(ale.cloneState()), other.cloneState().getCurrentMode(), other.cloneState().getDifficulty(), other.reset_game(), other.getRAM()
@@ -298,6 +299,23 @@ def test_every_call_equals_ale_py(rom, tmp_path):
         found.append(outcomes(module, rom, folder))
     for (line, theirs), (_, ours) in zip(*found, strict=True):
         assert ours == theirs, line
+
+
+@pytest.mark.parametrize(("game", "lives"), [("amidar", 11), ("demon_attack", 4), ("turmoil", 4)])
+def test_lives_that_a_game_sets_in_its_first_frame_can_be_lost(game, lives):
+    path = pytest.importorskip("ale_py.roms", reason="the cartridge of a real game: ale-py is not installed").get_rom_path(game)
+    ale = load(path, truncate_on_loss_of_life=True, frame_skip=4)
+    actions, rng = [action.value for action in ale.getMinimalActionSet()], np.random.default_rng(0)
+    for _ in range(2):
+        assert ale.lives() < lives and not ale.game_over()
+        ale.act(0)
+        assert ale.lives() == lives
+        for _ in range(2000):
+            if ale.game_over():
+                break
+            ale.act(actions[rng.integers(len(actions))])
+        assert ale.lives() == lives - 1 and ale.game_truncated() and not ale.game_over(False)
+        ale.reset_game()
 
 
 @pytest.mark.parametrize(("call", "why", "error", "says"), DIFFERENT, ids=[row[0] for row in DIFFERENT])

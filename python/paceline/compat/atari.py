@@ -10,8 +10,9 @@
 
 Names, defaults, results and errors are those of ale-py 0.12.1, with the same frames, rewards and
 lives. There is no sound and no window. Where ale-py ends the process, this module raises an
-exception. truncate_on_loss_of_life counts lives from the end of a reset; ale-py counts them from an
-earlier moment, which ends each episode of Amidar and a few other games at its start.
+exception. truncate_on_loss_of_life ends an episode when fewer lives are left than after its first
+frame. ale-py counts them before that frame, which ends each episode of Amidar and a few other games
+at its start.
 
 The package has no ROM files: loadROM takes a path. Environments by name ("Pong") and
 roms.get_rom_path search $PACELINE_ROMS_DIR, $ALE_ROMS_DIR and the folder of an installed ale-py.
@@ -330,6 +331,9 @@ class ALEInterface:
                 self._recorded += 1
             self._act(self._reward_at, self._id, number, strength)
             reward += self._reward.value
+            if self._view.episode_frame_number == 1:
+                # Amidar and a few other games set their counter of lives in this frame.
+                self._lives = max(self._lives, self._view.lives)
         return reward
 
     def _lost(self) -> bool:
