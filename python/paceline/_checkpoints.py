@@ -96,7 +96,7 @@ def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
             model.action_layout.check_bounds("env", layout)
         model._take_sb3(saved)
     except BaseException:
-        model.close()
+        model._abandon()
         raise
     return model
 

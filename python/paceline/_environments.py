@@ -116,9 +116,10 @@ class Environments:
         return self._vec_env
 
     def close(self) -> None:
-        """Closes the environments made by this object, not the caller's."""
-        if self._made is not None:
-            self._made.close()
+        """Closes the environments made by this object, not the caller's. A second call does nothing."""
+        made, self._made = self._made, None
+        if made is not None:
+            made.close()
 
 
 def apply_preset(config: Config, preset: str, env: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import json
@@ -147,7 +148,7 @@ class Model(Attributes):
                 check_bounds(name, self.action_layout)
                 self._native.load(name)
             except BaseException:
-                self.close()
+                self._abandon()
                 raise
         self._begun = True
         return self
@@ -183,12 +184,13 @@ class Model(Attributes):
                 environments.source.layout.check_convolutions()
             self._set_trainer(self._made(config, environments.source), environments)
         except BaseException:
-            environments.close()
+            with contextlib.suppress(Exception):  # as _abandon
+                environments.close()
             raise
         try:
             check_layers((keywords.get("policy_kwargs") or {}).get("net_arch"), self.policy_name, translated)
         except ConfigError:
-            self.close()
+            self._abandon()
             raise
         self._native.warn_of_notices()
         if self.verbose:
@@ -436,12 +438,19 @@ class Model(Attributes):
         return self._native.handle.closed
 
     def close(self) -> None:
-        """Ends the threads and frees the memory."""
+        """Ends the threads and frees the memory, also if closing the environments raises an exception."""
         if self._acting is not None:
             self._acting.close()
             self._acting = None
-        self._environments.close()
-        self._native.close()
+        try:
+            self._environments.close()
+        finally:
+            self._native.close()
+
+    def _abandon(self) -> None:
+        """Closes the model after an error that the caller raises; an error of the environments' close does not replace it."""
+        with contextlib.suppress(Exception):
+            self.close()
 
     def __enter__(self: Self) -> Self:
         return self

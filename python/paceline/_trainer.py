@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -390,7 +390,8 @@ class Trainer(Model):
         try:
             self._change_environments(now)
         except BaseException:
-            now.close()
+            with suppress(Exception):  # an error of close does not replace the exception
+                now.close()
             raise
         before.close()
 

@@ -59,7 +59,7 @@ class QRDQN(DQN):
             config.set("distribution", "quantile")
         super()._start(config, env, keywords, keep)
         if (distribution := self.setting("distribution")) != "quantile":
-            self.close()
+            self._abandon()
             raise ConfigError(f"distribution: {distribution}, must be quantile for QRDQN; paceline.DQN has the others")
 
     def _weights(self) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""learn: refused arguments, callbacks that end it, loggers, its exclusive environments."""
+"""learn: refused arguments, callbacks that end it, loggers, its exclusive environments, and close."""
 
 import math
 import threading
@@ -7,9 +7,11 @@ import time
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
+import worker_envs
 from envs import SMALL, Steps
-from paceline import A2C, DQN
+from paceline import A2C, DQN, PPO
 from paceline.callbacks import BaseCallback, CallbackList, ConvertCallback, EvalCallback, EveryNTimesteps
 from paceline.errors import ConfigError, SpaceError
 from paceline.logger import configure
@@ -261,3 +263,31 @@ def test_stop_ends_an_evaluation(by):
         assert model.num_timesteps < 100 and model.evaluations == callback.evaluations == []
         model.learn(100, reset_num_timesteps=False, eval_freq=50, n_eval_episodes=2)
         assert [result.episodes for _, result in model.evaluations] == [2] * len(model.evaluations) != []
+
+
+# ------------------------------------------------------------------ close
+
+
+class Closing(worker_envs.Counting):
+    """Fails in its first close."""
+
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+        if self.closed == 1:
+            raise RuntimeError("close fails")
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_failing_close_hides_no_error_and_ends_the_model(n, monkeypatch):
+    monkeypatch.setitem(gymnasium.registry, "Closing-v0", EnvSpec("Closing-v0", Closing))
+    with pytest.raises(ConfigError, match="^gamma: 5, must be "):
+        PPO("MlpPolicy", "Closing-v0", num_envs=n, gamma=5)
+    with PPO("MlpPolicy", "CartPole-v1", num_envs=n) as model, pytest.raises(ConfigError, match="^env: "):
+        model.set_env("Closing-v0")
+    model = PPO("MlpPolicy", "Closing-v0", num_envs=n, n_steps=8, batch_size=8)
+    with pytest.raises(RuntimeError, match="^close fails$"):
+        model.close()
+    assert model.closed
+    model.close()
