@@ -182,9 +182,6 @@ func (a *Async) send(ids []int32, check func(k, i int) error, store func(k, i in
 	if a.closed {
 		return errClosed
 	}
-	if freeRows := len(a.blocks)*a.batch - a.sent; len(ids) > freeRows {
-		return fmt.Errorf("rows: %d are sent and %d are free, must offer more first", len(ids), freeRows)
-	}
 	checked := 0
 	defer func() { // undo: the loop below finds a duplicate id after it has marked the first one
 		if err != nil {
@@ -206,6 +203,9 @@ func (a *Async) send(ids []int32, check func(k, i int) error, store func(k, i in
 		}
 		a.underWay[i] = true
 		checked++
+	}
+	if freeRows := len(a.blocks)*a.batch - a.sent; len(ids) > freeRows {
+		return fmt.Errorf("rows: %d are sent and %d are free, must offer more first", len(ids), freeRows)
 	}
 	for k, id := range ids {
 		store(k, int(id))

@@ -24,7 +24,7 @@ func TestAsyncSendRefuses(t *testing.T) {
 		"env_id: 4, must be 0 to 3":                               sendOne([]int32{0, 4}, 0, 0),
 		"env_id: -1, must be 0 to 3":                              sendOne([]int32{-1}, 0),
 		"env_id: 2, is under way already, must be received first": sendOne([]int32{2, 1, 2}, 0, 0, 0),
-		"rows: 5 are sent and 4 are free, must offer more first":  sendOne([]int32{0, 1, 2, 3, 0}, 0, 0, 0, 0, 0),
+		"env_id: 0, is under way already, must be received first": sendOne([]int32{0, 1, 2, 3, 0}, 0, 0, 0, 0, 0),
 		"actions: 1, must be 2, one for each environment":         sendOne([]int32{0, 1}, 0),
 		"actions: 3, must be 2, one for each environment":         sendOne([]int32{0, 1}, 0, 1, 2),
 		"actions: 0, must be 1, one for each environment":         a.Send([]int32{0}, Actions{Box: make([]float32, 1)}),
@@ -48,11 +48,11 @@ func TestAsyncSendRefuses(t *testing.T) {
 	}
 	send(t, a, 2)
 	for want, err := range map[string]error{
-		"env_id: 2, is under way already, must be received first":     sendOne([]int32{1, 2}, 0, 0),
-		"env_id: 2, is under way already, must be received first\x00": a.SendReset([]int32{2}, nil),
-		"rows: 4 are sent and 3 are free, must offer more first":      sendOne([]int32{0, 1, 3, 2}, 0, 0, 0, 0),
+		"env_id: 2, is under way already, must be received first":         sendOne([]int32{1, 2}, 0, 0),
+		"env_id: 2, is under way already, must be received first\x00":     a.SendReset([]int32{2}, nil),
+		"env_id: 2, is under way already, must be received first\x00\x00": sendOne([]int32{0, 1, 3, 2}, 0, 0, 0, 0),
 	} {
-		if want = strings.TrimSuffix(want, "\x00"); err == nil || err.Error() != want {
+		if want = strings.TrimRight(want, "\x00"); err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
