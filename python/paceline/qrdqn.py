@@ -52,6 +52,8 @@ class QRDQN(DQN):
         adam = plain and given.get("optimizer", "adam") == "adam"
         if adam and isinstance(batch, Integral) and int(batch) > 0:  # the library refuses other values
             defaults["optimizer_eps"] = 0.01 / int(batch)
+        if given.get("exploration_steps"):
+            del defaults["exploration_fraction"]  # it is not used
         return defaults
 
     def _start(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:

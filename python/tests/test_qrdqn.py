@@ -1,11 +1,13 @@
 """QRDQN: sb3-contrib's keywords and defaults, on DQN."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from envs import SMALL
 from paceline import DQN, QRDQN
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineWarning
 
 OWN = {"distribution": "quantile", "n_quantiles": "200", "learning_rate": "5e-05", "exploration_fraction": "0.005",
        "exploration_final_eps": "0.01", "max_grad_norm": "0", "optimizer_eps": "0.0003125", "batch_size": "32"}  # fmt: skip
@@ -20,6 +22,11 @@ def test_defaults_are_those_of_sb3_contrib():
         assert {name: model.setting(name) for name in OWN} == OWN
     with QRDQN("MlpPolicy", "CartPole-v1", seed=1, optimizer="rmsprop") as model:
         assert model.setting("optimizer_eps") == ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PacelineWarning)  # its own exploration_fraction is no unused keyword
+        QRDQN("MlpPolicy", "CartPole-v1", exploration_steps=100).close()
+    with pytest.warns(PacelineWarning, match="^exploration_fraction: 0.5 is not used where exploration_steps is 100$"):
+        QRDQN("MlpPolicy", "CartPole-v1", exploration_steps=100, exploration_fraction=0.5).close()
     kwargs = {"n_quantiles": 25, "optimizer_kwargs": {"eps": 1e-5}}
     with QRDQN("MlpPolicy", "CartPole-v1", seed=1, policy_kwargs=kwargs, n_steps=3) as model:
         assert [model.setting(name) for name in ("optimizer_eps", "n_quantiles", "n_steps")] == ["1e-05", "25", "3"]

@@ -48,7 +48,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := c.Groups.Check(c.NSteps, envs, name); err != nil {
 		return nil, err
 	}
-	return Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Groups.Switched(), c.Settings.Switched())...)
+	return Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Groups.Switched(), c.Settings.Switched("use_rms_prop", !c.UseRMSProp))...)
 }
 
 // async is the run of learners that the settings ask for.

@@ -90,5 +90,7 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 		{{"num_envs", "4", "n_steps", "4", "vtrace_groups", "2", "vtrace_steps", "2", "vtrace", "true"}, nil},
 		{{"schedule", "race", "latency_push", "1", "latency_file", "durations.json"}, {"latency_push: 1 is not used where schedule is race", "latency_file: durations.json is not used where schedule is race"}},
 		{{"latency_push", "1", "latency_file", "durations.json"}, nil},
+		{{"adam_time", "local"}, {"adam_time: local is not used where use_rms_prop is true"}},
+		{{"adam_time", "local", "use_rms_prop", "false"}, nil},
 	})
 }

@@ -45,7 +45,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if notices, err = c.Clipping.Resolve(c.NSteps, c.NumEnvs/c.Learners, c.NormalizeAdvantage); err != nil {
 		return nil, err
 	}
-	unused, err := Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Clipping.Switched(), c.VTraceSettings.Switched(), c.Settings.Switched())...)
+	unused, err := Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Clipping.Switched(), c.VTraceSettings.Switched(), c.Settings.Switched("use_rms_prop", !c.UseRMSProp))...)
 	return append(notices, unused...), err
 }
 

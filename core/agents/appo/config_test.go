@@ -76,5 +76,7 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 		{{"clip_range_vf_largest", "true"}, {"clip_range_vf_largest: true is not used where clip_range_vf is empty"}},
 		{{"schedule", "race", "latency_push", "1", "latency_file", "durations.json"}, {"latency_push: 1 is not used where schedule is race", "latency_file: durations.json is not used where schedule is race"}},
 		{{"latency_push", "1", "latency_file", "durations.json"}, nil},
+		{{"adam_time", "local"}, nil},
+		{{"adam_time", "local", "use_rms_prop", "true", "rule", "gradient"}, {"adam_time: local is not used where use_rms_prop is true"}},
 	})
 }

@@ -16,11 +16,12 @@ func (c *Config) switched() []settings.Switched {
 		{Names: "kappa", By: "distribution", Used: c.Distribution == Quantile || c.Distribution == Implicit},
 		{Names: "n_tau n_tau_target n_tau_act n_cosines", By: "distribution", Used: c.Distribution == Implicit},
 		{Names: "munchausen_alpha munchausen_tau munchausen_clip", By: "munchausen", Used: c.Munchausen.Munchausen},
+		{Names: "exploration_fraction", By: "exploration_steps", Used: c.ExplorationSteps == 0},
 		{Names: "noisy_sigma", By: "noisy", Used: c.Noisy.Noisy},
 		{Names: "shards rule sync_period adam_time max_staleness " + async.LatencyNames, By: "learners", Used: learners},
 	}
 	if learners {
-		list = append(list, c.Settings.Switched()...)
+		list = append(list, c.Settings.Switched("optimizer", c.Optimizer == "adam")...)
 	}
 	return list
 }

@@ -14,7 +14,8 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 		"priority_alpha": "0.9", "priority_beta": "0.9", "priority_beta_final": "0.9", "priority_beta_steps": "9", "priority_update": "window",
 		"n_atoms": "11", "v_min": "-1", "v_max": "1", "least_prob": "0.1", "n_quantiles": "9", "kappa": "2", "n_tau": "9", "n_tau_target": "9", "n_tau_act": "9", "n_cosines": "9",
 		"munchausen_alpha": "0.8", "munchausen_tau": "0.1", "munchausen_clip": "-2", "noisy_sigma": "0.1",
-		"shards": "7", "rule": "mean", "sync_period": "2", "adam_time": "local", "max_staleness": "1",
+		"exploration_fraction": "0.5",
+		"shards":               "7", "rule": "mean", "sync_period": "2", "adam_time": "local", "max_staleness": "1",
 		"latency_step": "0.1", "latency_forward": "0.1", "latency_gradient": "0.1", "latency_pull": "0.1", "latency_push": "0.1", "latency_file": "durations.json",
 	}
 	on := map[string]func(*Config){
@@ -23,6 +24,8 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 		"munchausen":   func(c *Config) { c.Munchausen.Munchausen = true },
 		"noisy":        func(c *Config) { c.Noisy.Noisy = true },
 		"learners":     func(c *Config) { c.Learners, c.Rule = 1, param.RuleMultiStepAdam },
+
+		"exploration_steps": func(c *Config) { c.ExplorationSteps = 0 },
 	}
 	distribution := func(name string) string {
 		switch {
@@ -46,7 +49,7 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 	var names []string
 	c := cartpole(func(*Config) {})
 	for _, s := range c.switched() {
-		off := map[string]string{"prioritized": "none", "distribution": "none", "learners": "0"}[s.By]
+		off := map[string]string{"prioritized": "none", "distribution": "none", "learners": "0", "exploration_steps": "1000"}[s.By]
 		if off == "" {
 			off = "false"
 		}
@@ -67,6 +70,10 @@ func TestUnusedSettingsAreNoticed(t *testing.T) {
 	}
 	want := []string{"latency_step: 0.1 is not used where schedule is race"}
 	if got := said("latency_step", func(c *Config) { c.Learners, c.Rule, c.Schedule = 1, param.RuleMultiStepAdam, "race" }); !slices.Equal(got, want) {
+		t.Errorf("%q, must be %q", got, want)
+	}
+	want = []string{"adam_time: local is not used where optimizer is rmsprop"}
+	if got := said("adam_time", func(c *Config) { c.Learners, c.Rule, c.Optimizer = 1, param.RuleGradient, "rmsprop" }); !slices.Equal(got, want) {
 		t.Errorf("%q, must be %q", got, want)
 	}
 	if len(names) != len(changed) {

@@ -58,9 +58,13 @@ func SettingsOf[C any](d Settings, part func(*C) *Settings) []settings.Setting {
 // LatencyNames are the names of the settings of an order.Latency.
 var LatencyNames = settings.Names(order.LatencySettings)
 
-// Switched lists the settings that are used with some values of another setting only.
-func (s *Settings) Switched() []settings.Switched {
-	return []settings.Switched{{Names: LatencyNames, By: "schedule", Used: s.Schedule == string(order.Virtual)}}
+// Switched lists the settings that are used with some values of another setting only. optimizer is
+// the name of the setting that chooses the store's optimiser, adam whether it chooses Adam.
+func (s *Settings) Switched(optimizer string, adam bool) []settings.Switched {
+	return []settings.Switched{
+		{Names: LatencyNames, By: "schedule", Used: s.Schedule == string(order.Virtual)},
+		{Names: "adam_time", By: optimizer, Used: adam},
+	}
 }
 
 // MaxLearners is the most learners. It keeps the parts of a checkpoint below their largest number.
