@@ -8,6 +8,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+import worker_envs
 from paceline import A2C
 from paceline.envs import _infos
 from paceline.envs.vector import adapt
@@ -106,6 +107,14 @@ def test_the_reset_of_a_finished_environment_keeps_the_infos_of_its_last_step():
         source.step()
     assert source.rows.ended.all()
     assert source.each_info() == [{"game_over": True, "episode": {"r": 4.0}, "lives": 3}] * 2
+
+
+def test_the_reset_of_a_single_environment_keeps_the_infos_of_its_last_step():
+    source = adapt(worker_envs.Reusing())
+    source.reset()
+    for _ in range(3):
+        source.step()
+    assert source.rows.ended.all() and source.each_info() == [{"steps": 3, "at": {"count": 3}}]
 
 
 def test_infos_joined_by_gymnasium_are_split_again():

@@ -200,6 +200,7 @@ class SingleSource(Source):
             if self.masked:
                 given = np.ones_like(rows.final_action_masks[0]) if terminated else infos.get("action_mask", rows.action_masks[0] | 1)
                 self._write_mask(rows.final_action_masks[0], given, "environment 0")
+            self.infos = _infos.copied(infos)  # the reset may write into the same arrays
             obs, infos = self.env.reset()
         self._write(rows.obs[0], obs, "environment 0")
         self._mask(0, _infos.of_one(infos))
