@@ -8,9 +8,10 @@
 
 Results are those of SB3's DummyVecEnv of Monitors: infos have terminal_observation,
 TimeLimit.truncated and, at the end of an episode, {"r", "l", "t"} as "episode". A Monitor or
-VecMonitor is not needed, which env_is_wrapped reports to SB3. In built-in Atari games "episode" is a
-whole game with unclipped rewards, as papers report it, also if a lost life ends an episode or
-rewards are clipped.
+VecMonitor is not needed, which env_is_wrapped reports to SB3. In an Atari game given by its name, or
+as a vector of make_vec of that name, "episode" is a whole game with unclipped rewards, as papers
+report it, also if a lost life ends an episode or rewards are clipped. Around environments of
+paceline.make it is one episode with its rewards, as of a Monitor.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class VecEnv(_Base):  # type: ignore[misc,unused-ignore]
             self.envs = make_vec(env, 1 if num_envs is None else num_envs, autoreset_mode="same_step", **keywords)
         self._workers = isinstance(self.envs, workers.WorkerVecEnv)
         self._asynchronous = self._workers or isinstance(self.envs, vec_env.VecEnv)  # whether envs has send and recv
-        # Whether raw_reward and game_over in infos are the library's.
+        # Whether raw_reward and game_over in infos are the library's. They may be the user's in
+        # environments of Python, which also paceline.make's are here.
         self._built_in = isinstance(self.envs.unwrapped, vec_env.VecEnv)
         self._actions: Any = None
         super().__init__(self.envs.num_envs, self.envs.single_observation_space, self.envs.single_action_space)
