@@ -163,7 +163,8 @@ def main() -> int:
     tasks = [task for task in TASKS if args.env in (None, task.env) and set(task.modes) & set(modes)]
     compared = [(mode, env, steps) for mode, env, steps in COMPARED if args.env in (None, env) and mode in modes]
     if not (compared if args.sb3 else tasks):
-        parser.error(f"--env {args.env} has no task with --mode {args.mode}" + " that --sb3 compares" * args.sb3)
+        given = [f"--{name} {getattr(args, name)}" for name in ("env", "mode") if getattr(args, name) != parser.get_default(name)]
+        parser.error(f"{' with '.join(given)} has no task" + " that --sb3 compares" * args.sb3)
     if args.sb3:
         print(f"{'environment':<13}{'mode':<6}{'seed':>4}{'steps':>9}{'return':>9}{'seconds':>9}", end="")
         print(f"{'SB3 return':>12}{'seconds':>9}{'ratio':>8}")

@@ -1,6 +1,7 @@
 """Short runs of examples that no other test runs."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,23 @@ def example(process):
         return process(f"import runpy; runpy.run_path({str(EXAMPLES / name)!r}, run_name='__main__')", *arguments, timeout=300)
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--sb3 --mode standard", "--mode standard has no task that --sb3 compares"),
+        ("--sb3 --env Pendulum-v1", "--env Pendulum-v1 has no task that --sb3 compares"),
+        ("--env Pendulum-v1 --mode both", "--env Pendulum-v1 with --mode both has no task"),
+    ],
+)
+def test_learn_names_the_options_without_a_task(options, says, monkeypatch, capsys):
+    if not EXAMPLES.is_dir():
+        pytest.skip("no checkout around the tests")
+    monkeypatch.setattr("sys.argv", ["learn.py", *options.split()])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(EXAMPLES / "learn.py"))["main"]()
+    assert capsys.readouterr().err.endswith(f"error: {says}\n")
 
 
 @pytest.mark.slow
