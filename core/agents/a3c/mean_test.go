@@ -160,3 +160,47 @@ func TestMeanWithoutTheRowsThatReset(t *testing.T) {
 		}
 	}
 }
+
+// With rule mean an update is a gradient of every learner, also after a Begin that discards rollouts of
+// which some learners have got further than others: after a Stop inside an update, or inside a rollout.
+func TestMeanBeginsAgainTogether(t *testing.T) {
+	const rollout, minibatches, learners = 64, 6, 2
+	check := func(normalize string, flags train.Flags, at int, steps int64) {
+		t.Helper()
+		tr := trainer(t, "appo", "env", "CartPole-v1", "num_envs", "4", "learners", "2", "seed", "3", "rule", "mean", "n_steps", "16",
+			"batch_size", "16", "n_epochs", "3", "pull_period", "0", "normalize_advantage", normalize, "num_threads", "1")
+		defer tr.Close()
+		gradients, stop := 0, at
+		tr.Method().(interface{ BeforeUpdates(func()) }).BeforeUpdates(func() {
+			if gradients++; gradients == stop {
+				tr.Stop()
+			}
+		})
+		traintest.Check(t, tr.Begin(100_000, 0))
+		traintest.Check(t, tr.Run(steps, 0))
+		traintest.Check(t, tr.Begin(100_000, flags))
+		gradients, stop = 0, 0
+		before := tr.Stats().Updates
+		for n := 1; n <= 3; n++ {
+			traintest.Check(t, tr.Run(rollout, 0))
+			traintest.Check(t, tr.Settle(0))
+			now := tr.Stats()
+			if want := before + int64(n*minibatches); now.Updates != want || now.UpdatesDue != want || gradients != n*minibatches*learners {
+				t.Errorf("normalize_advantage %s, flags %d, stopped at %d, %d steps, rollout %d: %d updates, %d due, %d gradients, want %d updates", normalize, flags, at, steps, n, now.Updates, now.UpdatesDue, gradients, want)
+				return
+			}
+		}
+	}
+	for _, normalize := range []string{"false", "true"} {
+		for _, flags := range []train.Flags{train.ResetTimesteps, train.ResetEnvs, train.ResetTimesteps | train.ResetEnvs} {
+			for stop := 1; stop < learners*minibatches; stop++ {
+				check(normalize, flags, stop, 640)
+			}
+		}
+		for _, flags := range []train.Flags{train.ResetTimesteps, train.ResetTimesteps | train.ResetEnvs} {
+			for steps := int64(2); steps < 2*rollout; steps += 6 {
+				check(normalize, flags, 0, steps)
+			}
+		}
+	}
+}

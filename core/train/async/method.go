@@ -51,7 +51,15 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 		}
 	}
 	if flags != 0 && m.joint != nil {
-		m.forget() // learners do not drop legs by themselves
+		// Learners do not drop legs by themselves. If an update is due, some learners may have given
+		// more of its minibatches than others, and would stay ahead.
+		due := slices.ContainsFunc(m.learners, func(l *learner) bool { return l.Lacks() == 0 })
+		m.forget()
+		if due {
+			if err := m.discard(); err != nil {
+				return err
+			}
+		}
 	}
 	for _, l := range m.learners {
 		if flags&train.ResetTimesteps != 0 {
@@ -183,17 +191,21 @@ func (m *Method) Workers() (list []train.Learner) {
 	return list
 }
 
-// forget discards what learners have not pushed. A learner that loses local steps continues with the
-// store's parameters.
+// forget discards what learners have not pushed. A learner that loses local steps, or the pulls of a
+// round with rule mean, continues with the store's parameters.
 func (m *Method) forget() {
 	m.turns.Forget()
 	for _, l := range m.learners {
 		k := l.link
+		lost := k.joint != nil && k.flight.Due
 		k.flight.Due, k.flight.Rounds, k.flight.given = false, 0, given{}
-		if k.local == nil || k.local.Pending() == 0 {
+		if k.local != nil && k.local.Pending() > 0 {
+			k.local.Forget()
+			lost = true
+		}
+		if !lost {
 			continue
 		}
-		k.local.Forget()
 		for shard := range k.seen {
 			k.seen[shard] = m.store.Pull(shard, l.theta)
 		}
@@ -239,6 +251,11 @@ func (m *Method) forgive() error {
 		return nil
 	}
 	m.forget()
+	return m.discard()
+}
+
+// discard discards the rollouts of all learners.
+func (m *Method) discard() error {
 	for _, l := range m.learners {
 		if err := l.Discard(); err != nil {
 			return l.nameLearner(err)
