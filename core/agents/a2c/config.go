@@ -36,7 +36,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := c.ActorCritic.CheckSharing(&c.Outside); err != nil {
 		return nil, err
 	}
-	if err := onpolicy.CheckRows(c.NSteps, c.NumEnvs); err != nil {
+	if err := onpolicy.CheckRows(c.NSteps, c.NumEnvs, "num_envs"); err != nil {
 		return nil, err
 	}
 	if err := onpolicy.CheckAdvantages(c.NSteps, c.NumEnvs, "num_envs", c.NormalizeAdvantage); err != nil {

@@ -38,10 +38,10 @@ func (c *Config) Resolve() (notices []string, err error) {
 		return nil, err
 	}
 	envs := c.NumEnvs / c.Learners
-	if err := onpolicy.CheckRows(c.NSteps, envs); err != nil {
+	const name = "num_envs / learners"
+	if err := onpolicy.CheckRows(c.NSteps, envs, name); err != nil {
 		return nil, err
 	}
-	const name = "num_envs / learners"
 	if err := onpolicy.CheckAdvantages(c.NSteps, envs, name, c.NormalizeAdvantage); err != nil {
 		return nil, err
 	}

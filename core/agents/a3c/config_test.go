@@ -57,7 +57,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		{[]string{"sync_period", "2"}, "sync_period: 2, must be 1 with rule gradient"},
 		{[]string{"schedule", "recorded"}, "order: empty, must name a file with schedule recorded"},
 		{[]string{"order", "x"}, `order: "x", must be empty with schedule virtual`},
-		{[]string{"n_steps", "16385", "num_envs", "8", "learners", "2"}, "n_steps: 16385, must be at most 16384 with num_envs 4"},
+		{[]string{"n_steps", "16385", "num_envs", "8", "learners", "2"}, "n_steps: 16385, must be at most 16384 with num_envs / learners 4: n_steps * num_envs / learners rows are one rollout of up to 65536"},
 		{[]string{"n_steps", "1", "num_envs", "2", "learners", "2", "normalize_advantage", "true"}, "n_steps: 1, must be more with num_envs / learners 1 and normalize_advantage: one advantage has no deviation"},
 		{[]string{"device", "cuda"}, "device: cuda, must be auto or cpu for a3c"},
 	} {

@@ -44,6 +44,8 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		want  string
 	}{
 		{[]string{"batch_size", "1"}, "batch_size: 1, must be more with normalize_advantage: one advantage has no deviation"},
+		{[]string{"n_steps", "1", "num_envs", "4", "learners", "4"}, "n_steps: 1, must be more with num_envs / learners 1 and normalize_advantage: one advantage has no deviation"},
+		{[]string{"n_steps", "16385", "num_envs", "8", "learners", "2"}, "n_steps: 16385, must be at most 16384 with num_envs / learners 4"},
 		{[]string{"num_envs", "6", "learners", "4"}, "num_envs: 6, must be a multiple of learners (4)"},
 		{[]string{"use_rms_prop", "true"}, "rule: multi_step_adam, must be another where the optimiser is rmsprop"},
 		{[]string{"rule", "overwrite", "sync_period", "4"}, "sync_period: 4, must be 1 with rule overwrite"},
@@ -72,6 +74,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 func TestUnusedSettingsAreNoticed(t *testing.T) {
 	traintest.Notices(t, "appo", traintest.ActorCriticNotices)
 	traintest.Notices(t, "appo", [][2][]string{
+		{{"num_envs", "4", "learners", "2", "n_steps", "16", "batch_size", "64"}, {"batch_size: 64 is more than n_steps * num_envs / learners; minibatches are whole rollouts of 32 steps"}},
 		{{"vtrace", "true", "vtrace_rho", "0.1"}, nil},
 		{{"clip_range_vf_largest", "true"}, {"clip_range_vf_largest: true is not used where clip_range_vf is empty"}},
 		{{"schedule", "race", "latency_push", "1", "latency_file", "durations.json"}, {"latency_push: 1 is not used where schedule is race", "latency_file: durations.json is not used where schedule is race"}},

@@ -71,10 +71,10 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := Settings.Over(c).Check(); err != nil {
 		return nil, err
 	}
-	if err := onpolicy.CheckRows(c.NSteps, c.NumEnvs); err != nil {
+	if err := onpolicy.CheckRows(c.NSteps, c.NumEnvs, "num_envs"); err != nil {
 		return nil, err
 	}
-	notices = onpolicy.FitBatch(&c.BatchSize, c.NSteps*c.NumEnvs)
+	notices = onpolicy.FitBatch(&c.BatchSize, c.NSteps*c.NumEnvs, "num_envs")
 	unused, err := Settings.Over(c).Unused(settings.Switched{Names: "layer_norm_eps", By: "layer_norm", Used: c.LayerNorm != "none"})
 	return append(notices, unused...), err
 }

@@ -115,16 +115,15 @@ func (m *Minibatches) shuffle() {
 	}
 }
 
-// CheckRows refuses a rollout with too many rows.
-func CheckRows(steps, envs int) error {
+// CheckRows refuses a rollout with too many rows. name is what the number of environments is called.
+func CheckRows(steps, envs int, name string) error {
 	if most := nn.MaxRows / envs; steps > most {
-		return fmt.Errorf("n_steps: %d, must be at most %d with num_envs %d: n_steps * num_envs rows are one rollout of up to %d", steps, most, envs, nn.MaxRows)
+		return fmt.Errorf("n_steps: %d, must be at most %d with %s %d: n_steps * %s rows are one rollout of up to %d", steps, most, name, envs, name, nn.MaxRows)
 	}
 	return nil
 }
 
-// CheckAdvantages refuses rollouts of one row whose advantages are normalised. name is what the
-// number of environments is called.
+// CheckAdvantages refuses rollouts of one row whose advantages are normalised. name is as for CheckRows.
 func CheckAdvantages(steps, envs int, name string, normalize bool) error {
 	if normalize && steps*envs == 1 {
 		return fmt.Errorf("n_steps: 1, must be more with %s 1 and normalize_advantage: one advantage has no deviation", name)
@@ -133,14 +132,14 @@ func CheckAdvantages(steps, envs int, name string, normalize bool) error {
 }
 
 // FitBatch reduces a batch_size to at most the rows of a rollout. It returns a notice if it did,
-// and one if batch_size does not divide the rows.
-func FitBatch(size *int, rows int) (notices []string) {
+// and one if batch_size does not divide the rows. name is as for CheckRows.
+func FitBatch(size *int, rows int, name string) (notices []string) {
 	if *size > rows {
-		notices = append(notices, fmt.Sprintf("batch_size: %d is more than n_steps * num_envs; minibatches are whole rollouts of %d steps", *size, rows))
+		notices = append(notices, fmt.Sprintf("batch_size: %d is more than n_steps * %s; minibatches are whole rollouts of %d steps", *size, name, rows))
 		*size = rows
 	}
 	if left := rows % *size; left != 0 {
-		notices = append(notices, fmt.Sprintf("batch_size: %d does not divide n_steps * num_envs (%d); every epoch ends with a minibatch of %d steps", *size, rows, left))
+		notices = append(notices, fmt.Sprintf("batch_size: %d does not divide n_steps * %s (%d); every epoch ends with a minibatch of %d steps", *size, name, rows, left))
 	}
 	return notices
 }
