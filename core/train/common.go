@@ -31,9 +31,15 @@ type Common struct {
 	NormalizeImages bool
 	HostData        string
 	StatsWindowSize int
+
+	sharesMoments bool // see SharesMoments
 }
 
 func (c *Common) common() *Common { return c }
+
+// SharesMoments reports whether the settings are of a learner whose advantages are normalised with
+// those of other learners, so that it may have one row (Learner.ShareMoments).
+func (c *Common) SharesMoments() bool { return c.sharesMoments }
 
 // maxStatsWindow is the largest stats_window_size.
 const maxStatsWindow = 10_000

@@ -44,8 +44,8 @@ type Learner interface {
 // Replica returns the Setup of learner k of a number of learners of a method, which share the
 // environments of s equally. values are settings, of which the method's own are taken by name. d and
 // pool belong to the learner alone; ended gets its episodes. The caller closes the Source, if it is
-// not nil, after the learner.
-func (s *Setup) Replica(method string, values map[string]string, k, learners int, d nn.Device, pool *threads.Pool, ended func(Episode)) (*Setup, *Definition, error) {
+// not nil, after the learner. shares is what Common.SharesMoments returns then.
+func (s *Setup) Replica(method string, values map[string]string, k, learners int, shares bool, d nn.Device, pool *threads.Pool, ended func(Episode)) (*Setup, *Definition, error) {
 	def, err := lookup(method)
 	if err != nil {
 		return nil, nil, err
@@ -71,6 +71,7 @@ func (s *Setup) Replica(method string, values map[string]string, k, learners int
 	}
 	to := *s
 	to.Config, to.cfg = cfg.Struct().(Settings), &Config{cfg, def}
+	to.Config.common().sharesMoments = shares
 	if _, err := to.Config.Resolve(); err != nil { // the run's own Resolve has given the notices
 		return nil, nil, err
 	}

@@ -39,7 +39,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := onpolicy.CheckRows(c.NSteps, c.NumEnvs, "num_envs"); err != nil {
 		return nil, err
 	}
-	if err := onpolicy.CheckAdvantages(c.NSteps, c.NumEnvs, "num_envs", c.NormalizeAdvantage); err != nil {
+	if err := onpolicy.CheckAdvantages(c.NSteps, c.NumEnvs, "num_envs", c.NormalizeAdvantage && !c.SharesMoments()); err != nil {
 		return nil, err
 	}
 	if err := c.Groups.Check(c.NSteps, c.NumEnvs, "num_envs"); err != nil {

@@ -42,7 +42,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := onpolicy.CheckRows(c.NSteps, envs, name); err != nil {
 		return nil, err
 	}
-	if err := onpolicy.CheckAdvantages(c.NSteps, envs, name, c.NormalizeAdvantage); err != nil {
+	if err := onpolicy.CheckAdvantages(c.NSteps, envs, name, c.NormalizeAdvantage && !c.async().Shares()); err != nil {
 		return nil, err
 	}
 	if err := c.Groups.Check(c.NSteps, envs, name); err != nil {

@@ -68,6 +68,28 @@ func TestMeanIsOneLearner(t *testing.T) {
 	}
 }
 
+// With rule mean a learner may have one row: its advantage is normalised with those of all learners.
+func TestMeanOfLearnersWithOneRow(t *testing.T) {
+	base := []string{"env", "CartPole-v1", "num_envs", "4", "n_steps", "1", "seed", "3", "normalize_advantage", "true"}
+	several := []string{"learners", "4", "rule", "mean"}
+	want := parameters(t, "a2c", 80, base...)
+	near(t, "a3c", want, parameters(t, "a3c", 80, append(base[:len(base):len(base)], several...)...))
+	base = append(base, "n_epochs", "1")
+	want = parameters(t, "ppo", 80, append(base[:len(base):len(base)], "batch_size", "4")...)
+	near(t, "appo", want, parameters(t, "appo", 80, append(append(base[:len(base):len(base)], several...), "batch_size", "1", "pull_period", "0")...))
+}
+
+// near fails if a parameter differs by more than 1e-4.
+func near(t *testing.T, what string, want, got []float32) {
+	t.Helper()
+	for i := range want {
+		if math.Abs(float64(want[i]-got[i])) > 1e-4 {
+			t.Errorf("%s: parameter %d is %g, of one learner %g", what, i, got[i], want[i])
+			return
+		}
+	}
+}
+
 // short truncates episodes after a number of steps.
 type short struct {
 	env.Env
@@ -139,12 +161,7 @@ func TestMeanWithoutTheRowsThatReset(t *testing.T) {
 			return to
 		}
 		want, got := parameters(one), parameters(pushed(t, rounds, 0, c.several, edits...))
-		for i := range want {
-			if math.Abs(float64(want[i]-got[i])) > 1e-4 {
-				t.Errorf("%s %v: parameter %d is %g, of one learner %g", c.several, c.edits, i, got[i], want[i])
-				break
-			}
-		}
+		near(t, fmt.Sprint(c.several, c.edits), want, got)
 		digest := func(tr *train.Trainer) string {
 			return traintest.Must(tr.Hash("policy"))(t) + fmt.Sprint(tr.Stats().Steps, tr.Stats().Updates)
 		}

@@ -42,7 +42,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := c.async().Check(&c.Common); err != nil {
 		return nil, err
 	}
-	if notices, err = c.Clipping.Resolve(c.NSteps, c.NumEnvs/c.Learners, "num_envs / learners", c.NormalizeAdvantage); err != nil {
+	if notices, err = c.Clipping.Resolve(c.NSteps, c.NumEnvs/c.Learners, "num_envs / learners", c.NormalizeAdvantage && !c.async().Shares()); err != nil {
 		return nil, err
 	}
 	unused, err := Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Clipping.Switched(), c.VTraceSettings.Switched(), c.Settings.Switched("use_rms_prop", !c.UseRMSProp))...)

@@ -39,7 +39,7 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := c.ActorCritic.CheckSharing(&c.Outside); err != nil {
 		return nil, err
 	}
-	if notices, err = c.Clipping.Resolve(c.NSteps, c.NumEnvs, "num_envs", c.NormalizeAdvantage); err != nil {
+	if notices, err = c.Clipping.Resolve(c.NSteps, c.NumEnvs, "num_envs", c.NormalizeAdvantage && !c.SharesMoments()); err != nil {
 		return nil, err
 	}
 	unused, err := Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Clipping.Switched(), c.VTraceSettings.Switched())...)

@@ -53,7 +53,7 @@ func newLearner(m *Method, s *train.Setup, c *Config, k int) (l *learner, err er
 	if l.device, err = s.Device.Another(1, s.Cores); err != nil {
 		return l, err
 	}
-	setup, def, err := s.Replica(c.Worker, c.Values, k, c.Learners, &device{l.device, l.link}, l.pool, func(e train.Episode) { m.episodes.add(m.turns.At(k), k, e) })
+	setup, def, err := s.Replica(c.Worker, c.Values, k, c.Learners, c.Shares(), &device{l.device, l.link}, l.pool, func(e train.Episode) { m.episodes.add(m.turns.At(k), k, e) })
 	if err != nil {
 		return l, err
 	}
@@ -69,7 +69,7 @@ func newLearner(m *Method, s *train.Setup, c *Config, k int) (l *learner, err er
 	}
 	l.theta = l.Sets()[0].Params
 	l.BeforeUpdates(l.link.begin)
-	if c.shares() {
+	if c.Shares() {
 		l.ShareMoments(l.link.shareMoments)
 	}
 	return l, nil

@@ -51,7 +51,7 @@ func (m *Method) Init(s *train.Setup, c Config) (err error) {
 		if err != nil {
 			return err
 		}
-		m.joint = &joint{Mean: mean, learners: m.learners, shares: c.shares(), summed: c.Summed}
+		m.joint = &joint{Mean: mean, learners: m.learners, shares: c.Shares(), summed: c.Summed}
 	}
 	if z := m.learners[0].Statistics(); z != nil {
 		m.shared = normalize.NewShared(z)
@@ -78,8 +78,8 @@ func (c *Config) rule() param.Rule {
 	return param.Rule{Name: c.Rule, Optimizer: c.Optimizer, LocalSteps: c.AdamTime == "local", MaxStaleness: int64(c.MaxStaleness)}
 }
 
-// shares says that learners normalise advantages together.
-func (c *Config) shares() bool {
+// Shares reports whether learners normalise advantages together.
+func (c *Config) Shares() bool {
 	return c.Rule == param.RuleMean && c.Learners > 1 && c.Values["normalize_advantage"] == "true"
 }
 
@@ -113,7 +113,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 		return nil, err
 	}
 	defer d.Close()
-	setup, def, err := s.Replica(c.Worker, c.Values, 0, c.Learners, d, s.Pool, nil)
+	setup, def, err := s.Replica(c.Worker, c.Values, 0, c.Learners, c.Shares(), d, s.Pool, nil)
 	if err != nil {
 		return nil, err
 	}

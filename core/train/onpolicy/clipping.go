@@ -54,15 +54,15 @@ func ClippingSettings[C any](clip float64, part func(*C) *Clipping) []settings.S
 
 // Resolve checks the settings for rollouts of a number of rows, and fits batch_size to them. name is
 // what the number of environments is called. It refuses minibatches of one row whose advantages are
-// normalised; a last minibatch of one row keeps its advantage.
-func (c *Clipping) Resolve(nSteps, envs int, name string, normalizeAdvantage bool) (notices []string, err error) {
+// normalised by themselves (alone); a last minibatch of one row keeps its advantage.
+func (c *Clipping) Resolve(nSteps, envs int, name string, alone bool) (notices []string, err error) {
 	if err := CheckRows(nSteps, envs, name); err != nil {
 		return nil, err
 	}
-	if err := CheckAdvantages(nSteps, envs, name, normalizeAdvantage); err != nil {
+	if err := CheckAdvantages(nSteps, envs, name, alone); err != nil {
 		return nil, err
 	}
-	if c.BatchSize == 1 && normalizeAdvantage {
+	if c.BatchSize == 1 && alone {
 		return nil, errors.New("batch_size: 1, must be more with normalize_advantage: one advantage has no deviation")
 	}
 	return FitBatch(&c.BatchSize, nSteps*envs, name), nil

@@ -123,9 +123,10 @@ func CheckRows(steps, envs int, name string) error {
 	return nil
 }
 
-// CheckAdvantages refuses rollouts of one row whose advantages are normalised. name is as for CheckRows.
-func CheckAdvantages(steps, envs int, name string, normalize bool) error {
-	if normalize && steps*envs == 1 {
+// CheckAdvantages refuses rollouts of one row whose advantages are normalised by themselves (alone).
+// name is as for CheckRows.
+func CheckAdvantages(steps, envs int, name string, alone bool) error {
+	if alone && steps*envs == 1 {
 		return fmt.Errorf("n_steps: 1, must be more with %s 1 and normalize_advantage: one advantage has no deviation", name)
 	}
 	return nil
