@@ -509,8 +509,9 @@ typedef struct paceline_stats {
 PACELINE_API int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, int64_t max_steps, int64_t max_ms);
 
 /* paceline_trainer_run, which also returns at the round that makes the last of max_rollouts rollouts
- * full (0: no limit), before the update of that rollout. A rollout in progress counts as one. Methods
- * a2c, ppo and pqn count rollouts (metric "rollouts"); with other methods max_rollouts has no effect. */
+ * full (0: no limit), before the update of that rollout, also at the end of the run. A rollout in
+ * progress counts as one. Methods a2c, ppo and pqn count rollouts (metric "rollouts"); with other
+ * methods max_rollouts has no effect. */
 PACELINE_API int paceline_trainer_run_rollouts(paceline_stats *out, paceline_trainer *t, int64_t max_rollouts,
                                                int64_t max_steps, int64_t max_ms);
 

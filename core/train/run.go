@@ -99,8 +99,9 @@ func (t *Trainer) Run(steps int64, limit time.Duration) error {
 }
 
 // RunRollouts is Run, which also returns at the round that makes the last of `rollouts` rollouts
-// full (0: no limit), before the update of that rollout. A rollout in progress counts as one. Only
-// rollouts of methods with one learner, such as a2c, ppo and pqn, are counted (Interrupt.Filled).
+// full (0: no limit), before the update of that rollout, also at the end of the run. A rollout in
+// progress counts as one. Only rollouts of methods with one learner, such as a2c, ppo and pqn, are
+// counted (Interrupt.Filled).
 func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -143,7 +144,8 @@ func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err e
 	}
 	t.halted = false
 	err = t.method.Advance(until, interrupt)
-	if err == nil && t.host.Steps.Load() >= t.end {
+	filled := rollouts > 0 && interrupt.rollouts == 0
+	if err == nil && !filled && t.host.Steps.Load() >= t.end {
 		err = t.settle(interrupt)
 	}
 	t.host.speed.look(t.host)

@@ -291,6 +291,18 @@ def test_learn_ends_with_the_first_rollout_that_ends_at_or_after_the_total(cls, 
             assert plain.hashes() == watched.hashes() and plain.stats["updates"] == plain.stats["updates_due"]
 
 
+@pytest.mark.parametrize("cls", [A2C, PPO, PQN])
+def test_on_rollout_end_comes_before_the_update_of_the_rollout(cls):
+    class Due(Ends):
+        def _on_rollout_end(self):
+            self.ends.append(self.model.stats["updates_due"] - self.model.stats["updates"])
+
+    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
+        model.learn(3 * model._periods().rollout, due := Due())
+        assert len(due.ends) == 3 and set(due.ends) == {model.stats["updates"] / 3}
+        assert model.stats["updates"] == model.stats["updates_due"]
+
+
 class Records:
     """A logger that keeps the step and the number of rollouts of its records."""
 

@@ -336,3 +336,35 @@ func reportsDeadUnits(t *testing.T, action env.ActionSpec) {
 		t.Errorf("%q, %v", said, err)
 	}
 }
+
+// RunRollouts returns at the round that makes the last of its rollouts full, before its update, also at
+// the end of the run. The rollout in progress is the first; a new run has none.
+func TestRunRollouts(t *testing.T) {
+	tr := newTrainer(t, small(), traintest.MakeWalk(3)) // 15 steps are a rollout
+	state := func(what string, steps, updates, due int64) {
+		t.Helper()
+		if s := tr.Stats(); s.Steps != steps || s.Updates != updates || s.UpdatesDue != due {
+			t.Errorf("%s: %d steps, %d updates, %d due, want %d, %d, %d", what, s.Steps, s.Updates, s.UpdatesDue, steps, updates, due)
+		}
+	}
+	check(t, tr.Begin(60, 0))
+	check(t, tr.RunRollouts(0, 6, 0))
+	state("no limit", 6, 0, 0)
+	check(t, tr.RunRollouts(2, 0, 0))
+	state("two rollouts, the first in progress", 30, 1, 2)
+	check(t, tr.RunRollouts(1, 4, 0))
+	state("fewer steps than a rollout", 36, 2, 2)
+	if err := tr.RunRollouts(-1, 0, 0); err == nil || err.Error() != "max_rollouts: -1, must be at least 0" {
+		t.Error(err)
+	}
+	check(t, tr.RunRollouts(2, 0, 0))
+	state("the end of the run", 60, 3, 4)
+	check(t, tr.Settle(0))
+	state("settled", 60, 4, 4)
+	check(t, tr.RunRollouts(0, 6, 0))
+	check(t, tr.Begin(60, train.ResetTimesteps))
+	check(t, tr.RunRollouts(1, 0, 0))
+	state("a new run", 15, 4, 5)
+	check(t, tr.RunRollouts(5, 0, 0))
+	state("fewer rollouts than asked for", 60, 8, 8)
+}
