@@ -510,8 +510,7 @@ PACELINE_API int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, 
 
 /* paceline_trainer_run, which also returns at the round that makes the last of max_rollouts rollouts
  * full (0: no limit), before the update of that rollout, also at the end of the run. A rollout in
- * progress counts as one. Methods a2c, ppo and pqn count rollouts (metric "rollouts"); with other
- * methods max_rollouts has no effect. */
+ * progress counts as one. max_rollouts has an effect with methods a2c, ppo and pqn only. */
 PACELINE_API int paceline_trainer_run_rollouts(paceline_stats *out, paceline_trainer *t, int64_t max_rollouts,
                                                int64_t max_steps, int64_t max_ms);
 

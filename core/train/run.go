@@ -100,8 +100,8 @@ func (t *Trainer) Run(steps int64, limit time.Duration) error {
 
 // RunRollouts is Run, which also returns at the round that makes the last of `rollouts` rollouts
 // full (0: no limit), before the update of that rollout, also at the end of the run. A rollout in
-// progress counts as one. Only rollouts of methods with one learner, such as a2c, ppo and pqn, are
-// counted (Interrupt.Filled).
+// progress counts as one. Only the rollouts of methods a2c, ppo and pqn are counted
+// (Interrupt.Filled).
 func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
