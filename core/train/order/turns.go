@@ -339,9 +339,10 @@ func (t *Turns) SetSteps(steps int64) {
 }
 
 // Forget discards the visits of every learner's leg that are not done, between two slices: what they
-// were to push is lost. A method calls it when it discards the rollouts, because a checkpoint
-// without experience was loaded, the environments were reset or a loss was not finite. The rounds of
-// a leg that are left are discarded, too. In a virtual order the time of both passes.
+// were to push is lost. A method calls it when a checkpoint without experience is loaded and, with
+// Config.Barrier, when a run resets the steps or the environments or goes on after a loss that was
+// not finite. The rounds of a leg that are left are discarded, too. In a virtual order the time of
+// both passes.
 func (t *Turns) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
