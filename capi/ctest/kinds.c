@@ -1,5 +1,5 @@
 /* A2C, A3C, APPO and PPO with actions of every kind. Argument: the folder in which run.sh built the variants of acting.c, whose
- * observations are the number of steps and the latest action. */
+ * observations are the number of steps and the latest action. Runs of a number of rollouts. */
 #include "rows.h"
 
 enum { ENVS = 4 };
@@ -327,6 +327,23 @@ static void squashed(void) {
   paceline_trainer_free(t);
 }
 
+/* paceline_trainer_run_rollouts returns at the end of a rollout, of 32 steps here, before its updates. */
+static void rollouts(const char *method) {
+  paceline_trainer *t = trainer_of(method, "CartPole-v1");
+  paceline_stats s = {.struct_size = sizeof s};
+  OK(paceline_trainer_begin(t, 96, 0));
+  OK(paceline_trainer_run(NULL, t, 8, 0));
+  OK(paceline_trainer_run_rollouts(&s, t, 1, 0, 0));
+  CHECK(s.num_timesteps == 32 && s.updates == 0 && s.updates_due > 0);
+  FAILS(paceline_trainer_run_rollouts(NULL, t, -1, 0, 0), PACELINE_EINVAL, "max_rollouts: -1, must be at least 0");
+  OK(paceline_trainer_run_rollouts(&s, t, 2, 0, 0));
+  CHECK(s.num_timesteps == 96 && s.updates * 3 == s.updates_due * 2);
+  OK(paceline_trainer_begin(t, 64, PACELINE_RESET_TIMESTEPS));
+  OK(paceline_trainer_run_rollouts(&s, t, 0, 0, 0));
+  CHECK(s.num_timesteps == 64 && s.updates == s.updates_due);
+  paceline_trainer_free(t);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -341,5 +358,7 @@ int main(int argc, char **argv) {
   }
   for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) refused(methods[m]), refused_pushed(methods[m]);
   squashed();
+  rollouts("a2c");
+  rollouts("ppo");
   return 0;
 }
