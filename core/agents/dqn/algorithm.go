@@ -16,6 +16,9 @@ func (d *DQN) Advance(until int64, interrupt *train.Interrupt) error {
 	if err := d.Samplers.Repair(); err != nil {
 		return err
 	}
+	// A round that has begun is completed, also after an Interrupt: the halves or samplers of a round
+	// must take equally many steps. After a failed step, only a round that the first half has begun is
+	// left to complete. The first error of a step is returned.
 	var failed error
 	for d.InRound() || failed == nil && d.Clock.Steps() < until {
 		if !d.InRound() && interrupt.Raised(d.Host.Mark()) {
