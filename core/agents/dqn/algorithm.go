@@ -108,16 +108,16 @@ func (d *DQN) boundary(interrupt *train.Interrupt) error {
 // t = 0 it is a copy.
 func (d *DQN) updateTarget() {
 	passed := d.Elapsed() / d.cfg.targetInterval()
-	steps := passed - d.Clock.Copies
+	steps := passed - d.Clock.TargetMultiple
 	switch {
 	case steps <= 0:
 		return
-	case d.cfg.Tau == 1 || d.Clock.Copies < 0:
+	case d.cfg.Tau == 1 || d.Clock.TargetMultiple < 0:
 		d.ThetaMinus.CopyFrom(d.Theta)
 	default:
 		d.Device.Average(d.ThetaMinus, d.Theta, 1-kernel.Power(1-d.cfg.Tau, steps))
 	}
-	d.Clock.Copies = passed
+	d.Clock.TargetMultiple = passed
 }
 
 // UpdateOf implements train.Apart: the update of a learner whose minibatches come from other replay

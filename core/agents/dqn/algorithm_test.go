@@ -364,7 +364,7 @@ func TestUpdateToStepRatioIsExact(t *testing.T) {
 				after := s.Steps - d.m.Clock.Warmup
 				want := after / int64(x.f) * int64(x.g)
 				if concurrent { // updates are spread, up to those of the window's end
-					want = min(after*int64(x.g)/int64(x.f), max(after, d.m.Clock.Due)/int64(x.f)*int64(x.g))
+					want = min(after*int64(x.g)/int64(x.f), max(after, d.m.Clock.NextWindow)/int64(x.f)*int64(x.g))
 				}
 				if s.Updates != want || s.UpdatesDue != want {
 					t.Errorf("%+v concurrent %v synchronized %v: %d updates after %d steps, %d due, want %d", x, concurrent, synchronized, s.Updates, after, s.UpdatesDue, want)

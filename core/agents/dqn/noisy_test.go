@@ -49,7 +49,7 @@ func TestEveryRoundActsWithNoiseOfItsOwn(t *testing.T) {
 			for range 60 {
 				check(t, h.Act())
 				if h.d.m.Clock.Warm {
-					noise.Draw(rng.New(5, "noise act", int(h.d.m.Clock.Begun<<32+h.d.m.Clock.T)))
+					noise.Draw(rng.New(5, "noise act", int(h.d.m.Clock.UpdatesBefore<<32+h.d.m.Clock.T)))
 					noise.Apply(with, from)
 					if !slices.Equal(with.Host(), h.d.m.Samplers.Acting.Host()) {
 						t.Fatalf("%s, t %d: other parameters act", actor, h.d.m.Clock.T)

@@ -4,15 +4,15 @@ import "github.com/paceline-rl/paceline/core/train"
 
 // Clock holds every count. All counts are part of a checkpoint.
 type Clock struct {
-	Warmup  int64 `json:"warmup"`  // steps with random actions before t = 0
-	WarmAt  int64 `json:"warm_at"` // the warm-up ends when Warmup reaches this
-	Warm    bool  `json:"warm"`    // the warm-up is over
-	T       int64 `json:"t"`       // t: steps after the warm-up
-	Windows int64 `json:"windows"` // windows begun
-	Due     int64 `json:"due"`     // the t at which the next window begins
-	Copies  int64 `json:"copies"`  // the latest multiple of Periods.TargetInterval that updated ThetaMinus; -1: none yet
-	Begun   int64 `json:"begun"`   // updates that were done at t = 0
-	End     int64 `json:"end"`     // the step, warm-up included, at which the run and the schedules end
+	Warmup         int64 `json:"warmup"`  // steps with random actions before t = 0
+	WarmAt         int64 `json:"warm_at"` // the warm-up ends when Warmup reaches this
+	Warm           bool  `json:"warm"`    // the warm-up is over
+	T              int64 `json:"t"`       // t: steps after the warm-up
+	Windows        int64 `json:"windows"` // windows begun
+	NextWindow     int64 `json:"due"`     // the t at which the next window begins
+	TargetMultiple int64 `json:"copies"`  // the latest multiple of Periods.TargetInterval that updated ThetaMinus; -1: none yet
+	UpdatesBefore  int64 `json:"begun"`   // updates done before t = 0
+	End            int64 `json:"end"`     // the step, warm-up included, at which the run and the schedules end
 	// Refill is the part of WarmAt that a load added, because the file had no experience.
 	Refill int64 `json:"refill"`
 	// Others are the steps of other learners, as known at the latest pull (train.Learner), and
@@ -136,11 +136,11 @@ func (c *Config) windowUpdates(envs int) int {
 // in progress ends at the next multiple of their length.
 func (c *Clock) changePeriods(due int64, from Periods, cfg *Config) {
 	if w := cfg.Periods.Window; w < from.Window {
-		c.Due = min(c.Due, (c.T/w+1)*w)
+		c.NextWindow = min(c.NextWindow, (c.T/w+1)*w)
 	}
-	c.Begun = due - cfg.updatesDue(c.T, c.Due)
-	if to := cfg.Periods.TargetInterval; c.Copies >= 0 && to != from.TargetInterval {
-		c.Copies = c.elapsed(cfg.Periods.ByUpdates) / to
+	c.UpdatesBefore = due - cfg.updatesDue(c.T, c.NextWindow)
+	if to := cfg.Periods.TargetInterval; c.TargetMultiple >= 0 && to != from.TargetInterval {
+		c.TargetMultiple = c.elapsed(cfg.Periods.ByUpdates) / to
 	}
 }
 

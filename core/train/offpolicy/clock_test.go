@@ -69,10 +69,10 @@ func TestLacksIsAWalk(t *testing.T) {
 		if !k.Warm {
 			k.Warmup = some(k.WarmAt + 1)
 		}
-		k.Due = max(0, k.T-w+1) + some(w+period-1) // also that of windows of another length
-		k.Due = min(k.Due, (k.T/period+1)*period)
-		k.Begun = some(20) - 5
-		run.Updates.done = max(0, k.Begun+c.updatesDue(k.T, k.Due)-some(3)+some(20))
+		k.NextWindow = max(0, k.T-w+1) + some(w+period-1) // also that of windows of another length
+		k.NextWindow = min(k.NextWindow, (k.T/period+1)*period)
+		k.UpdatesBefore = some(20) - 5
+		run.Updates.done = max(0, k.UpdatesBefore+c.updatesDue(k.T, k.NextWindow)-some(3)+some(20))
 
 		want, walk := 0, *k
 		if walk.Warm && run.asked(walk.T) > run.Updates.done {
@@ -81,11 +81,11 @@ func TestLacksIsAWalk(t *testing.T) {
 			for ; walk.Warmup < walk.WarmAt; walk.Warmup += w {
 				want++
 			}
-			walk.Due = walk.T
+			walk.NextWindow = walk.T
 		}
-		for begun := want; want == begun || walk.Begun+c.updatesDue(walk.T, walk.Due) <= run.Updates.done; want++ {
-			if walk.T >= walk.Due {
-				walk.Due = (walk.T/period + 1) * period
+		for begun := want; want == begun || walk.UpdatesBefore+c.updatesDue(walk.T, walk.NextWindow) <= run.Updates.done; want++ {
+			if walk.T >= walk.NextWindow {
+				walk.NextWindow = (walk.T/period + 1) * period
 			}
 			walk.T += w
 			if want < 0 {

@@ -62,13 +62,13 @@ func (r *Run) Lacks() int {
 	if c.Warm && r.due(c.T) > done {
 		return 0
 	}
-	rounds, windowEnd := int64(0), c.Due
+	rounds, windowEnd := int64(0), c.NextWindow
 	if !c.Warm {
 		rounds, windowEnd = max(0, (c.WarmAt-c.Warmup+w-1)/w), c.T
 	}
 	if period := r.cfg.Periods.Window; c.T >= windowEnd {
 		windowEnd = (c.T/period + 1) * period
 	}
-	at := r.cfg.dueAt(done-c.Begun+1, c.T, windowEnd, w)
+	at := r.cfg.dueAt(done-c.UpdatesBefore+1, c.T, windowEnd, w)
 	return int(rounds + max(1, (at-c.T+w-1)/w))
 }

@@ -30,7 +30,7 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
 		// Staged experience enters the replay memory now, while no window is open.
 		r.Flush()
-		r.Clock = Clock{Windows: r.Clock.Windows, Begun: r.Updates.Done(), WarmAt: int64(r.cfg.LearningStarts), Copies: -1}
+		r.Clock = Clock{Windows: r.Clock.Windows, UpdatesBefore: r.Updates.Done(), WarmAt: int64(r.cfg.LearningStarts), TargetMultiple: -1}
 		if r.cfg.Periods.ByUpdates {
 			r.Clock.AppliedBefore = int64(r.Theta.Updates)
 		}

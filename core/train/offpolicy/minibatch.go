@@ -16,7 +16,7 @@ import (
 // drawn, even while a GPU has later minibatches already.
 type minibatch struct {
 	cfg      *Config
-	clock    *Clock // Begun and Warmup, which no step changes while updates are in progress
+	clock    *Clock // UpdatesBefore and Warmup, which no step changes while updates are in progress
 	schedule *Schedule
 
 	theta, thetaMinus *nn.Params
@@ -145,7 +145,7 @@ func (m *minibatch) drawable() error {
 
 // stepOf is the step, of all learners and warm-up included, of the burst that update u belongs to.
 func (m *minibatch) stepOf(u int64) int64 {
-	return m.clock.Warmup + m.cfg.Periods.burstAt(u-m.clock.Begun) + m.clock.Others
+	return m.clock.Warmup + m.cfg.Periods.burstAt(u-m.clock.UpdatesBefore) + m.clock.Others
 }
 
 // rate is the learning rate of update u, before which `ahead` updates of Theta are still to come.
@@ -162,5 +162,5 @@ func (m *minibatch) lastInWindow(released int64) int64 {
 	if !m.cfg.Concurrent {
 		return released
 	}
-	return max(released, m.clock.Begun+m.cfg.updatesDue(m.clock.Due, m.clock.Due))
+	return max(released, m.clock.UpdatesBefore+m.cfg.updatesDue(m.clock.NextWindow, m.clock.NextWindow))
 }

@@ -44,8 +44,8 @@ func (r *Run) Perturb() {
 	if r.noise == nil {
 		return
 	}
-	// Begun tells runs after a reset of the step count from one another.
-	at := r.Clock.Begun<<32 + r.Clock.T
+	// UpdatesBefore tells runs after a reset of the step count from one another.
+	at := r.Clock.UpdatesBefore<<32 + r.Clock.T
 	r.noise.of.Draw(rng.New(r.noise.seed, "noise act", int(at)))
 	r.noise.of.Apply(r.noise.with, r.noise.from)
 }

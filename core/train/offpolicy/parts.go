@@ -125,14 +125,14 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 func (s *savedClock) check(envs int, learner bool) error {
 	const most = int64(1) << 51
 	c, p := &s.Clock, s.Periods
-	for name, v := range map[string]int64{"warmup": c.Warmup, "warm_at": c.WarmAt, "t": c.T, "windows": c.Windows, "due": c.Due,
-		"begun": c.Begun + most, "end": c.End, "updates": s.Updates, "optimizer_step": s.OptimizerStep, "copies": c.Copies + 1, "refill": c.Refill} {
+	for name, v := range map[string]int64{"warmup": c.Warmup, "warm_at": c.WarmAt, "t": c.T, "windows": c.Windows, "due": c.NextWindow,
+		"begun": c.UpdatesBefore + most, "end": c.End, "updates": s.Updates, "optimizer_step": s.OptimizerStep, "copies": c.TargetMultiple + 1, "refill": c.Refill} {
 		if v < 0 || v > 2*most {
 			return fmt.Errorf("clock: %s is %d", name, v)
 		}
 	}
 	if p.TrainFreq < 1 || int64(p.TrainFreq) > 1<<40 || p.GradientSteps < 1 || p.GradientSteps > 1<<20 || p.TargetInterval < 1 || p.Window < 1 || p.Window > most ||
-		max(c.T, c.Due)/int64(p.TrainFreq) > most/int64(p.GradientSteps) {
+		max(c.T, c.NextWindow)/int64(p.TrainFreq) > most/int64(p.GradientSteps) {
 		return fmt.Errorf("clock: periods %+v", p)
 	}
 	if err := s.Schedule.Epsilon.Check("epsilon", 1); err != nil {
@@ -151,25 +151,25 @@ func (s *savedClock) check(envs int, learner bool) error {
 	if c.Warmup >= c.WarmAt+w || c.Warm && c.Warmup < c.WarmAt || c.Refill > c.WarmAt || c.Warm && c.Refill > 0 {
 		return fmt.Errorf("clock: %d steps of warm-up, which ends at %d", c.Warmup, c.WarmAt)
 	}
-	if c.Warm && (c.T >= c.Due+w || c.Due > (c.T/p.Window+1)*p.Window) {
-		return fmt.Errorf("clock: the next window at %d, at t %d", c.Due, c.T)
+	if c.Warm && (c.T >= c.NextWindow+w || c.NextWindow > (c.T/p.Window+1)*p.Window) {
+		return fmt.Errorf("clock: the next window at %d, at t %d", c.NextWindow, c.T)
 	}
 	// Others, of whose steps a learner hears at a pull, move on by any number of steps in a window.
 	if c.Others < 0 || c.Others > most || c.OthersT < 0 || c.OthersT > c.Others {
 		return fmt.Errorf("clock: %d steps of other learners, %d after their warm-up", c.Others, c.OthersT)
 	}
 	passed := c.elapsed(p.ByUpdates) / p.TargetInterval
-	if few := passed - 2 - (p.Window+w)/p.TargetInterval; c.Copies > passed || c.Copies < 0 && c.T > 0 || c.Others == 0 && !p.ByUpdates && c.Copies < few {
-		return fmt.Errorf("clock: %d copies of the target, where %d are due", c.Copies, passed)
+	if few := passed - 2 - (p.Window+w)/p.TargetInterval; c.TargetMultiple > passed || c.TargetMultiple < 0 && c.T > 0 || c.Others == 0 && !p.ByUpdates && c.TargetMultiple < few {
+		return fmt.Errorf("clock: %d copies of the target, where %d are due", c.TargetMultiple, passed)
 	}
 	// The updates done differ from those due by at most the updates of a window, or a burst.
 	due, spread := s.UpdatesDue, p.spread(c.T)
 	slack := p.spread(min(p.Window, 1<<20)+w) + int64(p.GradientSteps)
 	behind := slack
 	if learner { // see HoldUpdates
-		behind = max(slack, due-c.Begun)
+		behind = max(slack, due-c.UpdatesBefore)
 	}
-	if d := due - c.Begun; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.Due))) || s.Updates > due+slack || due-s.Updates > behind {
+	if d := due - c.UpdatesBefore; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.NextWindow))) || s.Updates > due+slack || due-s.Updates > behind {
 		return fmt.Errorf("clock: %d updates where %d are due at t %d", s.Updates, due, c.T)
 	}
 	o, seen := s.outliers(), s.Seen[setTheta]

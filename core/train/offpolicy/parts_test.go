@@ -59,7 +59,7 @@ func TestSavedUpdatesAreChecked(t *testing.T) {
 		type saved = offpolicy.SavedClock
 		for k, forge := range []func(*saved){
 			func(s *saved) { s.Clock.Applied = -1 }, func(s *saved) { s.Clock.Applied = 1 << 40 }, func(s *saved) { s.Clock.AppliedBefore = -1 },
-			func(s *saved) { s.Clock.AppliedBefore = 1 << 62 }, func(s *saved) { s.Clock.Copies = 1 << 40 }, func(s *saved) { s.Outliers = nil },
+			func(s *saved) { s.Clock.AppliedBefore = 1 << 62 }, func(s *saved) { s.Clock.TargetMultiple = 1 << 40 }, func(s *saved) { s.Outliers = nil },
 			func(s *saved) { s.Outliers.Dropped++ }, func(s *saved) { s.Outliers.Seen = 1 << 40 }, func(s *saved) { s.Outliers.Seen = -1 },
 			func(s *saved) { s.Outliers.Mean = -1 }, func(s *saved) { s.Outliers.Variance = -1 }, func(s *saved) { s.Seen["q_net"]++ },
 		} {
@@ -100,21 +100,21 @@ func TestSavedCountsAreChecked(t *testing.T) {
 		}
 		// A shorter window, and a target that is updated more often, from here on.
 		c := save()
-		due := c.Clock.Due
+		due := c.Clock.NextWindow
 		concurrent, err := strconv.ParseBool(edit["concurrent"])
 		shorter := c.Periods
 		shorter.Window, shorter.TargetInterval = 8, 8
 		c.LoadedBy(concurrent || err != nil, shorter)
-		if err := c.Check(envs); err != nil || due == c.Clock.Due {
+		if err := c.Check(envs); err != nil || due == c.Clock.NextWindow {
 			t.Errorf("%s: under a shorter window: %v", name, err)
 		}
 		type saved = offpolicy.SavedClock
 		for k, forge := range []func(*saved){
 			func(s *saved) { s.Clock.Warmup-- }, func(s *saved) { s.Clock.Warmup += 4 }, func(s *saved) { s.Clock.WarmAt = -1 },
 			func(s *saved) { s.Clock.T = -1 }, func(s *saved) { s.Clock.T += 40 }, func(s *saved) { s.Clock.T = 1 << 52 },
-			func(s *saved) { s.Clock.Windows = -1 }, func(s *saved) { s.Clock.Due -= 40 }, func(s *saved) { s.Clock.Due += 32 },
-			func(s *saved) { s.Clock.Copies++ }, func(s *saved) { s.Clock.Copies = -1 }, func(s *saved) { s.Clock.Copies -= 4 },
-			func(s *saved) { s.Clock.Begun++ }, func(s *saved) { s.Clock.Begun = 1 << 40 }, func(s *saved) { s.Clock.End = -1 },
+			func(s *saved) { s.Clock.Windows = -1 }, func(s *saved) { s.Clock.NextWindow -= 40 }, func(s *saved) { s.Clock.NextWindow += 32 },
+			func(s *saved) { s.Clock.TargetMultiple++ }, func(s *saved) { s.Clock.TargetMultiple = -1 }, func(s *saved) { s.Clock.TargetMultiple -= 4 },
+			func(s *saved) { s.Clock.UpdatesBefore++ }, func(s *saved) { s.Clock.UpdatesBefore = 1 << 40 }, func(s *saved) { s.Clock.End = -1 },
 			func(s *saved) { s.Updates++ }, func(s *saved) { s.Updates, s.OptimizerStep = 0, 0; s.Seen["q_net"] = 0 },
 			func(s *saved) { s.OptimizerStep-- }, func(s *saved) { s.Seen["q_net"]-- }, func(s *saved) { s.Seen["q_net_target"] = 1 << 60 },
 			func(s *saved) { s.Seen["snapshot"] = 1 << 60 }, func(s *saved) { s.UpdatesDue -= 3 }, func(s *saved) { s.UpdatesDue = -1 },

@@ -76,7 +76,7 @@ func (r *Run) JointRound(c policy.Chooser, until int64, interrupt *train.Interru
 	if err != nil && !r.Samplers.InRound() {
 		return err
 	}
-	more := goOn && err == nil && r.noise == nil && r.cfg.Concurrent && end < r.Clock.Due && r.Clock.Warmup+end < until && r.room.rounds > 1 && !interrupt.Raised(r.Host.Mark())
+	more := goOn && err == nil && r.noise == nil && r.cfg.Concurrent && end < r.Clock.NextWindow && r.Clock.Warmup+end < until && r.room.rounds > 1 && !interrupt.Raised(r.Host.Mark())
 	ran, err := r.Samplers.Round(r.Clock.T, c, more)
 	r.Host.Ran(ran)
 	r.room.rounds--
@@ -117,10 +117,10 @@ func (r *Run) untilMeeting(until int64) int64 {
 	roundEnd := func(at int64) int64 { // the first round end past t and not before at
 		return t - turn + max(w, (at-t+turn+w-1)/w*w)
 	}
-	end := min(roundEnd(r.Clock.Due), roundEnd(until-r.Clock.Warmup), t-turn+max(1, r.room.rounds)*w)
+	end := min(roundEnd(r.Clock.NextWindow), roundEnd(until-r.Clock.Warmup), t-turn+max(1, r.room.rounds)*w)
 	if !r.cfg.Concurrent {
 		p := r.cfg.Periods
-		copyAt := (r.Clock.Copies + 1) * p.TargetInterval
+		copyAt := (r.Clock.TargetMultiple + 1) * p.TargetInterval
 		nextBurst := (t/int64(p.TrainFreq) + 1) * int64(p.TrainFreq)
 		end = min(end, nextBurst)
 		switch {

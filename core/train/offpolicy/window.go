@@ -9,7 +9,7 @@ func (r *Run) Flush() {
 }
 
 // WindowIsOver reports whether the window in progress has no further step.
-func (r *Run) WindowIsOver() bool { return r.Clock.T >= r.Clock.Due && r.turn == 0 }
+func (r *Run) WindowIsOver() bool { return r.Clock.T >= r.Clock.NextWindow && r.turn == 0 }
 
 // Elapsed is what epsilon and the target network follow: t of all learners, or with
 // Periods.ByUpdates the updates of Theta since t = 0 that the samplers know.
@@ -50,7 +50,7 @@ func (r *Run) BeginWindow() error {
 		return err
 	}
 	window := r.cfg.Periods.Window
-	r.Clock.Due = (r.Clock.T/window + 1) * window
+	r.Clock.NextWindow = (r.Clock.T/window + 1) * window
 	r.Clock.Windows++
 	r.tell(WindowBegins)
 	if r.order == UpdatesFirst {
@@ -63,19 +63,21 @@ func (r *Run) BeginWindow() error {
 func (r *Run) EndWarmup() {
 	if c := &r.Clock; !c.Warm && c.Warmup >= c.WarmAt {
 		r.Flush()
-		c.Warm, c.Due, c.Refill = true, c.T, 0
+		c.Warm, c.NextWindow, c.Refill = true, c.T, 0
 	}
 }
 
 // windowEnd is the t of the round end at which the window ends, or the run if that comes first.
 func (r *Run) windowEnd() int64 {
 	w := int64(r.envs)
-	end := min(r.Clock.Due, r.Clock.End-r.Clock.Warmup)
+	end := min(r.Clock.NextWindow, r.Clock.End-r.Clock.Warmup)
 	return r.Clock.T + (end-r.Clock.T+w-1)/w*w
 }
 
 // asked is the number of the latest update that t steps ask for.
-func (r *Run) asked(t int64) int64 { return r.Clock.Begun + r.cfg.updatesDue(t, r.Clock.Due) }
+func (r *Run) asked(t int64) int64 {
+	return r.Clock.UpdatesBefore + r.cfg.updatesDue(t, r.Clock.NextWindow)
+}
 
 // due is the number of the latest update that is due at t.
 func (r *Run) due(t int64) int64 { return min(r.asked(t), r.hold) }
