@@ -107,9 +107,9 @@ func (c *Config) resolveDrawing() (notices []string, err error) {
 	return notices, nil
 }
 
-// setDrawing sets the steps, the priorities and the weighted loss of a run.
+// setDrawing sets n_steps, the priorities and the weighted loss of a run.
 func (c *Config) setDrawing(run *offpolicy.Config, loss nn.TD) {
-	run.Steps, run.Tails, run.Loss = c.NSteps, replay.Tails(slices.Index(replay.TailNames, c.NStepTails)), loss
+	run.NSteps, run.Tails, run.Loss = c.NSteps, replay.Tails(slices.Index(replay.TailNames, c.NStepTails)), loss
 	f, err := replay.ParseFormula(c.Prioritized)
 	if err != nil {
 		return // uniform

@@ -67,7 +67,7 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 	}
 	g.frames = frames
 	g.prefetch = prefetch{
-		drawing: m.drawing, picks: make([][]int, len(frames.Minibatches())), mirror: m.memory.NewMirror(), frames: frames, memory: m.memory, steps: c.Steps, gamma: c.Gamma,
+		drawing: m.drawing, picks: make([][]int, len(frames.Minibatches())), mirror: m.memory.NewMirror(), frames: frames, memory: m.memory, nSteps: c.NSteps, gamma: c.Gamma,
 		after: make([]rng.Stream, len(frames.Minibatches())), beta: m.beta,
 	}
 	for k := range g.prefetch.picks {

@@ -106,7 +106,7 @@ func (m *minibatch) draw(beta float64, picks []int, to *experience.Transitions) 
 	if m.keys {
 		to.Key = m.draws.Uint64()
 	}
-	m.memory.Gather(picks, m.cfg.Steps, m.cfg.Gamma, to, m.pool)
+	m.memory.Gather(picks, m.cfg.NSteps, m.cfg.Gamma, to, m.pool)
 }
 
 // step is the step of update u along the gradient of a minibatch.
@@ -125,7 +125,7 @@ func (m *minibatch) step(u int64, batch *experience.Transitions) error {
 
 // drawable returns train.ErrNothingToDraw, with the cause, if no transition can be drawn.
 func (m *minibatch) drawable() error {
-	n, stored, tails := m.cfg.Steps, m.memory.Len(), m.cfg.Tails
+	n, stored, tails := m.cfg.NSteps, m.memory.Len(), m.cfg.Tails
 	switch {
 	case m.drawing.Len() > 0:
 		return nil

@@ -62,10 +62,10 @@ type Config struct {
 	LearningStarts int // steps with random actions before the first update
 	BatchSize      int
 	Gamma          float64
-	Steps          int          // n: the rewards of a target are those of n steps
+	NSteps         int          // rewards in a target
 	Tails          replay.Tails // of segments that end before n steps
 	// Priorities are those of minibatches; nil: minibatches are drawn uniformly. Their N and Tails are
-	// Steps and Tails. The loss fills in nn.Report.Rows with the errors that the formula takes, and
+	// NSteps and Tails. The loss fills in nn.Report.Rows with the errors that the formula takes, and
 	// has importance weights.
 	Priorities  *replay.Priorities
 	Target      nn.Target
@@ -163,10 +163,10 @@ func (c *Config) ownMasks() bool {
 // drawing returns the Sampler of a replay memory.
 func (c *Config) drawing(m *replay.Memory) (replay.Sampler, error) {
 	if c.Priorities == nil {
-		return replay.NewUniform(m, c.Steps, c.Tails)
+		return replay.NewUniform(m, c.NSteps, c.Tails)
 	}
 	p := *c.Priorities
-	p.N, p.Tails = c.Steps, c.Tails
+	p.N, p.Tails = c.NSteps, c.Tails
 	return replay.NewPrioritised(m, p)
 }
 

@@ -16,7 +16,7 @@ type prefetch struct {
 	mirror  *replay.Mirror
 	frames  nn.StackStepper
 	memory  *replay.Memory
-	steps   int
+	nSteps  int
 	gamma   float64
 	beta    func(u int64) float64
 
@@ -69,7 +69,7 @@ func (f *prefetch) drawTo(n int) error {
 			if w := f.frames.Minibatches()[f.n].Weights; w != nil {
 				f.drawing.Weights(f.beta(f.first+int64(f.n)), w)
 			}
-			f.mirror.Gather(picks, f.steps, f.gamma, &f.frames.Minibatches()[f.n], nil)
+			f.mirror.Gather(picks, f.nSteps, f.gamma, &f.frames.Minibatches()[f.n], nil)
 			f.after[f.n] = draws
 			f.n++
 		}

@@ -63,7 +63,7 @@ func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int)
 func (r *Run) addable(from *experience.Transitions) error {
 	which := "transitions"
 	switch {
-	case r.cfg.Steps == 1 || r.cfg.Tails == replay.KeepTails || len(from.Actions) == 0:
+	case r.cfg.NSteps == 1 || r.cfg.Tails == replay.KeepTails || len(from.Actions) == 0:
 		return nil
 	case r.cfg.Tails == replay.DropTruncated:
 		if slices.Contains(from.Terminated, true) {
@@ -72,7 +72,7 @@ func (r *Run) addable(from *experience.Transitions) error {
 		which = "transitions that do not terminate"
 	}
 	return fmt.Errorf("n_step_tails: %s, must be keep to add %s where n_steps is %d: each has one step and could never be drawn",
-		replay.TailNames[r.cfg.Tails], which, r.cfg.Steps)
+		replay.TailNames[r.cfg.Tails], which, r.cfg.NSteps)
 }
 
 // insert adds a transition to environment e.
