@@ -156,9 +156,9 @@ func TestNetworkErrorsInTwoGroupsLoseNoStep(t *testing.T) {
 		before := x.journal.steps()
 		var made int64
 		var err error
-		for more := true; err == nil; {
+		for anotherFollows := true; err == nil; {
 			var ran actor.Ran
-			ran, err = g.Round(0, half(), more)
+			ran, err = g.Round(0, half(), anotherFollows)
 			made += ran.Made
 		}
 		if !errors.Is(err, errBroken) {

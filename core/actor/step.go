@@ -53,11 +53,11 @@ func (g *Group) prepareSteps() error {
 // Round chooses an action for every environment of the Source, all by Joint, and takes a step in
 // each; t is the number of the first step. Rows that failed or wait for their reset take none.
 //
-// With two halves, more promises that another Round follows at once with the same Acting. The first
-// half may then begin its steps of the next round before this round is over (InRound).
-func (g *Group) Round(t int64, c policy.Chooser, more bool) (Ran, error) {
+// With two halves, anotherFollows promises that another Round follows at once with the same Acting.
+// The first half may then begin its steps of the next round before this round is over (InRound).
+func (g *Group) Round(t int64, c policy.Chooser, anotherFollows bool) (Ran, error) {
 	if len(g.halves) > 0 {
-		return g.alternate(t, c, more)
+		return g.alternate(t, c, anotherFollows)
 	}
 	began := time.Now()
 	n := g.Steps()
@@ -208,7 +208,7 @@ func (h *half) stepBatch() {
 func (h *half) finish() error { return h.g.recordLate(h.first, h.end, h.pool.Wait()) }
 
 // alternate is Round with two halves. The first half may have begun the round.
-func (g *Group) alternate(t int64, c policy.Chooser, more bool) (ran Ran, err error) {
+func (g *Group) alternate(t int64, c policy.Chooser, anotherFollows bool) (ran Ran, err error) {
 	began := time.Now()
 	first, second := g.halves[0], g.halves[1]
 	begin := func(h *half, t int64, early bool) (int64, error) {
@@ -229,7 +229,7 @@ func (g *Group) alternate(t int64, c policy.Chooser, more bool) (ran Ran, err er
 	if failed := first.finish(); failed != nil {
 		err = failed
 	}
-	if more && err == nil {
+	if anotherFollows && err == nil {
 		if g.firstHalf, err = begin(first, t+ran.Steps, true); err == nil {
 			g.inRound = true
 		}

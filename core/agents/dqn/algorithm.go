@@ -35,14 +35,14 @@ func (d *DQN) Advance(until int64, interrupt *train.Interrupt) error {
 }
 
 // steps takes a round, or, where samplers are not synchronised, the steps up to the next meeting.
-func (d *DQN) steps(until int64, interrupt *train.Interrupt, goOn bool) error {
+func (d *DQN) steps(until int64, interrupt *train.Interrupt, anotherFollows bool) error {
 	switch {
 	case !d.Clock.Warm: // Prepopulate replay memory D with N experiences collected randomly
 		return d.RandomRound(d.uniform)
 	case d.cfg.Synchronized: // for t = 1, 2, ...
 		// In one minibatch, compute Q-values Q(s(j), .) for each sampler thread
 		// Asynchronously dispatch i-th sampler thread for one step, for every i
-		return d.JointRound(d.explore, until, interrupt, goOn)
+		return d.JointRound(d.explore, until, interrupt, anotherFollows)
 	}
 	return d.StepAlone(d.explore, until, interrupt)
 }
@@ -71,7 +71,7 @@ func (d *DQN) betweenRounds(interrupt *train.Interrupt) error {
 			if err := d.CatchUp(interrupt); err != nil {
 				return err
 			}
-			if d.BetweenRounds() {
+			if d.AtRoundEnd() {
 				d.updateTarget()
 			}
 		}

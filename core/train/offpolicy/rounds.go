@@ -32,8 +32,9 @@ func (m *room) measure() bool {
 // InRound reports whether some environments have taken their step of a round and others have not.
 func (r *Run) InRound() bool { return r.turn != 0 || r.Samplers.InRound() }
 
-// BetweenRounds reports whether all environments have taken equally many steps.
-func (r *Run) BetweenRounds() bool { return r.turn == 0 }
+// AtRoundEnd reports whether no environment is ahead of another in a round of StepAlone; see InRound
+// for the two halves.
+func (r *Run) AtRoundEnd() bool { return r.turn == 0 }
 
 // Reserve makes room for a round in the replay memory. Where short episodes with their last
 // observations have filled the rings, it enlarges them while no update is in progress.
@@ -67,17 +68,17 @@ func (r *Run) RandomRound(c policy.Chooser) error {
 	return err
 }
 
-// JointRound is a round in which one forward pass serves all environments. If goOn is set, the
+// JointRound is a round in which one forward pass serves all environments. If anotherFollows, the
 // first of two halves may begin the next round in it: the acting parameters stay the same inside a
 // window, except those of a noisy network.
-func (r *Run) JointRound(c policy.Chooser, until int64, interrupt *train.Interrupt, goOn bool) error {
+func (r *Run) JointRound(c policy.Chooser, until int64, interrupt *train.Interrupt, anotherFollows bool) error {
 	end := r.Clock.T + int64(r.envs)
 	err := r.release(end, r.wholeWindow(until, interrupt))
 	if err != nil && !r.Samplers.InRound() {
 		return err
 	}
-	more := goOn && err == nil && r.noise == nil && r.cfg.Concurrent && end < r.Clock.NextWindow && r.Clock.Warmup+end < until && r.room.rounds > 1 && !interrupt.Raised(r.Host.Mark())
-	ran, err := r.Samplers.Round(r.Clock.T, c, more)
+	anotherFollows = anotherFollows && err == nil && r.noise == nil && r.cfg.Concurrent && end < r.Clock.NextWindow && r.Clock.Warmup+end < until && r.room.rounds > 1 && !interrupt.Raised(r.Host.Mark())
+	ran, err := r.Samplers.Round(r.Clock.T, c, anotherFollows)
 	r.Host.Ran(ran)
 	r.room.rounds--
 	r.Clock.T += ran.Made

@@ -18,10 +18,10 @@ type Window interface {
 	Repair() error
 	// Pending returns how many steps the next round has: environments that reset take none.
 	Pending() int
-	// Round takes a round. t counts its first step. more says that another round follows at once,
-	// with the same parameters; a part of it may begin then (InRound). steps are recorded even if
-	// some environments fail.
-	Round(t int64, c policy.Chooser, more bool) (actor.Ran, error)
+	// Round takes a round. t counts its first step. anotherFollows says that another round follows at
+	// once, with the same parameters; a part of it may begin then (InRound). Steps are recorded even
+	// if some environments fail.
+	Round(t int64, c policy.Chooser, anotherFollows bool) (actor.Ran, error)
 	// InRound reports whether a part of the next round has begun. The caller takes that round in
 	// any case, also after an error.
 	InRound() bool
@@ -59,8 +59,8 @@ func (w *hostWindow) Next() error  { return w.rollout.Next() }
 
 func (w *hostWindow) Drop(rounds int) error { return w.rollout.Drop(rounds) }
 
-func (w *hostWindow) Round(t int64, c policy.Chooser, more bool) (actor.Ran, error) {
-	ran, err := w.Group.Round(t, c, more)
+func (w *hostWindow) Round(t int64, c policy.Chooser, anotherFollows bool) (actor.Ran, error) {
+	ran, err := w.Group.Round(t, c, anotherFollows)
 	return ran, errors.Join(err, w.rollout.EndRound())
 }
 

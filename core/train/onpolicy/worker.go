@@ -81,8 +81,8 @@ func (w *Worker) close() {
 func (w *Worker) Fill(t, until int64, interrupt *train.Interrupt) (steps int64, err error) {
 	for {
 		end := t + steps + int64(w.Window.Pending())
-		more := err == nil && end < until && w.Window.Left() > 1 && !interrupt.Raised(w.Host.Mark())
-		ran, failed := w.Window.Round(t+steps, w.cfg.Chooser, more)
+		anotherFollows := err == nil && end < until && w.Window.Left() > 1 && !interrupt.Raised(w.Host.Mark())
+		ran, failed := w.Window.Round(t+steps, w.cfg.Chooser, anotherFollows)
 		w.Host.Ran(ran)
 		w.Host.Add(ran.Made, w.Actors)
 		steps += ran.Made
