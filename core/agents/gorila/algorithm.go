@@ -15,7 +15,7 @@ package gorila
 //	    Execute the action, observe r_t and s_t+1.           actor.Group.Round
 //	    Store (s_t, a_t, r_t, s_t+1) in D.                   Run.CatchUp: Flush
 //	    Update theta from theta+.                            async.link.pull: param.Store.Pull of every shard
-//	    Sample random mini-batch from D.                     offpolicy.minibatch.update: Draw, Gather
+//	    Sample random mini-batch from D.                     offpolicy.updater.update: Draw, Gather
 //	    y_t = r_i, if s_i+1 is terminal,                     nn.MaxQ: the discount of such a row is 0
 //	    y_t = r_i + gamma max_a' Q(s_i+1, a'; theta-) else
 //	    Calculate the loss L_t = (y_t - Q(s_i, a_i; theta))^2.  nn.TD, by the setting loss

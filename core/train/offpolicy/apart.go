@@ -80,12 +80,12 @@ func (r *Run) DrawRows() int { return r.cfg.BatchSize }
 
 // Draw implements train.Apart.
 func (r *Run) Draw(beta float64, to *train.Transitions, identities []int64) error {
-	m := &r.Updates.minibatch
-	if err := m.drawable(); err != nil {
+	upd := &r.Updates.updater
+	if err := upd.drawable(); err != nil {
 		return err
 	}
-	m.draw(beta, m.picks, to)
-	for row, pick := range m.picks {
+	upd.draw(beta, upd.picks, to)
+	for row, pick := range upd.picks {
 		identities[row] = r.Memory.Identity(pick)
 	}
 	return nil
@@ -117,15 +117,15 @@ func (r *Run) UpdateOf(batch *train.Transitions, to []float32) error {
 	}
 	up.lockedRun(func(u int64) (losses []float32, err error) {
 		defer caught(&err)
-		m := &up.minibatch
-		if m.keys {
-			batch.Key = m.draws.Uint64()
+		upd := &up.updater
+		if upd.keys {
+			batch.Key = upd.draws.Uint64()
 		}
-		if err := m.step(u, batch); err != nil {
+		if err := upd.step(u, batch); err != nil {
 			return nil, err
 		}
-		copy(to, m.report.Rows)
-		return m.loss[:], nil
+		copy(to, upd.report.Rows)
+		return upd.loss[:], nil
 	})
 	up.released = up.done
 	return up.err

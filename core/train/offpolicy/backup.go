@@ -25,7 +25,7 @@ func (b *backup) init(r *Run) (err error) {
 	if r.Snapshot != nil {
 		sets = append(sets, r.Snapshot)
 	}
-	b.Backup, err = r.Device.Backup(sets, r.Updates.minibatch.stepper.Optimizer())
+	b.Backup, err = r.Device.Backup(sets, r.Updates.updater.stepper.Optimizer())
 	return err
 }
 
@@ -35,7 +35,7 @@ func (b *backup) make(r *Run) error {
 	if err != nil {
 		return err
 	}
-	b.counts[k] = counts{r.Clock, r.Schedule, *r.Updates.minibatch.draws, r.Updates.Done()}
+	b.counts[k] = counts{r.Clock, r.Schedule, *r.Updates.updater.draws, r.Updates.Done()}
 	return nil
 }
 
@@ -46,7 +46,7 @@ func (r *Run) Recover() bool {
 		return false
 	}
 	c := &r.backup.counts[k]
-	r.Clock, r.Schedule, *r.Updates.minibatch.draws = c.clock, c.schedule, c.draws
+	r.Clock, r.Schedule, *r.Updates.updater.draws = c.clock, c.schedule, c.draws
 	r.turn = 0
 	r.room.forget()
 	r.Updates.set(c.updates, 0) // a GPU drops no gradient

@@ -21,7 +21,7 @@ import (
 // Where updates change priorities at once, a minibatch is drawn when the errors of the one before
 // are known: no draw is ahead of its update, and the GPU waits for each of them.
 type gpu struct {
-	*minibatch
+	*updater
 	frames   nn.StackStepper // nil: no GPU has the frames
 	full     error           // why a GPU has the frames no longer, until Run.Report says it
 	prefetch prefetch
@@ -41,17 +41,17 @@ const (
 )
 
 // init decides where minibatches are gathered.
-func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error {
-	g.minibatch, g.cores = m, cores
-	c := m.cfg
-	frames, ok := m.stepper.(nn.StackStepper)
+func (g *gpu) init(upd *updater, device nn.Device, cores *threads.Budget) error {
+	g.updater, g.cores = upd, cores
+	c := upd.cfg
+	frames, ok := upd.stepper.(nn.StackStepper)
 	if !ok {
 		if c.ReplayDevice == ReplayCUDA {
 			return fmt.Errorf("replay_device: cuda, must be auto or cpu, as the device that computes is %s", device.Name())
 		}
 		return nil
 	}
-	m.gatherInto(frames.OwnTransitions())
+	upd.gatherInto(frames.OwnTransitions())
 	if c.ReplayDevice == ReplayCPU {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 	if err != nil {
 		return err
 	}
-	if need := m.memory.MirrorBytes(); need > free-spareOnGPU {
+	if need := upd.memory.MirrorBytes(); need > free-spareOnGPU {
 		if c.ReplayDevice == ReplayCUDA {
 			return &fault.Memory{Text: fmt.Sprintf("replay_device: cuda, buffer_size: %d needs %s of the memory of %s, which has %s free", c.BufferSize, limits.Size(need), device.Name(), limits.Size(free))}
 		}
@@ -67,11 +67,11 @@ func (g *gpu) init(m *minibatch, device nn.Device, cores *threads.Budget) error 
 	}
 	g.frames = frames
 	g.prefetch = prefetch{
-		drawing: m.drawing, picks: make([][]int, len(frames.Minibatches())), mirror: m.memory.NewMirror(), frames: frames, memory: m.memory, nSteps: c.NSteps, gamma: c.Gamma,
-		after: make([]rng.Stream, len(frames.Minibatches())), beta: m.beta,
+		drawing: upd.drawing, picks: make([][]int, len(frames.Minibatches())), mirror: upd.memory.NewMirror(), frames: frames, memory: upd.memory, nSteps: c.NSteps, gamma: c.Gamma,
+		after: make([]rng.Stream, len(frames.Minibatches())), beta: upd.beta,
 	}
 	for k := range g.prefetch.picks {
-		g.prefetch.picks[k] = m.picks
+		g.prefetch.picks[k] = upd.picks
 		if c.Priorities != nil {
 			g.prefetch.picks[k] = make([]int, c.BatchSize)
 		}

@@ -44,7 +44,7 @@ func (up *Updates) Wrap(stepper func(nn.QStepper) nn.QStepper, frames func(nn.St
 	for up.running {
 		up.changed.Wait()
 	}
-	up.minibatch.stepper = stepper(up.minibatch.stepper)
+	up.updater.stepper = stepper(up.updater.stepper)
 	if g := &up.gpu; g.frames != nil && frames != nil {
 		g.frames = frames(g.frames)
 		g.prefetch.frames = g.frames

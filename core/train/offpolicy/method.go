@@ -74,7 +74,7 @@ func (r *Run) Report() {
 // reportRate reports the learning rate of a run's first update when that update is done.
 func (r *Run) reportRate() {
 	if r.firstUpdate > 0 && r.Host.Updates.Load() >= r.firstUpdate {
-		at := r.Updates.minibatch.stepOf(r.firstUpdate)
+		at := r.Updates.updater.stepOf(r.firstUpdate)
 		if r.cfg.Periods.ByUpdates {
 			at = r.Clock.Applied
 		}
@@ -152,7 +152,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 	if r.cfg.Outliers > 0 {
 		m.Add("train/outliers", "", "gradients that were dropped because of their loss", float64(r.Updates.droppedGradients()))
 	}
-	r.Updates.minibatch.units.Metrics(m, r.Host)
+	r.Updates.updater.units.Metrics(m, r.Host)
 	m.Add("windows", "", "flushes into the replay memory after the warm-up", float64(c.Windows))
 	m.Add("replay_size", "transitions", "transitions that can be sampled", float64(r.Memory.Len()))
 	m.Add("replay_pending", "transitions", "transitions that can be sampled from the next window on", float64(r.Memory.Pending()))

@@ -13,9 +13,9 @@ type noise struct {
 	run     uint64 // seed of the run
 	learner int    // number of this learner in the run
 	seed    uint64 // of this learner's noise; learner 0 has the run's
-	of      *nn.Noise
-	from    *nn.Params
-	with    *nn.Params // from with the noise of the latest round
+	source  *nn.Noise
+	clean   *nn.Params
+	noisy   *nn.Params // clean with the noise of the latest round
 }
 
 // newNoise returns nil for a network that is not noisy. acting are its parameters without noise, run
@@ -24,8 +24,8 @@ func newNoise(net nn.Spec, acting *nn.Params, run uint64, learner int) (*noise, 
 	if net.Trunks[0].Noisy == 0 {
 		return nil, nil
 	}
-	of, err := net.NewNoise()
-	n := &noise{learner: learner, of: of, from: acting, with: acting.Clone()}
+	source, err := net.NewNoise()
+	n := &noise{learner: learner, source: source, clean: acting, noisy: acting.Clone()}
 	n.setRun(run)
 	return n, err
 }
@@ -46,8 +46,8 @@ func (r *Run) Perturb() {
 	}
 	// UpdatesBefore tells runs after a reset of the step count from one another.
 	at := r.Clock.UpdatesBefore<<32 + r.Clock.T
-	r.noise.of.Draw(rng.New(r.noise.seed, "noise act", int(at)))
-	r.noise.of.Apply(r.noise.with, r.noise.from)
+	r.noise.source.Draw(rng.New(r.noise.seed, "noise act", int(at)))
+	r.noise.source.Apply(r.noise.noisy, r.noise.clean)
 }
 
 // noisySets is the number of parameter sets with noise, at most: of acting and of an update.

@@ -10,7 +10,7 @@
 //	            rounds.go      steps, and the room for them in the replay memory
 //	Updates     updates.go     the thread that does updates
 //	progress    progress.go    how many updates are released and done
-//	minibatch   minibatch.go   one update
+//	updater     updater.go     an update: draws a minibatch, takes a step
 //	gpu         gpu.go         many updates at once on a GPU that has the frames of the replay memory
 //	prefetch    prefetch.go    minibatches of coming updates, drawn and uploaded
 //	backup      backup.go      copies of what is lost with a GPU
@@ -230,7 +230,7 @@ func (r *Run) Init(s *train.Setup, c Config) (err error) {
 		return err
 	}
 	if r.noise != nil {
-		acting = r.noise.with
+		acting = r.noise.noisy
 	}
 	if r.Memory, err = replay.New(c.replay(s)); err != nil {
 		return err

@@ -37,7 +37,7 @@ type savedClock struct {
 // (see actor.Group).
 func (r *Run) Parts(saving bool) []checkpoint.Part {
 	whole := false // the clock is read, too, not the experience alone
-	optimizer := nn.TensorsPart("optimizer.safetensors", r.Updates.minibatch.stepper.Optimizer().State())
+	optimizer := nn.TensorsPart("optimizer.safetensors", r.Updates.updater.stepper.Optimizer().State())
 	parts := []checkpoint.Part{
 		policy.SetPart(setTheta, r.Theta),
 		policy.SetPart(setThetaMinus, r.ThetaMinus),
@@ -72,8 +72,8 @@ func (r *Run) snapshotPart() checkpoint.Part {
 // clockPart is the part of the counts. It sets whole when it is read.
 func (r *Run) clockPart(whole *bool) checkpoint.Part {
 	save := func() (s savedClock, err error) {
-		draws, err := r.Updates.minibatch.draws.MarshalBinary()
-		s = savedClock{r.Clock, r.Schedule, r.cfg.Periods, r.Updates.Done(), r.Updates.minibatch.stepper.Optimizer().Step(), draws,
+		draws, err := r.Updates.updater.draws.MarshalBinary()
+		s = savedClock{r.Clock, r.Schedule, r.cfg.Periods, r.Updates.Done(), r.Updates.updater.stepper.Optimizer().Step(), draws,
 			map[string]uint64{setTheta: r.Theta.Updates, setThetaMinus: r.ThetaMinus.Updates}, r.asked(r.Clock.T), r.learners > 0, 0, nil}
 		if r.noise != nil {
 			s.Noise = r.noise.run
@@ -81,7 +81,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 		if r.Snapshot != nil {
 			s.Seen[setSnapshot] = r.Snapshot.Updates
 		}
-		if o := r.Updates.minibatch.outliers; o.Seen > 0 {
+		if o := r.Updates.updater.outliers; o.Seen > 0 {
 			s.Outliers = &o
 		}
 		return s, err
@@ -97,14 +97,14 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 		}
 		*whole = true
 		return func() {
-			r.Updates.minibatch.draws = draws
+			r.Updates.updater.draws = draws
 			r.Clock, r.Schedule = s.Clock, s.Schedule
 			if (r.Schedule.Beta == nil) != (r.cfg.Beta == nil) {
 				r.Schedule.Beta = r.cfg.schedule(r.Clock.End, r.learners).Beta
 			}
 			r.Clock.changePeriods(s.UpdatesDue, s.Periods, &r.cfg)
 			r.Updates.set(s.Updates, s.outliers().Dropped)
-			r.Updates.minibatch.stepper.Optimizer().SetStep(s.OptimizerStep)
+			r.Updates.updater.stepper.Optimizer().SetStep(s.OptimizerStep)
 			r.Theta.Updates, r.ThetaMinus.Updates = s.Seen[setTheta], s.Seen[setThetaMinus]
 			if r.Snapshot != nil {
 				r.Snapshot.Updates = s.Seen[setSnapshot]
@@ -112,7 +112,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 			if r.noise != nil {
 				r.noise.setRun(s.Noise)
 			}
-			r.Updates.minibatch.outliers = s.outliers()
+			r.Updates.updater.outliers = s.outliers()
 			r.turn, r.firstUpdate = 0, 0
 			r.room.forget()
 			r.Host.Steps.Store(r.Clock.Steps())

@@ -21,8 +21,8 @@ import (
 // main thread has no core while it waits for updates. So it gets one between two updates.
 type Updates struct {
 	progress
-	minibatch minibatch
-	gpu       gpu
+	updater updater
+	gpu     gpu
 
 	Cores  *threads.Budget
 	Pool   *threads.Pool // shares the copying of a minibatch
@@ -48,10 +48,10 @@ func newUpdates(r *Run, s *train.Setup) (up *Updates, err error) {
 	if up.device, err = r.Device.Another(n, s.Cores); err != nil {
 		return up, err
 	}
-	if err := up.minibatch.init(r, rng.New(uint64(s.Common.Seed), "replay", s.Learner()), up.device, up.Pool); err != nil {
+	if err := up.updater.init(r, rng.New(uint64(s.Common.Seed), "replay", s.Learner()), up.device, up.Pool); err != nil {
 		return up, err
 	}
-	return up, up.gpu.init(&up.minibatch, up.device, s.Cores)
+	return up, up.gpu.init(&up.updater, up.device, s.Cores)
 }
 
 // OnGPU reports whether a GPU has the frames of the replay memory.
@@ -103,7 +103,7 @@ func (up *Updates) work() {
 // lockedNext does the next update, or as many as a GPU does at once.
 func (up *Updates) lockedNext() {
 	if n := up.gpu.span(up.done+1, up.released); n > 0 {
-		last := up.minibatch.lastInWindow(up.released)
+		last := up.updater.lastInWindow(up.released)
 		up.lockedRun(func(first int64) ([]float32, error) { return up.many(first, n, last) })
 		return
 	}
@@ -124,7 +124,7 @@ func (up *Updates) lockedRun(f func(first int64) ([]float32, error)) {
 	}
 	up.done += int64(len(done))
 	up.host.Updates.Store(up.done)
-	up.dropped = up.minibatch.outliers.Dropped
+	up.dropped = up.updater.outliers.Dropped
 	if err != nil {
 		up.err = err
 	}
@@ -134,7 +134,7 @@ func (up *Updates) lockedRun(f func(first int64) ([]float32, error)) {
 // one does update u on the CPU, or a GPU that gathers nothing.
 func (up *Updates) one(u int64) (losses []float32, err error) {
 	began, helped := time.Now(), up.device.Busy()+up.Pool.Busy()
-	losses, err = up.minibatch.update(u)
+	losses, err = up.updater.update(u)
 	up.host.Learned(time.Since(began), up.device.Busy()+up.Pool.Busy()-helped)
 	return losses, err
 }
@@ -145,7 +145,7 @@ func (up *Updates) many(first int64, n int, last int64) (losses []float32, err e
 	began := time.Now()
 	if err := up.gpu.follow(); err != nil {
 		var full *fault.Memory
-		if up.minibatch.cfg.ReplayDevice != ReplayAuto || !errors.As(err, &full) {
+		if up.updater.cfg.ReplayDevice != ReplayAuto || !errors.As(err, &full) {
 			return nil, err
 		}
 		up.mu.Lock()
