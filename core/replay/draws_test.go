@@ -39,7 +39,7 @@ func TestDrawsFollowThePriorities(t *testing.T) {
 			p.Update([]int{i}, []float32{float32(i%7) / 7})
 		}
 		for i := range masses {
-			masses[i] = p.masses.mass(p.starts.leafOf(i))
+			masses[i] = p.masses.mass(p.drawable.leafOf(i))
 			total += masses[i]
 		}
 		shares := make([]float64, len(masses))
@@ -183,7 +183,7 @@ func TestFormulasDiffer(t *testing.T) {
 				t.Errorf("%s: %s: %v, must be %v", c.formula, what, got, want)
 			}
 		}
-		near("never drawn", p.masses.get(p.starts.leafOf(4)), c.fresh)
+		near("never drawn", p.masses.get(p.drawable.leafOf(4)), c.fresh)
 		near("zero", cfg.priority(0), c.zero)
 		near("4", cfg.priority(-4), c.tooMuch)
 		cfg.Distributions = true

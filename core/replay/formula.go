@@ -114,9 +114,8 @@ type Priorities struct {
 	Distributions bool
 	N             int // steps of a transition, 1 to Capacity/Envs
 	Tails         Tails
-	// Standing says that priorities stand still from one Flushed to the next, which takes the last
-	// error of each transition.
-	Standing bool
+	// Deferred: priorities change at the next Flushed only, by the last error of each transition.
+	Deferred bool
 }
 
 func (c *Priorities) check() error {

@@ -34,7 +34,7 @@ func (m *Memory) ownActions() int {
 // become the discounted sum of the m rewards, and Discounts gamma^m, or 0 if the last step
 // terminated. NextObs, NextMasks and Terminated are those of the last step, Actions, Masks and
 // Updates those of the first. The steps never go beyond the newest visible transition; no Sampler
-// draws a transition whose n steps would (see starts).
+// draws a transition whose n steps would (see drawable).
 //
 // The threads of pool share the copying; nil: only the calling goroutine copies.
 func (m *Memory) Gather(picks []int, n int, gamma float64, to *experience.Transitions, pool *threads.Pool) {
@@ -78,20 +78,20 @@ const worthSharing = 1 << 18
 // copyRow copies the n steps from visible transition i on to a row.
 func (m *Memory) copyRow(i, n int, gamma float64, to *experience.Transitions, row int) {
 	p, k := m.find(i)
-	w, s := p.window(k, n, gamma), int64(m.stack)
+	t, s := p.nStep(k, n, gamma), int64(m.stack)
 	obs := to.Obs[row*m.obsBytes : (row+1)*m.obsBytes]
 	next := to.NextObs[row*m.obsBytes : (row+1)*m.obsBytes]
-	p.frames.read(obs, w.first.frame-s+1, s)
-	if w.last.terminated() {
+	p.frames.read(obs, t.first.frame-s+1, s)
+	if t.last.terminated() {
 		clear(next) // it has no stored frames; zeros make the bytes deterministic
 	} else {
-		p.frames.read(next, w.last.frame-s+2, s)
+		p.frames.read(next, t.last.frame-s+2, s)
 	}
-	m.copyNumbers(&w, to, row)
+	m.copyNumbers(&t, to, row)
 }
 
-// window is the transition over some steps of a segment.
-type window struct {
+// nStep is the transition over some steps of a segment.
+type nStep struct {
 	first, last transition
 	stored      []byte // the record of last
 	begins      []byte // the record of first
@@ -99,46 +99,46 @@ type window struct {
 	discount    float32
 }
 
-// window returns the transition over n steps from transition i on, or over fewer where the segment
+// nStep returns the transition over n steps from transition i on, or over fewer where the segment
 // or the visible transitions end.
-func (p *partition) window(i int64, n int, gamma float64) window {
-	w := window{stored: p.steps.at(i)}
-	w.begins, w.first = w.stored, decode(w.stored)
-	w.last = w.first
+func (p *partition) nStep(i int64, n int, gamma float64) nStep {
+	t := nStep{stored: p.steps.at(i)}
+	t.begins, t.first = t.stored, decode(t.stored)
+	t.last = t.first
 	if n == 1 {
-		w.reward, w.discount = w.first.reward, float32(gamma)
+		t.reward, t.discount = t.first.reward, float32(gamma)
 	} else {
-		sum, factor := float64(w.first.reward), gamma
-		for until := min(i+int64(n), p.visible); w.last.end == 0 && i+1 < until; {
+		sum, factor := float64(t.first.reward), gamma
+		for until := min(i+int64(n), p.visible); t.last.end == 0 && i+1 < until; {
 			i++
-			w.stored = p.steps.at(i)
-			w.last = decode(w.stored)
-			sum += float64(factor * float64(w.last.reward))
+			t.stored = p.steps.at(i)
+			t.last = decode(t.stored)
+			sum += float64(factor * float64(t.last.reward))
 			factor *= gamma
 		}
-		w.reward, w.discount = float32(sum), float32(factor)
+		t.reward, t.discount = float32(sum), float32(factor)
 	}
-	if w.last.terminated() {
-		w.discount = 0
+	if t.last.terminated() {
+		t.discount = 0
 	}
-	return w
+	return t
 }
 
-// copyNumbers copies everything of a window except its observations to a row.
-func (m *Memory) copyNumbers(w *window, to *experience.Transitions, row int) {
-	to.Actions[row], to.Rewards[row] = w.first.action, w.reward
-	terminated := w.last.terminated()
+// copyNumbers copies everything of an nStep except its observations to a row.
+func (m *Memory) copyNumbers(t *nStep, to *experience.Transitions, row int) {
+	to.Actions[row], to.Rewards[row] = t.first.action, t.reward
+	terminated := t.last.terminated()
 	if to.Terminated != nil {
 		to.Terminated[row] = terminated
 	}
 	if to.Discounts != nil {
-		to.Discounts[row] = w.discount
+		to.Discounts[row] = t.discount
 	}
 	if to.Updates != nil {
-		to.Updates[row] = w.first.updates
+		to.Updates[row] = t.first.updates
 	}
 	if own := m.ownActions(); len(to.Masks) > 0 && own > 0 {
-		unpackMask(to.Masks[row*own:(row+1)*own], w.begins[transitionBytes+maskBytes(own):])
+		unpackMask(to.Masks[row*own:(row+1)*own], t.begins[transitionBytes+maskBytes(own):])
 	}
 	mask := to.NextMasks[row*m.cfg.Actions : (row+1)*m.cfg.Actions]
 	if terminated {
@@ -146,7 +146,7 @@ func (m *Memory) copyNumbers(w *window, to *experience.Transitions, row int) {
 			mask[a] = 1
 		}
 	} else {
-		unpackMask(mask, w.stored[transitionBytes:])
+		unpackMask(mask, t.stored[transitionBytes:])
 	}
 }
 
@@ -154,7 +154,7 @@ func (m *Memory) copyNumbers(w *window, to *experience.Transitions, row int) {
 func (m *Memory) find(i int) (p *partition, k int64) {
 	e := m.environment(i)
 	p = &m.parts[e]
-	return p, p.oldest + int64(i-m.starts[e])
+	return p, p.oldest + int64(i-m.firstPick[e])
 }
 
 // environment returns the environment of visible transition i.
@@ -162,15 +162,15 @@ func (m *Memory) environment(i int) int {
 	if uint(i) >= uint(m.Len()) {
 		panic(fmt.Sprintf("replay: pick %d where %d transitions are visible", i, m.Len()))
 	}
-	return lastBelow(m.starts, i)
+	return lastBelow(m.firstPick, i)
 }
 
-// lastBelow returns the last e below len(starts)-1 with starts[e] <= i, where starts ascends from 0
-// to a number above i. An empty partition has the start of the next one.
-func lastBelow(starts []int, i int) (e int) {
-	above := len(starts) - 1
+// lastBelow returns the last e below len(firsts)-1 with firsts[e] <= i, where firsts ascends from 0
+// to a number above i. An empty partition has the first of the next one.
+func lastBelow(firsts []int, i int) (e int) {
+	above := len(firsts) - 1
 	for above-e > 1 {
-		if mid := (e + above) / 2; starts[mid] <= i {
+		if mid := (e + above) / 2; firsts[mid] <= i {
 			e = mid
 		} else {
 			above = mid

@@ -4,7 +4,7 @@ package replay
 // stored. After a load other transitions may have it.
 func (m *Memory) Identity(pick int) int64 {
 	e := m.environment(pick)
-	return int64(e)<<identityBits | (m.parts[e].oldest + int64(pick-m.starts[e]))
+	return int64(e)<<identityBits | (m.parts[e].oldest + int64(pick-m.firstPick[e]))
 }
 
 // identityBits are the bits of a transition's number in its partition, which counts all that were
@@ -19,5 +19,5 @@ func (m *Memory) Pick(identity int64) (pick int, ok bool) {
 		return 0, false
 	}
 	p := &m.parts[e]
-	return m.starts[e] + int(k-p.oldest), k >= p.oldest && k < p.visible
+	return m.firstPick[e] + int(k-p.oldest), k >= p.oldest && k < p.visible
 }

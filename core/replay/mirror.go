@@ -87,12 +87,12 @@ func (r *Mirror) Gather(picks []int, n int, gamma float64, to *experience.Transi
 	for row, i := range picks {
 		e := r.m.environment(i)
 		p := &r.m.parts[e]
-		w := p.window(p.oldest+int64(i-r.m.starts[e]), n, gamma)
-		to.Stacks[row], to.NextStacks[row] = r.stack(e, w.first.frame), r.stack(e, w.last.frame+1)
-		if w.last.terminated() {
+		t := p.nStep(p.oldest+int64(i-r.m.firstPick[e]), n, gamma)
+		to.Stacks[row], to.NextStacks[row] = r.stack(e, t.first.frame), r.stack(e, t.last.frame+1)
+		if t.last.terminated() {
 			to.NextStacks[row].Frames = 0
 		}
-		r.m.copyNumbers(&w, to, row)
+		r.m.copyNumbers(&t, to, row)
 	}
 }
 

@@ -43,7 +43,7 @@ func otherPriorities(format string, args ...any) error {
 var errDamagedPriorities = fmt.Errorf("%w: the priorities contradict the replay memory", checkpoint.ErrFormat)
 
 // Part returns the part of a checkpoint with the priorities. It is optional: if a file does not
-// have it, no transition was drawn. Read refuses other Priorities with OtherPriorities; Standing may
+// have it, no transition was drawn. Read refuses other Priorities with OtherPriorities; Deferred may
 // differ.
 func (p *Prioritised) Part(name string) (checkpoint.Part, bool) {
 	return checkpoint.Part{Name: name, Version: prioritiesVersion, Optional: true,
@@ -78,13 +78,13 @@ func (p *Prioritised) header(visible int) savedPriorities {
 }
 
 func (p *Prioritised) save(w io.Writer) error {
-	p.starts.current()
-	m := p.starts.memory
+	p.drawable.current()
+	m := p.drawable.memory
 	n := m.Len()
 	head, positions := p.header(n), make([]uint64, len(m.parts))
 	head.Largest = p.largest
 	for e := range positions {
-		positions[e] = uint64(p.starts.position(e, m.parts[e].oldest))
+		positions[e] = uint64(p.drawable.position(e, m.parts[e].oldest))
 	}
 	for _, part := range []any{head, positions} {
 		if err := binary.Write(w, binary.LittleEndian, part); err != nil {
@@ -95,7 +95,7 @@ func (p *Prioritised) save(w io.Writer) error {
 	buf := make([]byte, 0, 1<<16)
 	for i := range n {
 		priority := 0.0
-		if leaf := p.starts.leafOf(i); p.starts.has(leaf) {
+		if leaf := p.drawable.leafOf(i); p.drawable.has(leaf) {
 			priority = p.masses.get(leaf)
 			if p.waits(leaf) {
 				waiting = append(waiting, waitingError{uint64(i), p.errors[leaf]})
@@ -123,7 +123,7 @@ func (p *Prioritised) read(r io.Reader, n int64, s *loadedPriorities) error {
 	if err := p.checkHeader(&s.savedPriorities); err != nil {
 		return err
 	}
-	parts, visible := p.starts.memory.incoming(), int64(0)
+	parts, visible := p.drawable.memory.incoming(), int64(0)
 	for e := range parts {
 		visible += parts[e].visible - parts[e].oldest
 	}
@@ -141,13 +141,13 @@ func (p *Prioritised) read(r io.Reader, n int64, s *loadedPriorities) error {
 	largest, i, waiting := max(s.Largest, p.rule.fresh), 0, s.waiting
 	for e := range parts {
 		q := &parts[e]
-		if s.positions[e] >= uint64(p.starts.memory.cfg.capacity(e)) {
+		if s.positions[e] >= uint64(p.drawable.memory.cfg.capacity(e)) {
 			return errDamagedPriorities
 		}
-		ripe := q.ripe(p.starts.n)
+		ripe := q.ripe(p.drawable.n)
 		for k := q.oldest; k < q.visible; k++ {
 			most := largest
-			can := k < ripe && !q.dropped(k, p.starts.n, p.starts.tails)
+			can := k < ripe && !q.dropped(k, p.drawable.n, p.drawable.tails)
 			if !can {
 				most = 0
 			}
@@ -189,23 +189,23 @@ func (p *Prioritised) checkHeader(h *savedPriorities) error {
 }
 
 func (p *Prioritised) adopt(s *loadedPriorities) {
-	starts := p.starts
-	starts.flushed()
-	starts.forget()
+	drawable := p.drawable
+	drawable.flushed()
+	drawable.forget()
 	p.largest = s.Largest
-	clear(starts.shift)
+	clear(drawable.shift)
 	for e, at := range s.positions {
-		q := &starts.memory.parts[e]
-		starts.shift[e] = (int64(at) + q.capacity - q.oldest%q.capacity) % q.capacity
+		q := &drawable.memory.parts[e]
+		drawable.shift[e] = (int64(at) + q.capacity - q.oldest%q.capacity) % q.capacity
 	}
-	starts.flushed()
+	drawable.flushed()
 	for i, priority := range s.priorities {
-		if leaf := starts.leafOf(i); starts.has(leaf) {
+		if leaf := drawable.leafOf(i); drawable.has(leaf) {
 			p.masses.set(leaf, priority)
 		}
 	}
 	clear(p.waiting)
 	for _, w := range s.waiting {
-		p.take(starts.leafOf(int(w.Pick)), w.Error)
+		p.take(drawable.leafOf(int(w.Pick)), w.Error)
 	}
 }

@@ -88,7 +88,7 @@ func TestFilesWithoutPriorities(t *testing.T) {
 	without := must(checkpoint.SaveBytes("run", nil, []checkpoint.Part{m.Part("replay", anyAction)}))
 	check(t, loadBoth(m, p, without))
 	for i := range m.Len() {
-		if got := p.masses.get(p.starts.leafOf(i)); got != 1 {
+		if got := p.masses.get(p.drawable.leafOf(i)); got != 1 {
 			t.Errorf("transition %d: priority %v", i, got)
 		}
 	}
@@ -99,7 +99,7 @@ func TestFilesWithoutPriorities(t *testing.T) {
 	panics(t, "replay: a Sampler before Flushed", func() { p.Draw(rng.New(1, "replay", 0), make([]int, 1)) })
 	p.Flushed()
 	for i := range m.Len() {
-		if got := p.masses.get(p.starts.leafOf(i)); got != 7 {
+		if got := p.masses.get(p.drawable.leafOf(i)); got != 7 {
 			t.Errorf("transition %d of experience alone: priority %v", i, got)
 		}
 	}
@@ -110,34 +110,34 @@ func TestFilesWithoutPriorities(t *testing.T) {
 	}
 }
 
-// Errors that wait take effect in the load where priorities do not stand still, and at the next
-// Flushed where they do, as in the run that was saved.
+// Errors that wait take effect in the load where priorities are not Deferred, and at the next
+// Flushed where they are, as in the run that was saved.
 func TestErrorsThatWaitAreLoaded(t *testing.T) {
 	m := must(New(Config{Obs: stackSpec(1, 1), Envs: 2, Capacity: 20, Window: 30}))
 	defer m.Close()
-	c := Priorities{Formula: Kaixhin, Alpha: 1, N: 1, Standing: true}
+	c := Priorities{Formula: Kaixhin, Alpha: 1, N: 1, Deferred: true}
 	p := must(NewPrioritised(m, c))
 	addEpisodes(t, m, 9)
 	p.Flushed()
 	p.Update([]int{3, 4, 3}, []float32{9, 8, 7})
 	file := saveBoth(m, p)
 	priorities := func(p *Prioritised) [3]float64 {
-		return [3]float64{p.masses.get(p.starts.leafOf(2)), p.masses.get(p.starts.leafOf(3)), p.masses.get(p.starts.leafOf(4))}
+		return [3]float64{p.masses.get(p.drawable.leafOf(2)), p.masses.get(p.drawable.leafOf(3)), p.masses.get(p.drawable.leafOf(4))}
 	}
-	for _, standing := range []bool{true, false} {
-		c.Standing = standing
+	for _, deferred := range []bool{true, false} {
+		c.Deferred = deferred
 		into := must(NewPrioritised(m, c))
-		if standing {
+		if deferred {
 			into.Update([]int{2}, []float32{5}) // which the load discards
 		}
 		check(t, loadBoth(m, into, file))
-		if got := priorities(into); standing && got != [3]float64{1, 1, 1} || !standing && got != [3]float64{1, 7, 8} {
-			t.Errorf("standing %v: %v", standing, got)
+		if got := priorities(into); deferred && got != [3]float64{1, 1, 1} || !deferred && got != [3]float64{1, 7, 8} {
+			t.Errorf("deferred %v: %v", deferred, got)
 		}
 		m.Flush()
 		into.Flushed()
 		if got := priorities(into); got != [3]float64{1, 7, 8} || into.largest != 8 {
-			t.Errorf("standing %v, flushed: %v, largest %v", standing, got, into.largest)
+			t.Errorf("deferred %v, flushed: %v, largest %v", deferred, got, into.largest)
 		}
 	}
 }
@@ -189,10 +189,10 @@ func TestForgedPrioritiesAreRefused(t *testing.T) {
 			t.Errorf("%d: %v, must be ...%s", i, err, c.want)
 		}
 	}
-	standing := must(NewPrioritised(m, Priorities{Formula: Kaixhin, Alpha: 1, N: 3, Standing: true}))
-	standing.Update([]int{3, 1, 3}, []float32{6, 5, 7})
+	deferred := must(NewPrioritised(m, Priorities{Formula: Kaixhin, Alpha: 1, N: 3, Deferred: true}))
+	deferred.Update([]int{3, 1, 3}, []float32{6, 5, 7})
 	var waiting bytes.Buffer
-	check(t, standing.save(&waiting))
+	check(t, deferred.save(&waiting))
 	wait, few := waiting.Len()-2*12, waiting.Len()-12
 	for i, change := range []func(b []byte) []byte{
 		func(b []byte) []byte { return b[:len(b)-1] },

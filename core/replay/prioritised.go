@@ -16,20 +16,20 @@ import (
 //
 // A transition that becomes drawable in Flushed has the priority of those that were never drawn, as
 // of then. Update changes priorities at once, and later draws of the same window see them; with
-// Priorities.Standing they change in the next Flushed, so that draws do not depend on updates. If
+// Priorities.Deferred they change at the next Flushed, so that draws do not depend on updates. If
 // all priorities are 0, all transitions are equally probable.
 type Prioritised struct {
-	cfg     Priorities
-	rule    rule
-	starts  *starts
-	masses  masses
-	largest float64 // the largest priority so far, at least 1
+	cfg      Priorities
+	rule     rule
+	drawable *drawable
+	masses   masses
+	largest  float64 // the largest priority so far, at least 1
 
 	latest []drawn  // by the latest Draw
 	scale  float64  // N over the sum of all masses as of then; 0: all masses were 0
 	marked []uint64 // a bit for each leaf: drawn in this minibatch; nil: these need not differ
 
-	waiting []uint64  // a bit for each leaf: its error waits for the next Flushed; nil: not Standing
+	waiting []uint64  // a bit for each leaf: its error waits for the next Flushed; nil: not Deferred
 	errors  []float32 // of each leaf with a bit
 }
 
@@ -72,11 +72,11 @@ func NewPrioritised(m *Memory, c Priorities) (*Prioritised, error) {
 	if p.rule.distinct {
 		p.marked = make([]uint64, (leaves+63)/64)
 	}
-	if c.Standing {
+	if c.Deferred {
 		p.waiting, p.errors = make([]uint64, (leaves+63)/64), make([]float32, leaves)
 	}
 	var err error
-	p.starts, err = newStarts(m, c.N, c.Tails, func(leaf int, can bool) {
+	p.drawable, err = newDrawable(m, c.N, c.Tails, func(leaf int, can bool) {
 		if can {
 			p.masses.set(leaf, p.fresh())
 		} else {
@@ -93,7 +93,7 @@ func PrioritiesBytes(m Config, c Priorities) int64 {
 	if rules[c.Formula].distinct {
 		n += leaves / 8
 	}
-	if c.Standing {
+	if c.Deferred {
 		n += leaves/8 + 4*leaves
 	}
 	if rules[c.Formula].ranked {
@@ -118,19 +118,19 @@ func (p *Prioritised) Flushed() {
 		}
 	}
 	clear(p.waiting)
-	p.starts.flushed()
+	p.drawable.flushed()
 }
 
-func (p *Prioritised) Len() int { return p.starts.len }
+func (p *Prioritised) Len() int { return p.drawable.len }
 
-func (p *Prioritised) Has(pick int) bool { return p.starts.has(p.starts.leafOf(pick)) }
+func (p *Prioritised) Has(pick int) bool { return p.drawable.has(p.drawable.leafOf(pick)) }
 
 func (p *Prioritised) Draw(draws *rng.Stream, picks []int) {
-	p.starts.check()
+	p.drawable.check()
 	total := p.masses.total()
 	p.scale = 0
 	if total > 0 {
-		p.scale = float64(p.starts.len) / total
+		p.scale = float64(p.drawable.len) / total
 	}
 	p.latest = p.latest[:0]
 	for i := range picks {
@@ -139,7 +139,7 @@ func (p *Prioritised) Draw(draws *rng.Stream, picks []int) {
 			d = p.distinct(d, draws, total)
 		}
 		p.latest = append(p.latest, d)
-		picks[i] = p.starts.pick(d.leaf)
+		picks[i] = p.drawable.pick(d.leaf)
 	}
 	if p.marked != nil {
 		for _, d := range p.latest {
@@ -151,7 +151,7 @@ func (p *Prioritised) Draw(draws *rng.Stream, picks []int) {
 // one makes draw i of n.
 func (p *Prioritised) one(draws *rng.Stream, i, n int, total float64) drawn {
 	if total == 0 || p.rule.mix > 0 && draws.Float64() < p.rule.mix {
-		leaf, _ := p.starts.uniform(draws)
+		leaf, _ := p.drawable.uniform(draws)
 		return drawn{leaf, p.masses.mass(leaf)}
 	}
 	u := draws.Float64()
@@ -205,23 +205,23 @@ func (p *Prioritised) base(i int) float64 {
 }
 
 func (p *Prioritised) Update(picks []int, errors []float32) {
-	p.starts.check()
+	p.drawable.check()
 	if len(errors) != len(picks) {
 		panic(fmt.Sprintf("replay: Update of %d transitions with %d errors", len(picks), len(errors)))
 	}
 	for i, pick := range picks {
-		leaf := p.starts.leafOf(pick)
-		if !p.starts.has(leaf) {
+		leaf := p.drawable.leafOf(pick)
+		if !p.drawable.has(leaf) {
 			panic(fmt.Sprintf("replay: Update of transition %d, which cannot be drawn", pick))
 		}
 		p.take(leaf, errors[i])
 	}
 }
 
-// take changes the priority of a leaf that can be drawn, or with Standing keeps the error for the
+// take changes the priority of a leaf that can be drawn, or with Deferred keeps the error for the
 // next Flushed.
 func (p *Prioritised) take(leaf int, err float32) {
-	if !p.cfg.Standing {
+	if !p.cfg.Deferred {
 		p.set(leaf, err)
 		return
 	}
@@ -232,7 +232,7 @@ func (p *Prioritised) take(leaf int, err float32) {
 
 // waits reports whether an error of a leaf waits for the next Flushed.
 func (p *Prioritised) waits(leaf int) bool {
-	return p.cfg.Standing && p.waiting[leaf/64]>>(leaf%64)&1 == 1
+	return p.cfg.Deferred && p.waiting[leaf/64]>>(leaf%64)&1 == 1
 }
 
 // set gives a leaf that can be drawn the priority of an error.

@@ -15,13 +15,13 @@ import (
 )
 
 // everyFormula runs a test with each formula, with priorities that change at once and with ones
-// that stand still. Alpha is that of Dopamine.
+// that are Deferred. Alpha is that of Dopamine.
 func everyFormula(t *testing.T, f func(t *testing.T, c Priorities)) {
 	for formula, name := range FormulaNames {
 		c := Priorities{Formula: Formula(formula), Alpha: 0.5, N: 1}
 		t.Run(name, func(t *testing.T) { f(t, c) })
-		c.Standing = true
-		t.Run(name+"_standing", func(t *testing.T) { f(t, c) })
+		c.Deferred = true
+		t.Run(name+"_deferred", func(t *testing.T) { f(t, c) })
 	}
 }
 
@@ -56,7 +56,7 @@ type twin struct {
 	ref     *reference
 	of      []map[int]float64
 	largest float64
-	waiting [][2]float64 // with Standing: picks and errors
+	waiting [][2]float64 // with Deferred: picks and errors
 }
 
 func newTwin(p *Prioritised, ref *reference) *twin {
@@ -109,7 +109,7 @@ func (w *twin) list() (list []float64) {
 }
 
 func (w *twin) update(pick int, err float64) {
-	if w.p.cfg.Standing {
+	if w.p.cfg.Deferred {
 		w.waiting = append(w.waiting, [2]float64{float64(pick), err})
 		return
 	}
@@ -162,7 +162,7 @@ func (w *twin) masses() (masses []float64, n int) {
 			case list[a] < list[b]:
 				return 1
 			}
-			return w.p.starts.leafOf(a) - w.p.starts.leafOf(b)
+			return w.p.drawable.leafOf(a) - w.p.drawable.leafOf(b)
 		})
 		for rank, i := range order {
 			masses[i] = math.Pow(float64(rank+1), -w.p.cfg.Alpha)
@@ -218,8 +218,8 @@ func TestPrioritisedEqualsItsTwin(t *testing.T) {
 					for range 5 {
 						masses, count := w.masses()
 						for i, want := range masses {
-							leaf := p.starts.leafOf(i)
-							if !p.starts.has(leaf) {
+							leaf := p.drawable.leafOf(i)
+							if !p.drawable.has(leaf) {
 								if want != 0 {
 									t.Fatalf("transition %d cannot be drawn", i)
 								}
@@ -229,7 +229,7 @@ func TestPrioritisedEqualsItsTwin(t *testing.T) {
 						}
 						p.Draw(draws, picks)
 						for row, d := range p.latest {
-							if d.leaf != p.starts.leafOf(picks[row]) || d.mass != p.masses.mass(d.leaf) || !p.starts.has(d.leaf) {
+							if d.leaf != p.drawable.leafOf(picks[row]) || d.mass != p.masses.mass(d.leaf) || !p.drawable.has(d.leaf) {
 								t.Fatalf("row %d: pick %d, %+v", row, picks[row], d)
 							}
 						}
@@ -288,9 +288,9 @@ func TestPrioritisedRefusesAndPanics(t *testing.T) {
 	panics(t, "replay: Weights of 3 rows after Draw of 2", func() { p.Weights(1, make([]float32, 3)) })
 	panics(t, "replay: Update of 2 transitions with 1 errors", func() { p.Update(picks, []float32{1}) })
 	panics(t, "replay: Update of transition 1, which cannot be drawn", func() { p.Update([]int{1}, []float32{1}) })
-	standing := must(NewPrioritised(m, Priorities{Alpha: 1, N: 2, Standing: true}))
+	deferred := must(NewPrioritised(m, Priorities{Alpha: 1, N: 2, Deferred: true}))
 	for _, e := range []float64{math.NaN(), math.Inf(1)} {
-		for _, p := range []*Prioritised{p, standing} {
+		for _, p := range []*Prioritised{p, deferred} {
 			panics(t, "replay: Update with an error of ", func() { p.Update([]int{0}, []float32{float32(e)}) })
 		}
 	}

@@ -240,7 +240,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 	ref := newReference(cfg.Envs, cfg.Capacity)
 	r := rand.New(rand.NewPCG(1, uint64(len(ops))))
 	mirror, there := m.NewMirror(), &copied{}
-	drawn := startsOf(t, m)
+	drawn := drawablesOf(t, m)
 	stack := max(1, cfg.Obs.FrameStack)
 	width := m.obsBytes / stack
 	random := func(n int) []byte {
@@ -328,7 +328,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			m.Flush()
 			ref.flush()
 			compare(t, m, ref)
-			compareStarts(t, drawn, ref)
+			compareDrawables(t, drawn, ref)
 		case op < 240: // growth without need
 			p := &m.parts[e]
 			check(t, p.frames.grow(p.oldestFrame, p.nextFrame, p.frames.slots+int64(arg%32)))
@@ -344,8 +344,8 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 			check(t, load(m2, data))
 			m.Close()
 			m = m2
-			mirror, drawn = m.NewMirror(), startsOf(t, m)
-			compareStarts(t, drawn, ref)
+			mirror, drawn = m.NewMirror(), drawablesOf(t, m)
+			compareDrawables(t, drawn, ref)
 			for e := range cfg.Envs {
 				if m.Room(e) == 0 {
 					t.Fatal("nothing free after Load")
@@ -395,7 +395,7 @@ func play(t *testing.T, cfg Config, ops []byte, odd bool) {
 	m.Flush()
 	ref.flush()
 	compare(t, m, ref)
-	compareStarts(t, drawn, ref)
+	compareDrawables(t, drawn, ref)
 }
 
 func TestMemoryEqualsReference(t *testing.T) {

@@ -28,7 +28,7 @@
 // # Drawing and gathering
 //
 // A Sampler draws the numbers of transitions (uniform.go, prioritised.go), and Memory.Gather or
-// Mirror.Gather copies what they name (gather.go). Both know transitions over n steps; starts.go
+// Mirror.Gather copies what they name (gather.go). Both know transitions over n steps; drawable.go
 // says which of them are complete and can be drawn. No transition of n steps goes from one segment,
 // or one environment, to another.
 //
@@ -118,7 +118,7 @@ type Memory struct {
 	obsBytes    int
 	stack       int // frames of a stored observation: Obs.FrameStack, or 1 after StoreWhole
 	parts       []partition
-	starts      []int       // starts[e]: number of environment e's oldest visible transition; last entry: Len
+	firstPick   []int       // firstPick[e]: number of environment e's oldest visible transition; last entry: Len
 	relocations uint64      // counts the changes of the slots of frames
 	changes     uint64      // counts the changes of the visible transitions
 	epoch       uint64      // counts the changes after which transitions have other numbers in partitions
@@ -135,7 +135,7 @@ func New(cfg Config) (*Memory, error) {
 	if cfg.MemoryLimit == nil {
 		cfg.MemoryLimit = limits.Available
 	}
-	m := &Memory{cfg: cfg, obsBytes: cfg.Obs.Bytes(), stack: max(1, cfg.Obs.FrameStack), starts: make([]int, cfg.Envs+1)}
+	m := &Memory{cfg: cfg, obsBytes: cfg.Obs.Bytes(), stack: max(1, cfg.Obs.FrameStack), firstPick: make([]int, cfg.Envs+1)}
 	parts, err := m.newPartitions(m.stack, make([]live, cfg.Envs))
 	if err != nil {
 		return nil, err
@@ -378,12 +378,12 @@ func (m *Memory) Changes() uint64 { return m.changes + m.relocations }
 func (m *Memory) countVisible() {
 	m.changes++
 	for e := range m.parts {
-		m.starts[e+1] = m.starts[e] + int(m.parts[e].visible-m.parts[e].oldest)
+		m.firstPick[e+1] = m.firstPick[e] + int(m.parts[e].visible-m.parts[e].oldest)
 	}
 }
 
 // Len returns the number of visible transitions.
-func (m *Memory) Len() int { return m.starts[len(m.starts)-1] }
+func (m *Memory) Len() int { return m.firstPick[len(m.firstPick)-1] }
 
 // Pending returns the number of transitions that the next Flush makes visible. No Add may be in
 // progress.

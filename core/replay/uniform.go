@@ -30,37 +30,37 @@ type Sampler interface {
 
 // Uniform draws with replacement and equal probabilities: one number for each pick, in order.
 type Uniform struct {
-	Memory *Memory
-	starts *starts // nil: every visible transition can be drawn
+	Memory   *Memory
+	drawable *drawable // nil: every visible transition can be drawn
 }
 
 // NewUniform returns a Uniform for transitions over n steps, 1 to Capacity/Envs.
 func NewUniform(m *Memory, n int, tails Tails) (u Uniform, err error) {
 	u.Memory = m
 	if n != 1 {
-		u.starts, err = newStarts(m, n, tails, nil)
+		u.drawable, err = newDrawable(m, n, tails, nil)
 	}
 	return u, err
 }
 
 func (u Uniform) Flushed() {
-	if u.starts != nil {
-		u.starts.flushed()
+	if u.drawable != nil {
+		u.drawable.flushed()
 	}
 }
 
 func (u Uniform) Len() int {
-	if u.starts != nil {
-		return u.starts.len
+	if u.drawable != nil {
+		return u.drawable.len
 	}
 	return u.Memory.Len()
 }
 
 func (u Uniform) Draw(draws *rng.Stream, picks []int) {
-	if u.starts != nil {
-		u.starts.check()
+	if u.drawable != nil {
+		u.drawable.check()
 		for i := range picks {
-			_, picks[i] = u.starts.uniform(draws)
+			_, picks[i] = u.drawable.uniform(draws)
 		}
 		return
 	}
@@ -83,7 +83,9 @@ func (u Uniform) Weights(_ float64, weights []float32) {
 // Update does nothing.
 func (u Uniform) Update([]int, []float32) {}
 
-func (u Uniform) Has(pick int) bool { return u.starts == nil || u.starts.has(u.starts.leafOf(pick)) }
+func (u Uniform) Has(pick int) bool {
+	return u.drawable == nil || u.drawable.has(u.drawable.leafOf(pick))
+}
 
 // Part returns none.
 func (u Uniform) Part(string) (checkpoint.Part, bool) { return checkpoint.Part{}, false }

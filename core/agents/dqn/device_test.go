@@ -54,8 +54,8 @@ func TestReplayOnGPUChangesNoBit(t *testing.T) {
 			}),
 			"n steps":                            cartpole(func(c *Config) { c.NSteps = 3 }),
 			"prioritised":                        cartpole(func(c *Config) { c.Prioritized = "dopamine" }),
-			"standing":                           cartpole(func(c *Config) { c.Prioritized, c.PriorityUpdate = "dopamine", ByWindow }),
-			"standing, with betas up to the end": cartpole(func(c *Config) { c.Prioritized, c.PriorityUpdate = "dqn_zoo", ByWindow }),
+			"deferred":                           cartpole(func(c *Config) { c.Prioritized, c.PriorityUpdate = "dopamine", ByWindow }),
+			"deferred, with betas up to the end": cartpole(func(c *Config) { c.Prioritized, c.PriorityUpdate = "dqn_zoo", ByWindow }),
 			"not concurrent": cartpole(func(c *Config) {
 				c.Concurrent, c.Actor, c.Tau, c.TargetUpdateInterval = settings.Off, ActorOnline, .5, 10
 			}),

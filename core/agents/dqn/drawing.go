@@ -114,7 +114,7 @@ func (c *Config) setDrawing(run *offpolicy.Config, loss nn.TD) {
 	if err != nil {
 		return // uniform
 	}
-	run.Priorities = &replay.Priorities{Formula: f, Alpha: c.Alpha, Standing: c.PriorityUpdate == ByWindow}
+	run.Priorities = &replay.Priorities{Formula: f, Alpha: c.Alpha, Deferred: c.PriorityUpdate == ByWindow}
 	run.Beta = func(end int64) train.Schedule {
 		if c.BetaSteps > 0 {
 			end = int64(c.BetaSteps)

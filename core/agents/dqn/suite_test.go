@@ -102,8 +102,8 @@ func TestTrainSuiteOfOptions(t *testing.T) {
 		"Rainbow":               {noise, "n_steps=3 prioritized=dqn_zoo loss=huber double_q=true dueling=true distribution=categorical n_atoms=11"},
 		"updates":               {"clock=updates target_update_interval=16 exploration_steps=80"},
 		"updates, outliers":     {standard, "clock=updates outliers=1 target_update_interval=16 exploration_steps=80"},
-		"standing, bursts":      {"concurrent=false", "n_steps=2 prioritized=stooke_abbeel priority_update=window gradient_steps=3"},
-		"standing":              {"n_steps=2 prioritized=stooke_abbeel priority_update=window"},
+		"deferred, bursts":      {"concurrent=false", "n_steps=2 prioritized=stooke_abbeel priority_update=window gradient_steps=3"},
+		"deferred":              {"n_steps=2 prioritized=stooke_abbeel priority_update=window"},
 		"drop_truncated":        {standard, "n_steps=3 n_step_tails=drop_truncated prioritized=dqn_zoo loss=huber"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,8 +54,8 @@ func runsApplied() []applied {
 		{"a2c late resets", "a2c", append(slices.Clone(smallActorCritic), "use_rms_prop", "false", "mid_batch_reset", "false", "normalize_obs", "true", "n_steps", "20"), adam, 400},
 		{"ppo", "ppo", append(slices.Clone(smallActorCritic), "n_steps", "16", "batch_size", "20", "n_epochs", "3"), adam, 300},
 		{"ppo target_kl", "ppo", append(slices.Clone(smallActorCritic), "n_steps", "16", "batch_size", "12", "n_epochs", "4", "target_kl", "0.001", "learning_rate", "0.05"), adam, 300},
-		dqn("standing", adagrad, "prioritized", "kaixhin", "priority_update", "window", "concurrent", "false", "gradient_steps", "4"),
-		dqn("concurrent standing", adagrad, "prioritized", "kaixhin", "priority_update", "window", "n_steps", "2"),
+		dqn("deferred", adagrad, "prioritized", "kaixhin", "priority_update", "window", "concurrent", "false", "gradient_steps", "4"),
+		dqn("concurrent deferred", adagrad, "prioritized", "kaixhin", "priority_update", "window", "n_steps", "2"),
 	}
 }
 

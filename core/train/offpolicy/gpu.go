@@ -167,7 +167,7 @@ func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err 
 }
 
 // waits reports whether each draw waits for the errors of the update before.
-func (g *gpu) waits() bool { return g.cfg.Priorities != nil && !g.cfg.Priorities.Standing }
+func (g *gpu) waits() bool { return g.cfg.Priorities != nil && !g.cfg.Priorities.Deferred }
 
 // finish waits for the GPU without a core.
 func (g *gpu) finish() ([]nn.Report, error) {

@@ -21,7 +21,7 @@ const (
 // TailNames are the names of Tails, as settings have them.
 var TailNames = []string{KeepTails: "keep", DropTruncated: "drop_truncated", DropTails: "drop"}
 
-// starts keeps which visible transitions can be drawn as the first of n steps. A transition is ripe
+// drawable keeps which visible transitions can be drawn as the first of n steps. A transition is ripe
 // if its n steps are visible or its segment has ended. A Sampler draws ripe transitions that are
 // not dropped tails. The transitions of a partition ripen in their order, so its ripe transitions
 // come first.
@@ -29,7 +29,7 @@ var TailNames = []string{KeepTails: "keep", DropTruncated: "drop_truncated", Dro
 // Each transition that may be visible has a leaf, a number below Memory.leaves(). Leaves are
 // ordered by position in the ring and then by environment, so neighbours come from different
 // environments.
-type starts struct {
+type drawable struct {
 	memory *Memory
 	n      int64
 	tails  Tails
@@ -49,22 +49,22 @@ type starts struct {
 // counted are the ripe transitions of a partition, oldest to ripe-1, as of the latest flushed.
 type counted struct{ oldest, ripe int64 }
 
-func newStarts(m *Memory, n int, tails Tails, changed func(leaf int, can bool)) (*starts, error) {
+func newDrawable(m *Memory, n int, tails Tails, changed func(leaf int, can bool)) (*drawable, error) {
 	least := m.cfg.Capacity / m.cfg.Envs
 	if n < 1 || n > least {
 		return nil, fmt.Errorf("n_steps: %d, must be 1 to %d, the transitions of an environment", n, least)
 	}
-	s := &starts{memory: m, n: int64(n), tails: tails, changed: changed, counted: make([]counted, m.cfg.Envs),
+	s := &drawable{memory: m, n: int64(n), tails: tails, changed: changed, counted: make([]counted, m.cfg.Envs),
 		shift: make([]int64, m.cfg.Envs), before: make([]int, m.cfg.Envs+1), can: make([]uint64, (m.cfg.leaves()+63)/64), visible: m.changes - 1, epoch: m.epoch}
 	s.flushed()
 	return s, nil
 }
 
-// leaves is the number of leaves of starts.
+// leaves is the number of leaves of drawable.
 func (cfg *Config) leaves() int { return int(cfg.capacity(0)) * cfg.Envs }
 
 // flushed takes in what has become visible, and what has been evicted.
-func (s *starts) flushed() {
+func (s *drawable) flushed() {
 	m := s.memory
 	if s.visible == m.changes {
 		return
@@ -90,7 +90,7 @@ func (s *starts) flushed() {
 }
 
 // forget makes no transition drawable, and the next flushed count all again.
-func (s *starts) forget() {
+func (s *drawable) forget() {
 	for leaf := range s.memory.cfg.leaves() {
 		s.set(leaf, false)
 	}
@@ -99,20 +99,20 @@ func (s *starts) forget() {
 }
 
 // current panics if flushed has not followed the latest change of the visible transitions.
-func (s *starts) current() {
+func (s *drawable) current() {
 	if s.visible != s.memory.changes {
 		panic("replay: a Sampler before Flushed")
 	}
 }
 
 // check is current, and panics if no transition can be drawn.
-func (s *starts) check() {
+func (s *drawable) check() {
 	if s.current(); s.len == 0 {
 		panic("replay: Draw where no transition can be drawn")
 	}
 }
 
-func (s *starts) set(leaf int, can bool) {
+func (s *drawable) set(leaf int, can bool) {
 	word, bit := &s.can[leaf/64], uint64(1)<<(leaf%64)
 	if (*word&bit != 0) == can {
 		return
@@ -128,24 +128,26 @@ func (s *starts) set(leaf int, can bool) {
 	}
 }
 
-func (s *starts) has(leaf int) bool { return s.can[leaf/64]>>(leaf%64)&1 != 0 }
+func (s *drawable) has(leaf int) bool { return s.can[leaf/64]>>(leaf%64)&1 != 0 }
 
 // position is the position of transition k of environment e in the ring of its leaves.
-func (s *starts) position(e int, k int64) int64 { return (k + s.shift[e]) % s.memory.parts[e].capacity }
+func (s *drawable) position(e int, k int64) int64 {
+	return (k + s.shift[e]) % s.memory.parts[e].capacity
+}
 
 // leaf is the leaf of transition k of environment e.
-func (s *starts) leaf(e int, k int64) int {
+func (s *drawable) leaf(e int, k int64) int {
 	return int(s.position(e, k))*len(s.memory.parts) + e
 }
 
 // leafOf is the leaf of a pick.
-func (s *starts) leafOf(pick int) int {
+func (s *drawable) leafOf(pick int) int {
 	e := s.memory.environment(pick)
-	return s.leaf(e, s.memory.parts[e].oldest+int64(pick-s.memory.starts[e]))
+	return s.leaf(e, s.memory.parts[e].oldest+int64(pick-s.memory.firstPick[e]))
 }
 
 // pick is the pick of a leaf whose transition is visible.
-func (s *starts) pick(leaf int) int {
+func (s *drawable) pick(leaf int) int {
 	m := s.memory
 	e, at := leaf%len(m.parts), int64(leaf/len(m.parts))
 	p := &m.parts[e]
@@ -153,19 +155,19 @@ func (s *starts) pick(leaf int) int {
 	if age < 0 {
 		age += p.capacity
 	}
-	return m.starts[e] + int(age)
+	return m.firstPick[e] + int(age)
 }
 
 // uniform draws a transition with equal probabilities, by one number and one more for each dropped
 // tail that it meets.
-func (s *starts) uniform(draws *rng.Stream) (leaf, pick int) {
+func (s *drawable) uniform(draws *rng.Stream) (leaf, pick int) {
 	m := s.memory
 	for {
 		i := draws.Intn(s.before[len(m.parts)])
 		e := lastBelow(s.before, i)
 		age := i - s.before[e]
 		if leaf = s.leaf(e, m.parts[e].oldest+int64(age)); s.has(leaf) {
-			return leaf, m.starts[e] + age
+			return leaf, m.firstPick[e] + age
 		}
 	}
 }

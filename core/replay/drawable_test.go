@@ -8,20 +8,20 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// startsOf returns starts of one to three steps, with each Tails.
-func startsOf(t *testing.T, m *Memory) (list []*starts) {
+// drawablesOf returns a drawable over one to three steps, with each Tails.
+func drawablesOf(t *testing.T, m *Memory) (list []*drawable) {
 	t.Helper()
 	for tails := range TailNames {
 		for n := 1; n <= min(3, m.cfg.Capacity/m.cfg.Envs); n++ {
-			list = append(list, must(newStarts(m, n, Tails(tails), nil)))
+			list = append(list, must(newDrawable(m, n, Tails(tails), nil)))
 		}
 	}
 	return list
 }
 
-// compareStarts takes in what has been flushed, and fails unless exactly those transitions can be
+// compareDrawables takes in what has been flushed, and fails unless exactly those transitions can be
 // drawn that a look at each allows.
-func compareStarts(t *testing.T, list []*starts, r *reference) {
+func compareDrawables(t *testing.T, list []*drawable, r *reference) {
 	t.Helper()
 	for _, s := range list {
 		s.flushed()
@@ -97,7 +97,7 @@ func TestUniformDrawsOverSeveralSteps(t *testing.T) {
 		}
 		shares := make([]float64, len(count))
 		for i := range shares {
-			if u.starts.has(u.starts.leafOf(i)) {
+			if u.drawable.has(u.drawable.leafOf(i)) {
 				shares[i] = 1 / float64(u.Len())
 			} else if count[i] > 0 {
 				t.Errorf("%s: transition %d was drawn", TailNames[tails], i)
@@ -143,7 +143,7 @@ func TestTails(t *testing.T) {
 		DropTruncated: "0 1 2 3 4 5 8 9 ",
 		DropTails:     "0 1 4 5 8 9 ",
 	} {
-		s, got := must(newStarts(m, 3, tails, nil)), ""
+		s, got := must(newDrawable(m, 3, tails, nil)), ""
 		for i := range all {
 			if s.has(s.leafOf(i)) {
 				got += string("0123456789ab"[i]) + " "
