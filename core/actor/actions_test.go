@@ -97,7 +97,7 @@ func (l *actionLog) Add(i int, s *experience.Step, _ []byte) error {
 }
 
 // machines makes w machines and a group that acts in them; without a source if pushed.
-func machines(t *testing.T, w, cores, groups int, pushed bool) (*actor.Group, []*machine, *actionLog) {
+func machines(t *testing.T, w, cores, halves int, pushed bool) (*actor.Group, []*machine, *actionLog) {
 	t.Helper()
 	budget := must(threads.NewBudget(cores))(t)
 	budget.Acquire()
@@ -109,7 +109,7 @@ func machines(t *testing.T, w, cores, groups int, pushed bool) (*actor.Group, []
 		ms = append(ms, &machine{spec: spec})
 	}
 	log := &actionLog{sampled: make([][]string, w), clipped: make([][]string, w), masks: make([][]string, w)}
-	c := actor.Config{Spec: spec, Envs: w, Seed: seed, Sink: log, Cores: budget, Groups: groups, Alone: make([]nn.Network, cores), Acting: &nn.Params{}}
+	c := actor.Config{Spec: spec, Envs: w, Seed: seed, Sink: log, Cores: budget, Halves: halves, Alone: make([]nn.Network, cores), Acting: &nn.Params{}}
 	if !pushed {
 		source := must(vec.New(func(i int) (env.Env, error) { return ms[i], nil }, w, pool, vec.SameStep))(t)
 		t.Cleanup(func() { check(t, source.Close()) })
@@ -145,13 +145,13 @@ func checkActions(t *testing.T, name string, ms []*machine, log *actionLog, step
 func TestBoxesAreClippedForTheEnvironmentOnly(t *testing.T) {
 	d := dice{&hybrid}
 	var want [][]string
-	for _, groups := range []int{1, 2} {
-		g, ms, log := machines(t, 5, 2, groups, false)
+	for _, halves := range []int{1, 2} {
+		g, ms, log := machines(t, 5, 2, halves, false)
 		check(t, g.Reset())
 		for k := range 23 {
 			must(g.Round(int64(5*k), d, k < 22))(t)
 		}
-		checkActions(t, fmt.Sprintf("%d groups", groups), ms, log, 23)
+		checkActions(t, fmt.Sprintf("%d halves", halves), ms, log, 23)
 		rows, actions := g.Latest()
 		if len(actions.Discrete) != 10 || len(actions.Box) != 10 || rows == nil {
 			t.Fatalf("latest actions: %v", actions)
@@ -166,7 +166,7 @@ func TestBoxesAreClippedForTheEnvironmentOnly(t *testing.T) {
 		}
 		for i := range want {
 			if !slices.Equal(log.sampled[i], want[i]) {
-				t.Errorf("%d groups: environment %d took other actions", groups, i)
+				t.Errorf("%d halves: environment %d took other actions", halves, i)
 			}
 		}
 	}

@@ -24,11 +24,11 @@ func (s slowNetwork) Forward(p *nn.Params, obs []byte, rows int) (nn.Outputs, er
 }
 
 // Eight environments wait in their steps for as long as acting in all of them takes, on one core.
-// Of two groups, one acts while the other steps; a single group does not act during its steps.
+// Of two halves, one acts while the other steps; an undivided group does not act during its steps.
 func TestOneGroupActsWhileTheOtherSteps(t *testing.T) {
 	const w, rounds = 8, 10
-	for _, groups := range []int{1, 2} {
-		x, together := makeTrial(t, w, 1, kind{waits: true, groups: groups}), 0
+	for _, halves := range []int{1, 2} {
+		x, together := makeTrial(t, w, 1, kind{waits: true, halves: halves}), 0
 		var steps inside
 		for _, walk := range x.walks {
 			walk.BeforeStep = func() error {
@@ -48,12 +48,12 @@ func TestOneGroupActsWhileTheOtherSteps(t *testing.T) {
 		check(t, g.Reset())
 		for k := range rounds {
 			ran := must(g.Round(int64(k*w), half(), k < rounds-1))(t)
-			if ran.Made != w || g.InRound() != (groups == 2 && k < rounds-1) {
-				t.Errorf("%d groups, round %d: %+v, in a round: %v", groups, k, ran, g.InRound())
+			if ran.Made != w || g.InRound() != (halves == 2 && k < rounds-1) {
+				t.Errorf("%d halves, round %d: %+v, in a round: %v", halves, k, ran, g.InRound())
 			}
 		}
-		if groups == 1 && together > 0 || groups == 2 && together < rounds/2 {
-			t.Errorf("%d groups acted %d times in %d rounds while steps waited", groups, together, rounds)
+		if halves == 1 && together > 0 || halves == 2 && together < rounds/2 {
+			t.Errorf("%d halves acted %d times in %d rounds while steps waited", halves, together, rounds)
 		}
 		g.Close()
 		coresLeft(t, c.Cores, 0) // the caller has the core
@@ -66,10 +66,10 @@ func TestEarlyStepsAreRecordedInTheirRound(t *testing.T) {
 	const w, rounds = 6, 12
 	var want journal
 	for _, c := range []struct {
-		groups        int
+		halves        int
 		step, between time.Duration
 	}{{1, 0, 0}, {2, 0, nap}, {2, nap / 4, 0}} {
-		x := makeTrial(t, w, 2, kind{groups: c.groups})
+		x := makeTrial(t, w, 2, kind{halves: c.halves})
 		for _, walk := range x.walks {
 			walk.BeforeStep = func() error {
 				time.Sleep(c.step)
@@ -87,7 +87,7 @@ func TestEarlyStepsAreRecordedInTheirRound(t *testing.T) {
 		if want == nil {
 			want = x.journal
 		}
-		differ(t, "two groups", x.journal, want)
+		differ(t, "two halves", x.journal, want)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestFailuresInTwoGroupsLoseNoStep(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		for _, failing := range []int{1, 4} {
 			for _, how := range []string{"error", "panic"} {
-				x := makeTrial(t, 6, 2, kind{waits: waits, groups: 2})
+				x := makeTrial(t, 6, 2, kind{waits: waits, halves: 2})
 				calls := 0
 				x.walks[failing].BeforeStep = func() error {
 					switch calls++; {
@@ -144,7 +144,7 @@ func TestFailuresInTwoGroupsLoseNoStep(t *testing.T) {
 
 // After an error of the network, every step that was taken is recorded.
 func TestNetworkErrorsInTwoGroupsLoseNoStep(t *testing.T) {
-	x := makeTrial(t, 6, 2, kind{groups: 2})
+	x := makeTrial(t, 6, 2, kind{halves: 2})
 	c := x.config
 	broken := &brokenNetwork{Network: c.Joint}
 	c.Joint = broken

@@ -10,7 +10,7 @@
 //     time taken and nothing else.
 //   - A row that only resets its environment (autoreset next_step), or that waits for a reset
 //     (Disabled), is no step: the Group draws no random number for it and adds nothing to the sink.
-//   - With Config.Groups 2 the rows are two halves: one half steps while the actions of the other
+//   - With Config.Halves 2 the rows are two halves: one half steps while the actions of the other
 //     are computed (Stooke and Abbeel 2018, section 4.1). A row's outputs do not depend on its
 //     batch, so the results are those of one half. A step is recorded in its round.
 //   - Where the host steps the environments (no Source), all of the host's rows are checked before
@@ -56,9 +56,9 @@ type Config struct {
 	Disabled bool
 	// NextStep says that the host's environments reset in NextStep.
 	NextStep bool
-	// Groups is 1 or 2. With 2 the Source's environments step in two halves by turns, which changes
-	// the time taken and nothing else, unless an environment fails.
-	Groups int
+	// Halves is the setting groups: 1, or 2 that take turns. Two halves change the time taken and
+	// nothing else, unless an environment fails.
+	Halves int
 	Sink   experience.Sink
 	// Columns is how many numbers the chooser records with a step.
 	Columns int
@@ -69,7 +69,7 @@ type Config struct {
 	// Cores is the budget of which the caller of every method holds a core. It is used where the
 	// Source's steps wait, and with two halves.
 	Cores *threads.Budget
-	// Normalizer (nil: none) normalises what the network and the sink get. It needs Groups of 1 and
+	// Normalizer (nil: none) normalises what the network and the sink get. It needs Halves of 1 and
 	// steps in lockstep. The caller owns it.
 	Normalizer *normalize.Normalizer
 	// Agents says that the rows move one by one, by ChooseRow and StepRow. Joint, Alone and Acting are
@@ -115,8 +115,8 @@ type Group struct {
 
 // New returns a group whose environments must all be reset. Its owner must Close it.
 func New(c Config) (*Group, error) {
-	if c.Normalizer != nil && c.Groups > 1 {
-		return nil, errors.New("actor: a Normalizer needs one group")
+	if c.Normalizer != nil && c.Halves > 1 {
+		return nil, errors.New("actor: a Normalizer needs Halves of 1")
 	}
 	w := c.Envs
 	g := &Group{Config: c, size: c.Spec.Obs.Bytes(), maskBytes: c.Spec.Action.Logits(), starting: make([]bool, w), resetting: make([]bool, w), broken: make([]bool, w)}

@@ -109,7 +109,7 @@ type kind struct {
 	lives  bool // steps lose lives
 	// batched counts the calls that step several environments; nil: there are none.
 	batched *atomic.Int64
-	groups  int // 0: one
+	halves  int // 0: one
 	taus    int // of the network; 0: it has none
 }
 
@@ -132,7 +132,7 @@ func makeTrial(t *testing.T, w, cores int, k kind) *trial {
 	device := must(cpu.New(1, nil))(t)
 	t.Cleanup(device.Close)
 	x.config = actor.Config{
-		Spec: spec, Envs: w, Seed: seed, Sink: x.journal, Cores: budget, Groups: k.groups, Joint: must(device.Network(net, w))(t),
+		Spec: spec, Envs: w, Seed: seed, Sink: x.journal, Cores: budget, Halves: k.halves, Joint: must(device.Network(net, w))(t),
 		Acting: must(net.InitialParams(rng.New(seed, "weights", 0)))(t),
 	}
 	x.config.Acting.Updates = 42
@@ -237,8 +237,8 @@ func TestRoundsAndRunsEqualPlainLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for k := range 48 {
 		w, cores := 1+r.IntN(6), 1+r.IntN(3)
-		groups := min(w, 1+k/2%2)
-		of := kind{waits: k%3 == 1, groups: groups, taus: k % 5, lives: k/4%2 == 1}
+		halves := min(w, 1+k/2%2)
+		of := kind{waits: k%3 == 1, halves: halves, taus: k % 5, lives: k/4%2 == 1}
 		if k%3 == 2 {
 			of.batched = new(atomic.Int64)
 		}
@@ -265,8 +265,8 @@ func TestRoundsAndRunsEqualPlainLoops(t *testing.T) {
 			}
 			x.TakeFinished(func(e actor.Episode) { episodes = append(episodes, e) })
 		}
-		if of.batched != nil && of.batched.Load() != int64(rounds*groups) {
-			t.Errorf("trial %d: %d calls in %d rounds of %d groups", k, of.batched.Load(), rounds, groups)
+		if of.batched != nil && of.batched.Load() != int64(rounds*halves) {
+			t.Errorf("trial %d: %d calls in %d rounds of %d halves", k, of.batched.Load(), rounds, halves)
 		}
 		compare(t, fmt.Sprintf("trial %d, %d environments, %d threads", k, w, cores), x, func(int) int { return int(taken) / w }, episodes)
 	}

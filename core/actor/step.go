@@ -18,7 +18,7 @@ type stepping struct {
 	failed  []error     // of each row in this round
 	late    []bool      // rows whose step was taken and not recorded
 
-	halves    []*half       // empty if Config.Groups is 1
+	halves    []*half       // empty if Config.Halves is 1
 	inRound   bool          // the first half has begun the next round
 	firstHalf int64         // the first half's steps in this round
 	busy      time.Duration // how long the halves' pools had computed, up to the latest round
@@ -44,7 +44,7 @@ func (g *Group) prepareSteps() error {
 	if b, ok := g.Source.(vec.Batched); ok && b.Batched() {
 		g.batched = b
 	}
-	if g.Groups > 1 {
+	if g.Halves > 1 {
 		return g.makeHalves()
 	}
 	return nil

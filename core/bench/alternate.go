@@ -117,7 +117,7 @@ func newSampler(o *AlternateOptions, envs, groups, act, step, cores int, cost *s
 		return x, err
 	}
 	x.group, err = actor.New(actor.Config{
-		Spec: *spec, Envs: envs, Seed: 1, Source: source, Groups: groups, Sink: x.rollout, Columns: len(x.chooser.Columns()),
+		Spec: *spec, Envs: envs, Seed: 1, Source: source, Halves: groups, Sink: x.rollout, Columns: len(x.chooser.Columns()),
 		Joint: network, Cores: budget, Acting: theta,
 	})
 	if err != nil {

@@ -102,6 +102,6 @@ func (s *Setup) Group() actor.Config {
 	c := s.Common
 	return actor.Config{
 		Spec: s.Spec, Envs: c.NumEnvs, First: s.FirstEnv, Seed: uint64(c.Seed), Source: s.Source, NextStep: c.Autoreset == "next_step",
-		Cores: s.Cores, Groups: c.Groups, Disabled: s.Disabled,
+		Cores: s.Cores, Halves: c.Groups, Disabled: s.Disabled,
 	}
 }

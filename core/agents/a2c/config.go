@@ -13,7 +13,7 @@ import (
 type Config struct {
 	train.Common
 	onpolicy.ActorCritic
-	onpolicy.Groups
+	onpolicy.VTraceByGroups
 	train.Outside
 }
 
@@ -24,7 +24,7 @@ var defaults = onpolicy.ActorCritic{LearningRate: 7e-4, NSteps: 5, GAELambda: 1,
 var Settings = settings.New[Config]("a2c", slices.Concat(
 	train.CommonSettings(func(c *Config) *train.Common { return &c.Common }),
 	onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
-	onpolicy.GroupSettings(func(c *Config) *onpolicy.Groups { return &c.Groups }),
+	onpolicy.VTraceByGroupsSettings(func(c *Config) *onpolicy.VTraceByGroups { return &c.VTraceByGroups }),
 	train.OutsideSettings(func(c *Config) *train.Outside { return &c.Outside }),
 ), presets)
 
@@ -42,10 +42,10 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := onpolicy.CheckAdvantages(c.NSteps, c.NumEnvs, "num_envs", c.NormalizeAdvantage && !c.SharesMoments()); err != nil {
 		return nil, err
 	}
-	if err := c.Groups.Check(c.NSteps, c.NumEnvs, "num_envs"); err != nil {
+	if err := c.VTraceByGroups.Check(c.NSteps, c.NumEnvs, "num_envs"); err != nil {
 		return nil, err
 	}
-	return Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Groups.Switched())...)
+	return Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.VTraceByGroups.Switched())...)
 }
 
 // run is the run that the settings ask for.

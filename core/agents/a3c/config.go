@@ -14,7 +14,7 @@ import (
 type Config struct {
 	train.Common
 	onpolicy.ActorCritic
-	onpolicy.Groups
+	onpolicy.VTraceByGroups
 	async.Settings
 }
 
@@ -25,7 +25,7 @@ var defaults = onpolicy.ActorCritic{LearningRate: 7e-4, NSteps: 5, GAELambda: 1,
 var Settings = settings.New[Config]("a3c", slices.Concat(
 	train.CommonSettings(func(c *Config) *train.Common { return &c.Common }),
 	onpolicy.Settings(defaults, func(c *Config) *onpolicy.ActorCritic { return &c.ActorCritic }),
-	onpolicy.GroupSettings(func(c *Config) *onpolicy.Groups { return &c.Groups }),
+	onpolicy.VTraceByGroupsSettings(func(c *Config) *onpolicy.VTraceByGroups { return &c.VTraceByGroups }),
 	async.SettingsOf(async.Settings{Learners: 1, Shards: 4, Rule: "gradient", SyncPeriod: 1}, func(c *Config) *async.Settings { return &c.Settings }),
 ), presets)
 
@@ -45,10 +45,10 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if err := onpolicy.CheckAdvantages(c.NSteps, envs, name, c.NormalizeAdvantage && !c.async().Shares()); err != nil {
 		return nil, err
 	}
-	if err := c.Groups.Check(c.NSteps, envs, name); err != nil {
+	if err := c.VTraceByGroups.Check(c.NSteps, envs, name); err != nil {
 		return nil, err
 	}
-	return Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.Groups.Switched(), c.Settings.Switched("use_rms_prop", !c.UseRMSProp))...)
+	return Settings.Over(c).Unused(slices.Concat(c.ActorCritic.Switched(), c.VTraceByGroups.Switched(), c.Settings.Switched("use_rms_prop", !c.UseRMSProp))...)
 }
 
 // async is the run of learners that the settings ask for.

@@ -266,7 +266,7 @@ func (m *GA3C) init(s *train.Setup) error {
 		s.Host.Notify("groups: %d, where each agent steps by itself, changes nothing", c.Groups)
 	}
 	group := s.Group()
-	group.Sink, group.Columns, group.Agents, group.Groups = m.segments, len(run.Chooser.Columns()), true, 1
+	group.Sink, group.Columns, group.Agents, group.Halves = m.segments, len(run.Chooser.Columns()), true, 1
 	m.group, err = actor.New(group)
 	return err
 }

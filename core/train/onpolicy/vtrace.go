@@ -39,9 +39,9 @@ func (s *VTraceSettings) Switched() []settings.Switched {
 	return []settings.Switched{{Names: "vtrace_rho vtrace_c", By: "vtrace", Used: s.VTrace}}
 }
 
-// Groups are the settings of updates with V-trace by groups of environments, as in Dalton et al. 2020
-// (CuLE), section 5.2.
-type Groups struct {
+// VTraceByGroups are the settings of updates with V-trace by groups of environments, as in Dalton et
+// al. 2020 (CuLE), section 5.2.
+type VTraceByGroups struct {
 	VTraceSettings
 	VTraceGroups int
 	VTraceSteps  int
@@ -49,7 +49,7 @@ type Groups struct {
 
 // Check refuses groups that do not fit rollouts of a number of rounds and environments. name is what
 // the number of environments is called.
-func (g *Groups) Check(nSteps, envs int, name string) error {
+func (g *VTraceByGroups) Check(nSteps, envs int, name string) error {
 	switch {
 	case !g.VTrace:
 		return nil
@@ -62,15 +62,15 @@ func (g *Groups) Check(nSteps, envs int, name string) error {
 }
 
 // Switched lists the settings that are used with some values of another setting only.
-func (g *Groups) Switched() []settings.Switched {
+func (g *VTraceByGroups) Switched() []settings.Switched {
 	return append(g.VTraceSettings.Switched(), settings.Switched{Names: "vtrace_groups vtrace_steps", By: "vtrace", Used: g.VTrace})
 }
 
-// GroupSettings describes Groups for a method whose struct is C.
-func GroupSettings[C any](part func(*C) *Groups) []settings.Setting {
-	return settings.Within(part, VTraceSettingsOf("learn from a window of the latest n_steps rounds, one group of environments at a time, with V-trace (Espeholt et al. 2018), as in Dalton et al. 2020", func(c *Groups) *VTraceSettings { return &c.VTraceSettings },
-		settings.Int("vtrace_groups", 1, 1, 65536, "groups of environments; must divide num_envs", func(c *Groups) *int { return &c.VTraceGroups }),
-		settings.Int("vtrace_steps", 1, 1, nn.MaxRows, "rounds between two updates, each of one group; vtrace_groups * vtrace_steps must divide n_steps, and the quotient is the number of updates that learn from a step", func(c *Groups) *int { return &c.VTraceSteps }),
+// VTraceByGroupsSettings describes VTraceByGroups for a method whose struct is C.
+func VTraceByGroupsSettings[C any](part func(*C) *VTraceByGroups) []settings.Setting {
+	return settings.Within(part, VTraceSettingsOf("learn from a window of the latest n_steps rounds, one group of environments at a time, with V-trace (Espeholt et al. 2018), as in Dalton et al. 2020", func(c *VTraceByGroups) *VTraceSettings { return &c.VTraceSettings },
+		settings.Int("vtrace_groups", 1, 1, 65536, "groups of environments; must divide num_envs", func(c *VTraceByGroups) *int { return &c.VTraceGroups }),
+		settings.Int("vtrace_steps", 1, 1, nn.MaxRows, "rounds between two updates, each of one group; vtrace_groups * vtrace_steps must divide n_steps, and the quotient is the number of updates that learn from a step", func(c *VTraceByGroups) *int { return &c.VTraceSteps }),
 	))
 }
 
