@@ -135,11 +135,11 @@ func (t *Trainer) Draw(beta float64, to *Transitions, identities []int64) (err e
 	if len(identities) != len(to.Actions) {
 		return fmt.Errorf("identities: %d entries, must be %d", len(identities), len(to.Actions))
 	}
-	whole := *to
+	batch := *to
 	if !a.Weighted() {
-		whole.Weights = nil
+		batch.Weights = nil
 	}
-	if err := a.Draw(beta, &whole, identities); err != nil {
+	if err := a.Draw(beta, &batch, identities); err != nil {
 		return err
 	}
 	if !a.Weighted() {
@@ -206,14 +206,15 @@ func (t *Trainer) GradientOf(out []float32, batch *Transitions, to []float32) (i
 	if err := t.checkMinibatch(batch); err != nil {
 		return info, err
 	}
-	whole := *batch
 	if !a.Weighted() {
-		whole.Weights = nil
+		unweighted := *batch
+		unweighted.Weights = nil
+		batch = &unweighted
 	}
 	o := t.outsider
 	o.to, o.info = out, GradientInfo{}
 	defer func() { o.to = nil }()
-	if err := a.UpdateOf(&whole, to); err != nil {
+	if err := a.UpdateOf(batch, to); err != nil {
 		return info, err
 	}
 	if !a.Weighted() {

@@ -36,21 +36,21 @@ type savedClock struct {
 // Parts lists a checkpoint's parts. Experience comes last, and the environments at the very end
 // (see actor.Group).
 func (r *Run) Parts(saving bool) []checkpoint.Part {
-	whole := false // the clock is read, too, not the experience alone
+	clockLoaded := false // false: experience is loaded alone
 	optimizer := nn.TensorsPart("optimizer.safetensors", r.Updates.updater.stepper.Optimizer().State())
 	parts := []checkpoint.Part{
 		policy.SetPart(setTheta, r.Theta),
 		policy.SetPart(setThetaMinus, r.ThetaMinus),
 		optimizer,
-		r.clockPart(&whole),
+		r.clockPart(&clockLoaded),
 		r.Samplers.Exploration(),
 	}
 	if r.Snapshot != nil {
 		parts = append(parts, r.snapshotPart())
 	}
-	parts = append(parts, r.replayPart(&whole))
+	parts = append(parts, r.replayPart(&clockLoaded))
 	if p, ok := r.drawing.Part("priorities.bin"); ok {
-		parts = append(parts, r.prioritiesPart(p, &whole))
+		parts = append(parts, r.prioritiesPart(p, &clockLoaded))
 	}
 	return append(parts, r.Samplers.Environments(saving))
 }
@@ -69,8 +69,8 @@ func (r *Run) snapshotPart() checkpoint.Part {
 	return p
 }
 
-// clockPart is the part of the counts. It sets whole when it is read.
-func (r *Run) clockPart(whole *bool) checkpoint.Part {
+// clockPart is the part of the counts. It sets clockLoaded when it is read.
+func (r *Run) clockPart(clockLoaded *bool) checkpoint.Part {
 	save := func() (s savedClock, err error) {
 		draws, err := r.Updates.updater.draws.MarshalBinary()
 		s = savedClock{r.Clock, r.Schedule, r.cfg.Periods, r.Updates.Done(), r.Updates.updater.stepper.Optimizer().Step(), draws,
@@ -95,7 +95,7 @@ func (r *Run) clockPart(whole *bool) checkpoint.Part {
 		if err != nil {
 			return nil, err
 		}
-		*whole = true
+		*clockLoaded = true
 		return func() {
 			r.Updates.updater.draws = draws
 			r.Clock, r.Schedule = s.Clock, s.Schedule
@@ -197,13 +197,13 @@ func (s *savedClock) outliers() outliers {
 // replayPart is the part of the replay memory. If the file has none, a load of the whole file empties
 // the memory at the end, and a load of experience alone is refused. If nothing can be drawn after a
 // load, learning_starts random steps come before further updates; a later load of experience ends
-// these steps. whole is that of clockPart.
-func (r *Run) replayPart(whole *bool) checkpoint.Part {
+// these steps. clockLoaded is that of clockPart.
+func (r *Run) replayPart(clockLoaded *bool) checkpoint.Part {
 	p := r.Memory.Part("replay.bin", r.spec.Action.N)
 	p.Alone = true
 	read := p.Read
 	p.Read = func(in io.Reader, n int64) (func(), error) {
-		if in == nil && !*whole {
+		if in == nil && !*clockLoaded {
 			return nil, errors.New("missing; the file must be saved with its experience")
 		}
 		adopt, err := read(in, n)
@@ -223,7 +223,7 @@ func (r *Run) replayPart(whole *bool) checkpoint.Part {
 			case empty && (c.Warm || in == nil):
 				c.refill(int64(r.cfg.LearningStarts))
 				r.refillNotice = c.Refill > 0
-			case !*whole && c.Refill > 0 && (!empty || c.ownWarmAt() > c.Warmup):
+			case !*clockLoaded && c.Refill > 0 && (!empty || c.ownWarmAt() > c.Warmup):
 				c.refilled()
 			}
 		}, nil
@@ -232,13 +232,13 @@ func (r *Run) replayPart(whole *bool) checkpoint.Part {
 }
 
 // prioritiesPart is the part of the priorities. Experience that is loaded alone may have none, or
-// other ones: its transitions then have the priority of new ones, and a notice says why. whole is
-// that of clockPart.
-func (r *Run) prioritiesPart(p checkpoint.Part, whole *bool) checkpoint.Part {
+// other ones: its transitions then have the priority of new ones, and a notice says why. clockLoaded
+// is that of clockPart.
+func (r *Run) prioritiesPart(p checkpoint.Part, clockLoaded *bool) checkpoint.Part {
 	p.Alone = true
 	read := p.Read
 	p.Read = func(in io.Reader, n int64) (func(), error) {
-		if *whole {
+		if *clockLoaded {
 			return read(in, n)
 		}
 		const instead = "; the transitions of the file were loaded with the priority of new ones"

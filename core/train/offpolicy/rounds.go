@@ -94,9 +94,9 @@ func (r *Run) StepAlone(c policy.Chooser, until int64, interrupt *train.Interrup
 		r.turn = 0
 		return err
 	}
-	whole := r.wholeWindow(until, interrupt)
+	untilWindowEnd := r.wholeWindow(until, interrupt)
 	ran, err := r.Samplers.Run(r.Clock.T, r.turn, n, c, interrupt.Watch(), func(steps int64) {
-		r.release(r.Clock.T+steps, whole) // the next call returns the error
+		r.release(r.Clock.T+steps, untilWindowEnd) // the next call returns the error
 	})
 	r.Host.Ran(ran)
 	if first := (w - int64(r.turn)) % w; ran.Steps > first {

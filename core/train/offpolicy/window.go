@@ -89,12 +89,13 @@ func (r *Run) wholeWindow(until int64, interrupt *train.Interrupt) bool {
 }
 
 // release lets the trainer thread begin the updates that are due at t, the end of the steps that
-// follow: no reader runs before that. With whole a GPU gets all updates of the window.
-func (r *Run) release(t int64, whole bool) error {
+// follow: no reader runs before that. With untilWindowEnd a GPU gets all updates of the
+// window.
+func (r *Run) release(t int64, untilWindowEnd bool) error {
 	if !r.cfg.Concurrent || r.order != Concurrently {
 		return nil
 	}
-	if whole && r.Updates.OnGPU() {
+	if untilWindowEnd && r.Updates.OnGPU() {
 		t = max(t, r.windowEnd())
 	}
 	return r.Updates.Release(r.due(t))
