@@ -141,7 +141,7 @@ func checkActions(t *testing.T, name string, ms []*machine, log *actionLog, step
 }
 
 // The sink gets the box as it was sampled, the environment gets it clipped to its bounds. Rounds,
-// with one group or two, and runs without lockstep take the same actions.
+// with one half or two, and runs without lockstep take the same actions.
 func TestBoxesAreClippedForTheEnvironmentOnly(t *testing.T) {
 	d := dice{&hybrid}
 	var want [][]string

@@ -29,13 +29,13 @@ func (g *Group) ChooseRow(i int, t int64, c policy.Chooser, outputs policy.Row, 
 func (g *Group) SkipRow(i int) { g.clearIdle(i) }
 
 // StepRow takes the chosen action of row i in its environment and records the step, whose number is
-// at. made says whether the environment has taken the step; it may have done so in spite of an error.
+// at. taken says whether the environment has taken the step; it may have done so in spite of an error.
 // The caller holds a core, except during a step that waits.
-func (g *Group) StepRow(i int, at int64) (made bool, err error) {
+func (g *Group) StepRow(i int, at int64) (taken bool, err error) {
 	g.show(i)
 	err = g.stepWithoutCore(i)
-	made = taken(err)
-	return made, g.stepped(i, at, err)
+	taken = wasTaken(err)
+	return taken, g.recordStep(i, at, err)
 }
 
 // TakeFinishedRow calls f with every episode of row i that ended since the last call.

@@ -48,7 +48,7 @@ func TestOneGroupActsWhileTheOtherSteps(t *testing.T) {
 		check(t, g.Reset())
 		for k := range rounds {
 			ran := must(g.Round(int64(k*w), half(), k < rounds-1))(t)
-			if ran.Made != w || g.InRound() != (halves == 2 && k < rounds-1) {
+			if ran.Taken != w || g.InRound() != (halves == 2 && k < rounds-1) {
 				t.Errorf("%d halves, round %d: %+v, in a round: %v", halves, k, ran, g.InRound())
 			}
 		}
@@ -80,8 +80,8 @@ func TestEarlyStepsAreRecordedInTheirRound(t *testing.T) {
 		for k := range int64(rounds) {
 			ran := must(x.Round(k*w, half(), k < rounds-1))(t)
 			time.Sleep(c.between)
-			if got := x.journal.steps(); ran.Made != w || got != (k+1)*w {
-				t.Errorf("%+v, round %d: %d steps, %d recorded in all", c, k, ran.Made, got)
+			if got := x.journal.steps(); ran.Taken != w || got != (k+1)*w {
+				t.Errorf("%+v, round %d: %d steps, %d recorded in all", c, k, ran.Taken, got)
 			}
 		}
 		if want == nil {
@@ -112,7 +112,7 @@ func TestFailuresInTwoGroupsLoseNoStep(t *testing.T) {
 				taken, failed, ahead := int64(0), 0, 0
 				for taken < 300 || x.InRound() {
 					ran, err := x.Round(taken, half(), taken < 290)
-					if taken += ran.Made; err == nil {
+					if taken += ran.Taken; err == nil {
 						continue
 					}
 					failed++
@@ -120,7 +120,7 @@ func TestFailuresInTwoGroupsLoseNoStep(t *testing.T) {
 						ahead++
 						again, err := x.Round(taken, half(), false)
 						check(t, err)
-						if taken += again.Made; again.Made != 5 || again.Steps != 5 {
+						if taken += again.Taken; again.Taken != 5 || again.Asked != 5 {
 							t.Errorf("%+v, want the steps of all but one", again)
 						}
 					}
@@ -159,14 +159,14 @@ func TestNetworkErrorsInTwoGroupsLoseNoStep(t *testing.T) {
 		for anotherFollows := true; err == nil; {
 			var ran actor.Ran
 			ran, err = g.Round(0, half(), anotherFollows)
-			made += ran.Made
+			made += ran.Taken
 		}
 		if !errors.Is(err, errBroken) {
 			t.Fatal(err)
 		}
 		for g.InRound() {
 			ran := must(g.Round(0, half(), false))(t)
-			made += ran.Made
+			made += ran.Taken
 		}
 		if got := x.journal.steps() - before; got != made {
 			t.Errorf("call %d: %d steps recorded, %d counted", broken.at, got, made)

@@ -252,8 +252,8 @@ func (g *Group) FinishResets() error {
 
 // Ran is what a Round or a Run took.
 type Ran struct {
-	Steps int64 // asked for, or fewer if the interrupt came first
-	Made  int64 // of these, the steps that no failure prevented
+	Asked int64 // steps that were asked for, or fewer if the interrupt came first
+	Taken int64 // of these, the steps that no failure prevented
 	// Times, added over the threads: computing outputs, and the rest.
 	Acting, Stepping time.Duration
 	// Cores is how long the steps held cores: 0 where they wait.

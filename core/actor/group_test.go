@@ -250,15 +250,15 @@ func TestRoundsAndRunsEqualPlainLoops(t *testing.T) {
 		for taken < 60 || x.InRound() {
 			if x.InRound() || r.IntN(2) == 0 {
 				ran := must(x.Round(taken, half(), r.IntN(2) == 0))(t)
-				if ran.Made != int64(w) || ran.Steps != ran.Made {
+				if ran.Taken != int64(w) || ran.Asked != ran.Taken {
 					t.Fatalf("%+v in a round of %d", ran, w)
 				}
-				taken += ran.Made
+				taken += ran.Taken
 				rounds++
 			} else {
 				n, begun := int64(1+r.IntN(4))*int64(w), int64(0)
 				ran := must(x.Run(taken, 0, n, half(), nil, func(steps int64) { begun = max(begun, steps) }))(t)
-				if ran.Steps != n || ran.Made != n || begun != n {
+				if ran.Asked != n || ran.Taken != n || begun != n {
 					t.Fatalf("ran %+v with %d begun, want %d", ran, begun, n)
 				}
 				taken += n
@@ -289,12 +289,12 @@ func TestRunEndsWithARound(t *testing.T) {
 			announced = steps
 			mu.Unlock()
 		}))(t)
-		if ran.Steps%4 != 0 || ran.Steps == 0 || ran.Steps != ran.Made || ran.Steps != announced || ran.Steps >= 1000 {
+		if ran.Asked%4 != 0 || ran.Asked == 0 || ran.Asked != ran.Taken || ran.Asked != announced || ran.Asked >= 1000 {
 			t.Fatalf("%d asked: %+v, %d announced", asked, ran, announced)
 		}
 		var episodes []actor.Episode
 		x.TakeFinished(func(e actor.Episode) { episodes = append(episodes, e) })
-		compare(t, "run", x, func(int) int { return int(ran.Steps / 4) }, episodes)
+		compare(t, "run", x, func(int) int { return int(ran.Asked / 4) }, episodes)
 	}
 }
 
@@ -472,8 +472,8 @@ func TestAFailingEnvironmentLosesOnlyItsStep(t *testing.T) {
 			if where == "reset" {
 				want = 3
 			}
-			if !errors.Is(err, traintest.ErrSimulator) || ran.Made != want {
-				t.Fatalf("%s: %v after %d steps, want %d", where, err, ran.Made, want)
+			if !errors.Is(err, traintest.ErrSimulator) || ran.Taken != want {
+				t.Fatalf("%s: %v after %d steps, want %d", where, err, ran.Taken, want)
 			}
 			break
 		}
@@ -489,8 +489,8 @@ func TestAFailingEnvironmentLosesOnlyItsStep(t *testing.T) {
 		}
 		before := x.journal.steps()
 		check(t, x.Repair()) // nothing to repair
-		if ran := must(x.Round(0, half(), false))(t); ran.Made != 3 || x.journal.steps() != before+3 {
-			t.Errorf("%s: %d steps after Repair", where, ran.Made)
+		if ran := must(x.Round(0, half(), false))(t); ran.Taken != 3 || x.journal.steps() != before+3 {
+			t.Errorf("%s: %d steps after Repair", where, ran.Taken)
 		}
 	}
 }

@@ -44,13 +44,13 @@ func (g *Group) inputs() []byte {
 	return g.rows.Obs
 }
 
-// normalizeSteps normalises the steps of rows first to end-1 that take did not record.
+// normalizeSteps normalises the steps of rows first to end-1 that stepInRound did not record.
 func (g *Group) normalizeSteps(first, end int) {
 	if g.Normalizer == nil {
 		return
 	}
 	for i := first; i < end; i++ {
-		if !g.late[i] || !taken(g.failed[i]) {
+		if !g.unrecorded[i] || !wasTaken(g.failed[i]) {
 			continue
 		}
 		g.steppedRows = append(g.steppedRows, i)

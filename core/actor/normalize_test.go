@@ -276,8 +276,8 @@ func TestNormalizesAsVecNormalize(t *testing.T) {
 				}
 				idle[i] = c.mode == vec.Disabled && rows.Ends[i] != 0
 			}
-			if int(ran.Made) != len(stepped) {
-				t.Fatalf("%s: %d steps, %d recorded", name, ran.Made, len(stepped))
+			if int(ran.Taken) != len(stepped) {
+				t.Fatalf("%s: %d steps, %d recorded", name, ran.Taken, len(stepped))
 			}
 			z.saw(t, name, takes)
 			z.compare(t, name, rows, stepped, shown)

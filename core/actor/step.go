@@ -13,10 +13,10 @@ import (
 
 // stepping is how a Group with a Source takes steps: Round in lockstep, Run without.
 type stepping struct {
-	waits   bool        // the Source's steps wait
-	batched vec.Batched // the Source, if its environments step together in one call; else nil
-	failed  []error     // of each row in this round
-	late    []bool      // rows whose step was taken and not recorded
+	waits      bool        // the Source's steps wait
+	batched    vec.Batched // the Source, if its environments step together in one call; else nil
+	failed     []error     // of each row in this round
+	unrecorded []bool      // rows whose step was taken and not recorded
 
 	halves    []*half       // empty if Config.Halves is 1
 	inRound   bool          // the first half has begun the next round
@@ -26,17 +26,17 @@ type stepping struct {
 	run loop
 
 	// Loops over rows, made once: a closure that is written at the call is allocated every round.
-	stepRow, runRow func(worker, i int) error
-	isIdle          func(i int) bool
+	stepFunc, loopFunc func(worker, i int) error
+	isIdle             func(i int) bool
 }
 
 func (g *Group) prepareSteps() error {
-	g.failed, g.late = make([]error, g.Envs), make([]bool, g.Envs)
-	g.stepRow = func(_, i int) error {
-		g.take(i, true)
+	g.failed, g.unrecorded = make([]error, g.Envs), make([]bool, g.Envs)
+	g.stepFunc = func(_, i int) error {
+		g.stepInRound(i, true)
 		return nil
 	}
-	g.runRow, g.isIdle = g.runOne, g.idle
+	g.loopFunc, g.isIdle = g.runLoop, g.idle
 	if g.Source == nil {
 		return nil
 	}
@@ -68,8 +68,8 @@ func (g *Group) Round(t int64, c policy.Chooser, anotherFollows bool) (Ran, erro
 	before := pool.Busy()
 	g.made.Store(0)
 	g.stepBatch(0, g.Envs)
-	err := g.recordLate(0, g.Envs, pool.Do(g.Envs, g.stepRow))
-	ran := Ran{Steps: int64(n), Made: g.made.Load(), Acting: chosen.Sub(began), Stepping: time.Since(chosen)}
+	err := g.recordRest(0, g.Envs, pool.Do(g.Envs, g.stepFunc))
+	ran := Ran{Asked: int64(n), Taken: g.made.Load(), Acting: chosen.Sub(began), Stepping: time.Since(chosen)}
 	if !g.waits {
 		ran.Cores = ran.Stepping + pool.Busy() - before
 	}
@@ -84,27 +84,27 @@ func (g *Group) stepBatch(first, end int) {
 	}
 }
 
-// take takes the chosen action of row i, unless the row is idle. With record the sink is in the
-// step's round and the step is recorded at once, except where steps wait, whose threads hold no
-// core, and with a Normalizer, which needs all of the round's steps.
-func (g *Group) take(i int, record bool) {
-	if g.failed[i], g.late[i] = nil, false; g.idle(i) {
+// stepInRound steps environment i, unless the row is idle. With record it also records the step. Steps
+// that wait are recorded by the caller, because their threads hold no core. With a Normalizer the
+// caller records after the round's last step, because the statistics need all of them.
+func (g *Group) stepInRound(i int, record bool) {
+	if g.failed[i], g.unrecorded[i] = nil, false; g.idle(i) {
 		return
 	}
 	g.failed[i] = g.stepOne(i)
-	if g.late[i] = g.waits || !record || g.Normalizer != nil; !g.late[i] {
-		g.failed[i] = g.stepped(i, int64(i), g.failed[i])
+	if g.unrecorded[i] = g.waits || !record || g.Normalizer != nil; !g.unrecorded[i] {
+		g.failed[i] = g.recordStep(i, int64(i), g.failed[i])
 	}
 }
 
-// recordLate records the steps of rows first to end-1 that take did not record. The caller holds a
-// core, and recording takes too little time to be shared. It returns err, or the error of the first
-// row that failed.
-func (g *Group) recordLate(first, end int, err error) error {
+// recordRest records the steps of rows first to end-1 that stepInRound did not record. The caller
+// holds a core, and recording takes too little time to be shared. It returns err, or the error of the
+// first row that failed.
+func (g *Group) recordRest(first, end int, err error) error {
 	g.normalizeSteps(first, end)
 	for i := first; i < end; i++ {
-		if g.late[i] {
-			g.failed[i] = g.stepped(i, int64(i), g.failed[i])
+		if g.unrecorded[i] {
+			g.failed[i] = g.recordStep(i, int64(i), g.failed[i])
 		}
 		if err == nil {
 			err = g.failed[i]
@@ -118,8 +118,8 @@ func (g *Group) stepOne(i int) error {
 	return g.Source.StepOne(i, vec.Action{Discrete: g.steps[i].Action, Box: g.boxes[i]}, g.rows)
 }
 
-// taken reports whether a step for which stepOne returned err was taken.
-func taken(err error) bool {
+// wasTaken reports whether a step for which stepOne returned err was taken.
+func wasTaken(err error) bool {
 	var failure *vec.Failure
 	if errors.As(err, &failure) {
 		return failure.Rows[0].Stepped // only the reset after the step failed
@@ -127,10 +127,10 @@ func taken(err error) bool {
 	return err == nil
 }
 
-// stepped records the step of environment i, for which stepOne returned err. at is the step's
+// recordStep records the step of environment i, for which stepOne returned err. at is the step's
 // number from the start of the Round or Run.
-func (g *Group) stepped(i int, at int64, err error) error {
-	if taken(err) {
+func (g *Group) recordStep(i int, at int64, err error) error {
+	if wasTaken(err) {
 		err = errors.Join(err, g.record(i, at, err == nil))
 	}
 	if err != nil {
@@ -173,7 +173,7 @@ func (g *Group) makeHalves() error {
 		}
 		h.step = func(_, k int) error {
 			h.stepBatch()
-			g.take(h.first+k, h.record.Load())
+			g.stepInRound(h.first+k, h.record.Load())
 			return nil
 		}
 	}
@@ -205,7 +205,7 @@ func (h *half) stepBatch() {
 
 // finish waits for the steps and records those that were taken early. The sink is now in their
 // round.
-func (h *half) finish() error { return h.g.recordLate(h.first, h.end, h.pool.Wait()) }
+func (h *half) finish() error { return h.g.recordRest(h.first, h.end, h.pool.Wait()) }
 
 // alternate is Round with two halves. The first half may have begun the round.
 func (g *Group) alternate(t int64, c policy.Chooser, anotherFollows bool) (ran Ran, err error) {
@@ -216,7 +216,7 @@ func (g *Group) alternate(t int64, c policy.Chooser, anotherFollows bool) (ran R
 		defer func() { ran.Acting += time.Since(began) }()
 		return h.begin(t, c, early)
 	}
-	ran.Steps = int64(g.Steps())
+	ran.Asked = int64(g.Steps())
 	g.made.Store(0)
 	if g.inRound {
 		first.record.Store(true)
@@ -230,7 +230,7 @@ func (g *Group) alternate(t int64, c policy.Chooser, anotherFollows bool) (ran R
 		err = failed
 	}
 	if anotherFollows && err == nil {
-		if g.firstHalf, err = begin(first, t+ran.Steps, true); err == nil {
+		if g.firstHalf, err = begin(first, t+ran.Asked, true); err == nil {
 			g.inRound = true
 		}
 	}
@@ -239,7 +239,7 @@ func (g *Group) alternate(t int64, c policy.Chooser, anotherFollows bool) (ran R
 			err = failed
 		}
 	}
-	ran.Made, ran.Stepping = g.made.Load(), time.Since(began)-ran.Acting
+	ran.Taken, ran.Stepping = g.made.Load(), time.Since(began)-ran.Acting
 	busy := first.pool.Busy() + second.pool.Busy()
 	ran.Cores, g.busy = busy-g.busy, busy
 	return ran, err
@@ -309,16 +309,16 @@ func (g *Group) Run(t int64, phase int, n int64, c policy.Chooser, over func() b
 	l.acting.Store(0)
 	l.stepping.Store(0)
 	g.made.Store(0)
-	err := g.Source.Pool().Do(g.Envs, g.runRow)
-	ran := Ran{Steps: l.n, Made: g.made.Load(), Acting: time.Duration(l.acting.Load()), Stepping: time.Duration(l.stepping.Load())}
+	err := g.Source.Pool().Do(g.Envs, g.loopFunc)
+	ran := Ran{Asked: l.n, Taken: g.made.Load(), Acting: time.Duration(l.acting.Load()), Stepping: time.Duration(l.stepping.Load())}
 	if !g.waits {
 		ran.Cores = ran.Stepping
 	}
 	return ran, err
 }
 
-// runOne takes row i's steps of the loop.
-func (g *Group) runOne(worker, i int) error {
+// runLoop takes row i's steps of the loop.
+func (g *Group) runLoop(worker, i int) error {
 	l, w := &g.run, int64(g.Envs)
 	first := int64(i - l.phase)
 	if first < 0 {
@@ -339,7 +339,7 @@ func (g *Group) runOne(worker, i int) error {
 		if acting += took; err != nil {
 			return err
 		}
-		if err := g.stepped(i, k, g.stepWithoutCore(i)); err != nil {
+		if err := g.recordStep(i, k, g.stepWithoutCore(i)); err != nil {
 			return err
 		}
 		if k += w; !l.admit(k, w) {

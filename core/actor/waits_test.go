@@ -66,11 +66,11 @@ func TestStepsWaitAtTheSameTime(t *testing.T) {
 		}()
 		if jointly {
 			for k := range rounds {
-				if ran := must(x.Round(int64(k*w), half(), false))(t); ran.Made != w {
+				if ran := must(x.Round(int64(k*w), half(), false))(t); ran.Taken != w {
 					t.Errorf("%+v in a round of %d", ran, w)
 				}
 			}
-		} else if ran := must(x.Run(0, 0, w*rounds, half(), nil, func(int64) {}))(t); ran.Made != w*rounds {
+		} else if ran := must(x.Run(0, 0, w*rounds, half(), nil, func(int64) {}))(t); ran.Taken != w*rounds {
 			t.Errorf("%+v", ran)
 		}
 		close(stop)

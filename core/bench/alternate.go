@@ -151,7 +151,7 @@ func (x *sampler) roundRate(n int) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		steps += ran.Made
+		steps += ran.Taken
 	}
 	return float64(steps) / time.Since(began).Seconds(), nil
 }

@@ -81,7 +81,7 @@ type block struct {
 }
 
 // Async returns the Vec's Async and makes it at the first call. batch is 1 to Len() rows, the same
-// at every call. If pin is not negative, thread k is bound to core pin + k. If steps block, there
+// at every call. If pin is not negative, thread k is bound to core pin + k. If steps wait, there
 // is a thread for each environment, up to threads.Max, and numThreads is ignored.
 func (v *Vec) Async(batch, numThreads, pin int) (*Async, error) {
 	n := len(v.envs)

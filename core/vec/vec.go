@@ -10,7 +10,7 @@
 //     their step. A failed environment must be reset. Its row is undefined, unless the Failure
 //     says that the step counts (FailedRow.Stepped).
 //   - A step allocates nothing, apart from what the environments allocate.
-//   - If steps block (env.Spec.Waits), each environment has a thread, up to threads.Max threads.
+//   - If steps wait (env.Spec.Waits), each environment has a thread, up to threads.Max threads.
 //     These threads hold no core of the pool's budget. The caller of Step or Reset gives up its
 //     core until all environments are done.
 //   - An autoreset after a lost life continues the game (env.Restarter). In mode Disabled a reset
@@ -74,7 +74,7 @@ type Vec struct {
 	part      bool   // the environments belong to another Vec
 	async     *Async // nil before the first call of Async
 
-	// waiting has a thread for each environment. It is nil if steps do not block.
+	// waiting has a thread for each environment. It is nil if steps do not wait.
 	waiting *threads.Pool
 	// serial says that the next Step runs on the caller's thread alone; see serialTime.
 	serial        bool
@@ -238,7 +238,7 @@ func (v *Vec) Recipe() (name, hash string) {
 func (v *Vec) Len() int { return len(v.envs) }
 
 // Pool returns the pool that steps the environments: the pool of New, or the Vec's own pool if
-// steps block.
+// steps wait.
 func (v *Vec) Pool() *threads.Pool { return v.pool }
 
 // Mode returns the autoreset mode.

@@ -14,7 +14,7 @@ import (
 
 const nap = 20 * time.Millisecond
 
-// concurrency counts the environments that block at the same time, and their largest number.
+// concurrency counts the environments that wait at the same time, and their largest number.
 type concurrency struct {
 	now, max atomic.Int64
 }

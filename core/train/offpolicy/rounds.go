@@ -63,8 +63,8 @@ func (r *Run) RandomRound(c policy.Chooser) error {
 	ran, err := r.Samplers.Round(0, c, false)
 	r.Host.Ran(ran)
 	r.room.rounds--
-	r.Clock.Warmup += ran.Made
-	r.Host.Add(ran.Made, r.Samplers)
+	r.Clock.Warmup += ran.Taken
+	r.Host.Add(ran.Taken, r.Samplers)
 	return err
 }
 
@@ -81,8 +81,8 @@ func (r *Run) JointRound(c policy.Chooser, until int64, interrupt *train.Interru
 	ran, err := r.Samplers.Round(r.Clock.T, c, anotherFollows)
 	r.Host.Ran(ran)
 	r.room.rounds--
-	r.Clock.T += ran.Made
-	r.Host.Add(ran.Made, r.Samplers)
+	r.Clock.T += ran.Taken
+	r.Host.Add(ran.Taken, r.Samplers)
 	return err
 }
 
@@ -99,12 +99,12 @@ func (r *Run) StepAlone(c policy.Chooser, until int64, interrupt *train.Interrup
 		r.release(r.Clock.T+steps, untilWindowEnd) // the next call returns the error
 	})
 	r.Host.Ran(ran)
-	if first := (w - int64(r.turn)) % w; ran.Steps > first {
-		r.room.rounds -= (ran.Steps - first + w - 1) / w // rounds begun
+	if first := (w - int64(r.turn)) % w; ran.Asked > first {
+		r.room.rounds -= (ran.Asked - first + w - 1) / w // rounds begun
 	}
-	r.turn = (r.turn + int(ran.Steps%w)) % r.envs
-	r.Clock.T += ran.Made
-	r.Host.Add(ran.Made, r.Samplers)
+	r.turn = (r.turn + int(ran.Asked%w)) % r.envs
+	r.Clock.T += ran.Taken
+	r.Host.Add(ran.Taken, r.Samplers)
 	if err != nil {
 		r.turn = 0 // the next call begins with a whole round
 	}

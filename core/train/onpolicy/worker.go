@@ -84,8 +84,8 @@ func (w *Worker) Fill(t, until int64, interrupt *train.Interrupt) (steps int64, 
 		anotherFollows := err == nil && end < until && w.Window.Left() > 1 && !interrupt.Raised(w.Host.Mark())
 		ran, failed := w.Window.Round(t+steps, w.cfg.Chooser, anotherFollows)
 		w.Host.Ran(ran)
-		w.Host.Add(ran.Made, w.Actors)
-		steps += ran.Made
+		w.Host.Add(ran.Taken, w.Actors)
+		steps += ran.Taken
 		if err == nil {
 			err = failed
 		}
