@@ -98,20 +98,11 @@ func (t *Trainer) checkSteps(x *Steps) error {
 		if err := t.spec.Obs.CheckFinite(x.Obs[i*size : (i+1)*size]); err != nil {
 			return refused(max(0, i-1), fmt.Errorf("row %d of obs: %w", i, err))
 		}
-		if i > 0 && t.spec.Masks && noneAllowed(x.NextMasks[(i-1)*actions:i*actions]) {
+		if i > 0 && t.spec.Masks && env.Allowed(x.NextMasks[(i-1)*actions:i*actions]) == 0 {
 			return refused(i-1, fmt.Errorf("next_masks: %w", fault.ErrNoneAllowed))
 		}
 	}
 	return nil
-}
-
-func noneAllowed(mask []byte) bool {
-	for _, allowed := range mask {
-		if allowed != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // Draw draws a minibatch of batch_size transitions from the replay memory: Obs, NextObs, Actions,
@@ -278,7 +269,7 @@ func (t *Trainer) checkDrawn(x *Transitions, i int) error {
 		return fmt.Errorf("discount: %v, must be 0 to 1", d)
 	case !(w >= 0 && w <= math.MaxFloat32):
 		return fmt.Errorf("weight: %v, must be finite and at least 0", w)
-	case t.spec.Masks && noneAllowed(x.NextMasks[i*actions:(i+1)*actions]):
+	case t.spec.Masks && env.Allowed(x.NextMasks[i*actions:(i+1)*actions]) == 0:
 		return fmt.Errorf("next_masks: %w", fault.ErrNoneAllowed)
 	}
 	return env.CheckReward(x.Rewards[i])

@@ -122,7 +122,7 @@ func (t *Trainer) checkTransition(x *Transitions, i int) error {
 	if err := t.spec.Obs.CheckFinite(x.NextObs[i*size : (i+1)*size]); err != nil {
 		return fmt.Errorf("next %w", err)
 	}
-	if t.spec.Masks && noneAllowed(x.NextMasks[i*actions:(i+1)*actions]) {
+	if t.spec.Masks && env.Allowed(x.NextMasks[i*actions:(i+1)*actions]) == 0 {
 		return fmt.Errorf("next_masks: %w", fault.ErrNoneAllowed)
 	}
 	return nil

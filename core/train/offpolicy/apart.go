@@ -51,13 +51,7 @@ func (r *Run) AddSteps(e int, from *train.Steps) error {
 			s.NextMask = from.NextMasks[i*masks : (i+1)*masks]
 		}
 		next := from.Obs[(i+1)*size : (i+2)*size]
-		err := r.Memory.Add(e, &s, next)
-		if errors.Is(err, replay.ErrNotAStack) {
-			if err = r.storeWhole(nil); err == nil {
-				err = r.Memory.Add(e, &s, next)
-			}
-		}
-		if err != nil {
+		if err := r.addOrStoreWhole(func() error { return r.Memory.Add(e, &s, next) }); err != nil {
 			return err
 		}
 	}
@@ -73,6 +67,19 @@ func (r *Run) makeRoom(e int) error {
 		return r.Memory.Grow(2)
 	}
 	return nil
+}
+
+// addOrStoreWhole calls add. If add gives an observation that is not a stack, addOrStoreWhole changes
+// the replay memory to whole observations and calls add again.
+func (r *Run) addOrStoreWhole(add func() error) error {
+	err := add()
+	if !errors.Is(err, replay.ErrNotAStack) {
+		return err
+	}
+	if err := r.storeWhole(nil); err != nil {
+		return err
+	}
+	return add()
 }
 
 // DrawRows implements train.Apart.

@@ -78,14 +78,6 @@ func (r *Run) addable(from *experience.Transitions) error {
 // insert adds a transition to environment e.
 func (r *Run) insert(from *experience.Transitions, row, e int) error {
 	size := r.spec.Obs.Bytes()
-	if r.Memory.Room(e) < 2 {
-		r.Flush() // evicts transitions that are too old
-	}
-	if r.Memory.Room(e) < 2 {
-		if err := r.Memory.Grow(2); err != nil {
-			return err
-		}
-	}
 	s := experience.Step{Action: from.Actions[row : row+1], Reward: from.Rewards[row], Updates: uint64(r.Updates.Done())}
 	if from.Terminated[row] {
 		s.End = env.Terminated
@@ -95,12 +87,10 @@ func (r *Run) insert(from *experience.Transitions, row, e int) error {
 		s.NextMask = from.NextMasks[row*n : (row+1)*n]
 	}
 	obs, next := from.Obs[row*size:(row+1)*size], from.NextObs[row*size:(row+1)*size]
-	err := r.Memory.Insert(e, &s, obs, next)
-	if errors.Is(err, replay.ErrNotAStack) {
-		if err := r.storeWhole(nil); err != nil {
+	return r.addOrStoreWhole(func() error {
+		if err := r.makeRoom(e); err != nil {
 			return err
 		}
-		return r.insert(from, row, e)
-	}
-	return err
+		return r.Memory.Insert(e, &s, obs, next)
+	})
 }
