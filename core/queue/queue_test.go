@@ -134,104 +134,158 @@ func compare(c *Config, b *Batch, segments [][]twinStep, of []int) error {
 	return nil
 }
 
-// Random steps, cuts, joins, takes, saves and loads, against lists of lists.
-func TestTwin(t *testing.T) {
-	takes, loads, outside := 0, 0, 0
-	for seed := range 300 {
-		r := rand.New(rand.NewPCG(1, uint64(seed)))
-		c := random(r)
-		s, err := New(c)
-		if err != nil {
-			t.Fatal(err)
+// operations are those of TestTwin.
+var operations = []struct {
+	below int // the share of each operation of 12: numbers from the bound before it to this one
+	name  string
+	do    func(p *player, i int)
+}{
+	{1, "cut", (*player).cut},
+	{8, "step", (*player).step},
+	{9, "join", (*player).join},
+	{10, "take", (*player).take},
+	{11, "save and load", (*player).saveAndLoad},
+	{12, "discard", (*player).discard},
+}
+
+// player is Segments and their twin, on which operations run.
+type player struct {
+	*testing.T
+	r     *rand.Rand
+	c     Config
+	s     *Segments
+	w     *twin
+	obs   [][]byte // the observation of each environment's next step; nil: not open
+	least int      // rows of a take
+	b     *Batch
+	seen  map[string]int // how often an operation ran, or a join outside of the bound
+}
+
+func newPlayer(t *testing.T, seed uint64, seen map[string]int) *player {
+	r := rand.New(rand.NewPCG(1, seed))
+	c := random(r)
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &twin{steps: c.Steps, bound: c.Bound, now: make([][]twinStep, c.Envs), over: make([]bool, c.Envs)}
+	least := 1 + r.IntN(8)
+	return &player{T: t, r: r, c: c, s: s, w: w, obs: make([][]byte, c.Envs), least: least, b: s.NewBatch(least), seen: seen}
+}
+
+func (p *player) cut(i int) {
+	p.s.Cut(i)
+	if n := len(p.w.now[i]); n > 0 && !p.w.over[i] {
+		p.w.over[i], p.w.now[i][n-1].end = true, env.Truncated
+	}
+	p.obs[i] = nil
+}
+
+// step adds a step, or the first observation of a segment.
+func (p *player) step(i int) {
+	s, w, obs := p.s, p.w, p.obs
+	step, next := randomStep(p.r, &p.c)
+	switch {
+	case w.over[i]:
+		if obs[i] != nil && s.Add(i, &step, next) == nil {
+			p.Fatal("a step after the end of a segment")
 		}
-		w := &twin{steps: c.Steps, bound: c.Bound, now: make([][]twinStep, c.Envs), over: make([]bool, c.Envs)}
-		obs := make([][]byte, c.Envs) // nil: not open
-		least := 1 + r.IntN(8)
-		b := s.NewBatch(least)
-		for range 400 {
-			i := r.IntN(c.Envs)
-			switch k := r.IntN(12); {
-			case k == 0: // cut
-				s.Cut(i)
-				if n := len(w.now[i]); n > 0 && !w.over[i] {
-					w.over[i], w.now[i][n-1].end = true, env.Truncated
-				}
-				obs[i] = nil
-			case k <= 7: // step
-				step, next := randomStep(r, &c)
-				switch {
-				case w.over[i]:
-					if obs[i] != nil && s.Add(i, &step, next) == nil {
-						t.Fatal("a step after the end of a segment")
-					}
-				case obs[i] == nil:
-					if s.Open(i) || s.Add(i, &step, next) == nil {
-						t.Fatal("a step without a first observation")
-					}
-					if err := s.Begin(i, next); err != nil || !s.Open(i) {
-						t.Fatal(err)
-					}
-					obs[i] = next
-				default:
-					if err := s.Add(i, &step, next); err != nil {
-						t.Fatal(err)
-					}
-					w.now[i] = append(w.now[i], twinStep{obs[i], next, step.Action, step.Continuous, step.Mask, step.Reward, step.Updates, step.Columns, step.End})
-					w.over[i] = step.End != 0 || len(w.now[i]) == c.Steps
-					if obs[i] = next; step.End != 0 {
-						obs[i] = nil
-						if r.IntN(2) == 0 { // the reset comes before the segment joins
-							if err := s.Begin(i, next); err != nil {
-								t.Fatal(err)
-							}
-							obs[i] = next
-						}
-					}
-				}
-			case k == 8:
-				may := w.over[i] && w.inside(i)
-				if !w.inside(i) {
-					outside++
-				}
-				if err := s.Join(i); (err == nil) != may {
-					t.Fatalf("join: %v, want %v", err, may)
-				}
-				if may {
-					w.join(i)
-				}
-			case k == 9:
-				takes++
-				s.Take(least, b)
-				segments, of := w.take(least)
-				if err := compare(&c, b, segments, of); err != nil {
-					t.Fatalf("seed %d: %v", seed, err)
-				}
-				first := b.First(b.Rows)
-				if err := compare(&c, &first, segments, of); err != nil || len(first.Rewards) != b.Rows {
-					t.Fatalf("seed %d: the first %d rows: %v", seed, b.Rows, err)
-				}
-			case k == 10:
-				loads++
-				s = reloaded(t, s)
-			default:
-				if r.IntN(8) == 0 {
-					s.Discard()
-					w.queue, w.of = nil, nil
-					clear(w.now)
-					clear(w.over)
-				}
-			}
-			rows := 0
-			for _, g := range w.queue[:min(len(w.queue), c.Bound)] {
-				rows += len(g)
-			}
-			if s.Len() != min(len(w.queue), c.Bound) || s.Rows() != rows || s.Enough(least) != (rows >= least) || s.Ended(i) != w.over[i] || s.Inside(i) != w.inside(i) || s.Open(i) != (obs[i] != nil) {
-				t.Fatalf("seed %d: %d segments of %d rows, want %d of %d", seed, s.Len(), s.Rows(), len(w.queue), rows)
+	case obs[i] == nil:
+		if s.Open(i) || s.Add(i, &step, next) == nil {
+			p.Fatal("a step without a first observation")
+		}
+		p.begin(i, next)
+	default:
+		if err := s.Add(i, &step, next); err != nil {
+			p.Fatal(err)
+		}
+		w.now[i] = append(w.now[i], twinStep{obs[i], next, step.Action, step.Continuous, step.Mask, step.Reward, step.Updates, step.Columns, step.End})
+		w.over[i] = step.End != 0 || len(w.now[i]) == p.c.Steps
+		if obs[i] = next; step.End != 0 {
+			obs[i] = nil
+			if p.r.IntN(2) == 0 { // the reset comes before the segment joins
+				p.begin(i, next)
 			}
 		}
 	}
-	if takes < 1000 || loads < 1000 || outside < 100 {
-		t.Errorf("%d takes, %d loads, %d times outside: the test shows nothing", takes, loads, outside)
+}
+
+func (p *player) begin(i int, obs []byte) {
+	if err := p.s.Begin(i, obs); err != nil || !p.s.Open(i) {
+		p.Fatalf("begin: %v, open: %v", err, p.s.Open(i))
+	}
+	p.obs[i] = obs
+}
+
+func (p *player) join(i int) {
+	may := p.w.over[i] && p.w.inside(i)
+	if !p.w.inside(i) {
+		p.seen["outside"]++
+	}
+	if err := p.s.Join(i); (err == nil) != may {
+		p.Fatalf("join: %v, want %v", err, may)
+	}
+	if may {
+		p.w.join(i)
+	}
+}
+
+func (p *player) take(int) {
+	p.s.Take(p.least, p.b)
+	segments, of := p.w.take(p.least)
+	if err := compare(&p.c, p.b, segments, of); err != nil {
+		p.Fatal(err)
+	}
+	first := p.b.First(p.b.Rows)
+	if err := compare(&p.c, &first, segments, of); err != nil || len(first.Rewards) != p.b.Rows {
+		p.Fatalf("the first %d rows: %v", p.b.Rows, err)
+	}
+}
+
+func (p *player) saveAndLoad(int) { p.s = reloaded(p.T, p.s) }
+
+// discard discards everything, once in 8 times.
+func (p *player) discard(int) {
+	if p.r.IntN(8) == 0 {
+		p.s.Discard()
+		p.w.queue, p.w.of = nil, nil
+		clear(p.w.now)
+		clear(p.w.over)
+	}
+}
+
+// compare compares the queue, and environment i's segment, with the twin's.
+func (p *player) compare(i int) {
+	s, w, rows := p.s, p.w, 0
+	for _, g := range w.queue[:min(len(w.queue), p.c.Bound)] {
+		rows += len(g)
+	}
+	if s.Len() != min(len(w.queue), p.c.Bound) || s.Rows() != rows || s.Enough(p.least) != (rows >= p.least) || s.Ended(i) != w.over[i] || s.Inside(i) != w.inside(i) || s.Open(i) != (p.obs[i] != nil) {
+		p.Fatalf("%d segments of %d rows, want %d of %d", s.Len(), s.Rows(), len(w.queue), rows)
+	}
+}
+
+// Random steps, cuts, joins, takes, saves and loads, against lists of lists.
+func TestTwin(t *testing.T) {
+	seen := map[string]int{}
+	for seed := range 300 {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			p := newPlayer(t, uint64(seed), seen)
+			for range 400 {
+				i, k := p.r.IntN(p.c.Envs), p.r.IntN(12)
+				for _, o := range operations {
+					if k < o.below {
+						seen[o.name]++
+						o.do(p, i)
+						break
+					}
+				}
+				p.compare(i)
+			}
+		})
+	}
+	if seen["take"] < 1000 || seen["save and load"] < 1000 || seen["outside"] < 100 {
+		t.Errorf("the test shows nothing: %v", seen)
 	}
 }
 

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
-	"github.com/paceline-rl/paceline/core/rng"
 )
 
 // step is a transition of the naive reference, with complete observations.
@@ -231,173 +229,6 @@ func compareRow(t *testing.T, m *Memory, b *experience.Transitions, row int, s s
 	}
 }
 
-// play runs operations on a memory and on the reference. Each pair of bytes in ops is one
-// operation.
-func play(t *testing.T, cfg Config, ops []byte, odd bool) {
-	m, err := New(cfg)
-	check(t, err)
-	defer func() { m.Close() }()
-	ref := newReference(cfg.Envs, cfg.Capacity)
-	r := rand.New(rand.NewPCG(1, uint64(len(ops))))
-	mirror, there := m.NewMirror(), &copied{}
-	drawn := drawablesOf(t, m)
-	stack := max(1, cfg.Obs.FrameStack)
-	width := m.obsBytes / stack
-	random := func(n int) []byte {
-		b := make([]byte, n)
-		for i := range b {
-			b[i] = byte(r.Uint32())
-		}
-		return b
-	}
-	seed := uint64(0)
-	for len(ops) >= 2 {
-		op, arg := ops[0], ops[1]
-		ops = ops[2:]
-		e := int(arg) % cfg.Envs
-		switch {
-		case op < 200: // one step, or the first observation
-			// Only steps need room in advance; a Begin after an end always has it.
-			if ref.pending[e] != nil && m.Room(e) == 0 {
-				before := m.Hash()
-				check(t, m.Grow(1))
-				if m.Hash() != before || m.Room(e) == 0 {
-					t.Fatal("Grow changed what is visible, or not enough")
-				}
-			}
-			if ref.pending[e] == nil || op < 3 {
-				obs := random(m.obsBytes)
-				if r.IntN(2) == 0 {
-					clear(obs[:(stack-1)*width]) // padding
-				}
-				check(t, m.Begin(e, obs))
-				ref.begin(e, obs)
-				continue
-			}
-			next := append(bytes.Clone(ref.pending[e][width:]), random(width)...)
-			if odd && op > 195 {
-				// one byte; the newest frame may have any value
-				next[r.IntN(len(next))] ^= 1 + byte(r.IntN(255))
-			}
-			end := env.End(0)
-			if op >= 170 && op < 196 {
-				end = env.End(op % 8)
-			}
-			action, reward, version := int32(r.Uint32()>>1), r.Float32(), r.Uint64()
-			mask := make([]byte, cfg.Actions)
-			for a := range mask {
-				mask[a] = byte(r.IntN(2))
-			}
-			if cfg.Actions > 0 {
-				mask[r.IntN(cfg.Actions)] = 1
-				action %= int32(cfg.Actions)
-			}
-			given := next
-			if end.Over() && end&(env.Terminated|env.Lost) != 0 && r.IntN(2) == 0 {
-				given = nil
-			}
-			hash := m.Hash()
-			err := addMasked(m, e, action, reward, version, end, given, mask)
-			if errors.Is(err, ErrNotAStack) && odd {
-				bytesBefore := m.Bytes()
-				more, err := m.StoreWhole()
-				check(t, err)
-				if more != m.Bytes()-bytesBefore {
-					t.Fatalf("StoreWhole reports %d bytes more, there are %d", more, m.Bytes()-bytesBefore)
-				}
-				compare(t, m, ref)
-				if m.Room(e) == 0 {
-					t.Fatal("nothing free after StoreWhole")
-				}
-				check(t, addMasked(m, e, action, reward, version, end, given, mask))
-			} else {
-				check(t, err)
-			}
-			if m.Hash() != hash {
-				t.Fatal("Add changed what is visible")
-			}
-			ref.add(e, action, reward, version, end, next, mask)
-		case op < 205:
-			hash := m.Hash()
-			m.Cut(e)
-			ref.cut(e)
-			if m.Hash() != hash {
-				t.Fatal("Cut changed what is visible")
-			}
-		case op < 235:
-			m.Flush()
-			ref.flush()
-			compare(t, m, ref)
-			compareDrawables(t, drawn, ref)
-		case op < 240: // growth without need
-			p := &m.parts[e]
-			check(t, p.frames.grow(p.oldestFrame, p.nextFrame, p.frames.slots+int64(arg%32)))
-			check(t, p.steps.grow(p.oldest, p.nextStep, p.steps.slots+int64(arg%8)))
-			m.relocations++
-			compare(t, m, ref)
-		case op < 245:
-			data := saved(t, m)
-			other := cfg
-			other.Window = 1 + int(arg)
-			m2, err := New(other)
-			check(t, err)
-			check(t, load(m2, data))
-			m.Close()
-			m = m2
-			mirror, drawn = m.NewMirror(), drawablesOf(t, m)
-			compareDrawables(t, drawn, ref)
-			for e := range cfg.Envs {
-				if m.Room(e) == 0 {
-					t.Fatal("nothing free after Load")
-				}
-			}
-			compare(t, m, ref)
-		case op < 249: // a transition from outside
-			if m.Room(e) < 2 {
-				check(t, m.Grow(2))
-				if m.Room(e) < 2 {
-					t.Fatal("Grow(2) leaves less than two steps free")
-				}
-			}
-			obs := random(m.obsBytes)
-			next := append(bytes.Clone(obs[width:]), random(width)...)
-			end := env.Truncated
-			if arg%2 == 0 {
-				end = env.Terminated
-			}
-			mask := bytes.Repeat([]byte{1}, cfg.Actions)
-			s := experience.Step{Action: make([]int32, 1), Reward: r.Float32(), End: end & env.Terminated, NextMask: mask, Updates: r.Uint64()}
-			hash := m.Hash()
-			if err := m.Insert(e, &s, obs, next[1:]); err == nil && end == env.Truncated {
-				t.Fatal("a short observation was inserted")
-			}
-			if end == env.Truncated { // an observation after a termination is not checked
-				check(t, m.Insert(e, &s, obs, next))
-			}
-			ref.insert(e, s.Action[0], s.Reward, s.Updates, end, obs, next, mask)
-			if m.Hash() != hash {
-				t.Fatal("Insert changed what is visible")
-			}
-		default:
-			if m.Len() == 0 {
-				continue
-			}
-			seed++
-			b := m.Minibatch(5)
-			draw(m, rng.New(seed, "replay", 0), b, nil)
-			same, flat := rng.New(seed, "replay", 0), ref.flat()
-			for row := range 5 {
-				compareRow(t, m, b, row, flat[same.Intn(len(flat))])
-			}
-			compareMirror(t, mirror, there, b, rng.New(seed, "replay", 0))
-		}
-	}
-	m.Flush()
-	ref.flush()
-	compare(t, m, ref)
-	compareDrawables(t, drawn, ref)
-}
-
 func TestMemoryEqualsReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	runs := 150
@@ -417,7 +248,7 @@ func TestMemoryEqualsReference(t *testing.T) {
 		if run%5 == 0 { // very short segments
 			for i := 0; i < len(ops); i += 2 {
 				if ops[i] > 10 && ops[i] < 160 {
-					ops[i] = 170 + ops[i]%26
+					ops[i] = endsFrom + ops[i]%(endsTo-endsFrom)
 				}
 			}
 		}
