@@ -510,7 +510,11 @@ PACELINE_API int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, 
 
 /* paceline_trainer_run, which also returns at the round that makes the last of max_rollouts rollouts
  * full (0: no limit), before the update of that rollout, also at the end of the run. A rollout in
- * progress counts as one. max_rollouts has an effect with methods a2c, ppo and pqn only. */
+ * progress counts as one. Only the rollouts of methods a2c, ppo and pqn are counted. The learners of a3c
+ * and appo have rollouts of their own: with max_rollouts above 0 a call at or after the end of the run
+ * finishes those in progress and begins no others; max_steps must be above 0 there. Metric
+ * "async/unfinished" is the number of learners that have not finished. With other methods max_rollouts
+ * has no effect. */
 PACELINE_API int paceline_trainer_run_rollouts(paceline_stats *out, paceline_trainer *t, int64_t max_rollouts,
                                                int64_t max_steps, int64_t max_ms);
 

@@ -24,6 +24,7 @@ type Interrupt struct {
 	stopping *atomic.Bool
 	deadline time.Time // zero: none
 	rollouts int64     // that may still become full; 0: no limit
+	end      int64     // of the run
 }
 
 // Err returns the error, which wraps ErrInterrupted, with which the call must return at a time, or
@@ -64,6 +65,10 @@ func (i *Interrupt) Filled() bool {
 	i.rollouts--
 	return i.rollouts == 0
 }
+
+// Ends reports whether a call that counts rollouts begins at or after the end of the run, at a step.
+// Learners then finish the rollouts in progress and begin no others.
+func (i *Interrupt) Ends(step int64) bool { return i != nil && i.rollouts > 0 && step >= i.end }
 
 // Deadline returns the deadline, or the zero time if there is none.
 func (i *Interrupt) Deadline() time.Time {

@@ -41,6 +41,18 @@ type Learner interface {
 	Lacks() int
 }
 
+// Rolling is a Learner that learns from rollouts.
+type Rolling interface {
+	// InRollout reports whether its rollout has a round, or an update in progress.
+	InRollout() bool
+}
+
+// inRollout reports whether a learner must go on to the end of a rollout.
+func inRollout(l Learner) bool {
+	r, ok := l.(Rolling)
+	return ok && r.InRollout()
+}
+
 // Replica returns the Setup of learner k of a number of learners of a method, which share the
 // environments of s equally. values are settings, of which the method's own are taken by name. d and
 // pool belong to the learner alone; ended gets its episodes. The caller closes the Source, if it is

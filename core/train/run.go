@@ -101,7 +101,8 @@ func (t *Trainer) Run(steps int64, limit time.Duration) error {
 // RunRollouts is Run, which also returns at the round that makes the last of `rollouts` rollouts
 // full (0: no limit), before the update of that rollout, also at the end of the run. A rollout in
 // progress counts as one. Only the rollouts of methods a2c, ppo and pqn are counted
-// (Interrupt.Filled).
+// (Interrupt.Filled). The learners of a3c and appo have rollouts of their own: with a limit, a call
+// at or after the end of the run finishes those in progress and begins no others.
 func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -142,7 +143,7 @@ func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err e
 	if steps > 0 {
 		until = t.host.Steps.Load() + min(steps, maxSteps)
 	}
-	t.halted = false
+	t.halted, interrupt.end = false, t.end
 	err = t.method.Advance(until, interrupt)
 	filled := rollouts > 0 && interrupt.rollouts == 0
 	if err == nil && !filled && t.host.Steps.Load() >= t.end {

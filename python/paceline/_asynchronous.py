@@ -59,7 +59,8 @@ class Asynchronous(ActorCritic):
     """A model with several learners, or with predictors and trainers; see A3C, APPO and GA3C."""
 
     def _periods(self) -> Periods:
-        return super()._periods()._replace(whole=False)
+        # The learners' rollouts end together where Python steps the environments of all of them.
+        return super()._periods()._replace(whole=self._source is not None)
 
     def save_order(self, path: File) -> None:
         """Writes the order in which the computations of a model with schedule "race" or "recorded" ended.

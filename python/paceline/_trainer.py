@@ -65,8 +65,8 @@ class Trainer(Model):
         """Takes total_timesteps further steps, warm-up included, and trains.
 
         total_timesteps: steps of all environments together. Methods that learn from rollouts go on
-            to the end of a rollout, as stable-baselines3 does; A3C and APPO, whose learners have
-            rollouts of their own, go on to a multiple of a rollout's steps. Schedules end at the number
+            to the end of a rollout, as stable-baselines3 does. The learners of A3C and APPO have
+            rollouts of their own: each finishes its rollout in progress. Schedules end at the number
             given. Schedules (learning_rate, clip_range, epsilon) are functions of the remaining
             progress, 1 - num_timesteps / (num_timesteps at the start + total_timesteps). A warning
             reports a rate that is 0 in every update.

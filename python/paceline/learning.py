@@ -135,7 +135,9 @@ class Periods(NamedTuple):
 
     rollout: int  # steps of all environments between two calls of on_rollout_start
     counted: bool  # updates learn from rollouts: log_interval counts rollouts; else it counts episodes
-    whole: bool = False  # the library counts rollouts of all environments, and learn ends with one
+    # The library counts rollouts of all environments, and learn ends with one. If counted and not whole, each
+    # learner has rollouts of its own, and ends with one of them.
+    whole: bool = False
 
 
 def learn(
@@ -234,9 +236,7 @@ class Loop:
     def __post_init__(self) -> None:
         self.stats = self.native.stats()
         asked = self.stats.num_timesteps + self.total_timesteps
-        # The learners of A3C and APPO have rollouts of their own, which do not end together.
-        multiple = self.periods.counted and not self.periods.whole
-        self.end = asked + (-asked % self.periods.rollout if multiple else 0)
+        self.end = asked
         self.next_eval = self._after(self.stats.num_timesteps)
         self.progress: ProgressLine | None = None
         if self.progress_bar:
@@ -263,7 +263,7 @@ class Loop:
         try:
             while not self._over() and not self.native.stopped:
                 before = self._rollouts()
-                if callback is not None and not self.in_rollout:
+                if callback is not None and not self.in_rollout and not self._ending():
                     self.in_rollout = True
                     callback.on_rollout_start()
                 stepped = self._run_native() if self.source is None else self._run_pushed(self.source)
@@ -290,7 +290,13 @@ class Loop:
 
     def _over(self) -> bool:
         """Whether all steps are taken. Rounds may have fewer steps than environments, so rollouts end at any step."""
+        if self._ending():
+            return self.native.metric("async/unfinished") == 0
         return self.stats.num_timesteps >= self.end and (self.filled or not self.periods.whole)
+
+    def _ending(self) -> bool:
+        """Whether the steps are taken but for the rollouts in progress of learners that have their own."""
+        return self.stats.num_timesteps >= self.end and self.periods.counted and not self.periods.whole
 
     def _run_native(self) -> bool:
         """Steps until periodic work is due, for at most POLL_MS. Returns False if no step was taken."""
@@ -301,6 +307,8 @@ class Loop:
             until, rollouts = min(self.next_eval, last), self._until_log()
             if before >= last:
                 until, rollouts = min(self.next_eval, before + MOST_STEPS), 1
+        elif self._ending():
+            until, rollouts = min(self.next_eval, before + MOST_STEPS), 1
         if self.callback is not None:
             until, rollouts = before + 1, 1  # a round, or the rounds without a step that end a rollout
         self.native.run(self.stats, int(until - before), rollouts)

@@ -152,14 +152,14 @@ def test_learn_counts_and_reports(cls):
     with small(cls) as model:
         assert model.learn(640) is model
         stats = model.stats
-        assert stats["num_timesteps"] == model.num_timesteps == 640 and stats["rollouts"] >= 1
+        assert 640 <= stats["num_timesteps"] == model.num_timesteps < 704 and stats["rollouts"] >= 1
         assert stats["updates"] == stats["updates_due"] == stats["pushes"] > 10 and 0 <= stats["lag"] <= stats["lag_most"]
         assert 0 < -stats["entropy_loss"] <= np.log(2) + 1e-6 and np.isfinite(stats["loss"])
         assert (model.learners, model.schedule, model.order, model.shards) == (4, "virtual", "", 4)
         assert model.rule == ("gradient" if cls is A3C else "multi_step_adam")
         with pytest.raises(AttributeError, match="learners: read-only, is given when the model is made"):
             model.learners = 2
-        assert model.learning_curve.steps[-1] == 640
+        assert model.learning_curve.steps[-1] == model.num_timesteps
         assert repr(model) == f"<paceline.{cls.__name__} on CartPole-v1>"
 
 
@@ -222,7 +222,7 @@ def test_environments_stepped_from_python(cls):
     def run(mode, **keywords):
         with small(cls, vector(mode, 4), **{"num_envs": 4, **keywords}) as model:
             model.learn(320)
-            assert model.num_timesteps == 320 and model.stats["updates"] > 5
+            assert model.num_timesteps >= 320 and model.stats["updates"] > 5
             return model.hashes()
 
     same, disabled = (run(mode) for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED))
@@ -239,7 +239,7 @@ def test_a_model_acts_evaluates_and_is_set(cls, tmp_path):
         other.set_parameters(model.get_parameters())
         assert other.hashes() == model.hashes()
         np.testing.assert_array_equal(other.predict(obs, deterministic=True)[0], actions)
-        assert other.learn(640, reset_num_timesteps=False).num_timesteps == 640
+        assert 640 <= other.learn(640, reset_num_timesteps=False).num_timesteps < 704
         result = model.evaluate(episodes=5, seed=1)
         assert result.episodes == 5 and result.mean_return > 5
         with model.policy_snapshot() as policy:

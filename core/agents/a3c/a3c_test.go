@@ -86,6 +86,75 @@ func TestOneLearnerIsA2C(t *testing.T) {
 	}
 }
 
+// One learner also ends where A2C does, with a rollout, where rounds may have fewer steps than environments.
+func TestOneLearnerEndsAsA2C(t *testing.T) {
+	for _, total := range []int64{301, 310, 325} {
+		results := make([]string, 2)
+		for i, method := range []string{"a2c", "a3c"} {
+			tr := trainer(t, method, "env", "CartPole-v1", "num_envs", "3", "seed", "1", "n_steps", "5", "mid_batch_reset", "false")
+			for range 2 {
+				results[i] += endRun(t, tr, total, 7)
+			}
+		}
+		if results[0] != results[1] {
+			t.Errorf("%d steps: %s, want A2C's %s", total, results[1], results[0])
+		}
+	}
+}
+
+// endRun begins a run and takes it, in slices, to the end of the rollouts that are in progress at its end.
+func endRun(t *testing.T, tr *train.Trainer, total, slice int64) string {
+	t.Helper()
+	traintest.Check(t, tr.Begin(total, 0))
+	end := tr.Stats().Steps + total
+	for steps := tr.Stats().Steps; steps < end; steps = tr.Stats().Steps {
+		traintest.Check(t, tr.Run(min(slice, end-steps), 0))
+	}
+	for unfinished(t, tr) {
+		traintest.Check(t, tr.RunRollouts(1, slice, 0))
+	}
+	traintest.Check(t, tr.Settle(0))
+	s := tr.Stats()
+	return fmt.Sprint(s.Steps, s.Updates, " ", traintest.Must(tr.Hash("policy"))(t)[:12], traintest.Must(tr.Hash("rollout"))(t)[:8], " ")
+}
+
+// unfinished reports whether a rollout is in progress.
+func unfinished(t *testing.T, tr *train.Trainer) bool {
+	t.Helper()
+	if r, ok := tr.Method().(train.Rolling); ok {
+		return r.InRollout()
+	}
+	m, _ := tr.Metric(traintest.Must(tr.MetricIndex("async/unfinished"))(t))
+	return m.Value > 0
+}
+
+// Learners end with a rollout each, in any slices, with any number of threads, and when a race is repeated.
+func TestLearnersEndWithTheirRollouts(t *testing.T) {
+	runs := func(slice int64, path string, edits ...string) (results string) {
+		tr := trainer(t, "a3c", append([]string{"env", "CartPole-v1", "num_envs", "6", "learners", "3", "seed", "3", "mid_batch_reset", "false"}, edits...)...)
+		for _, total := range []int64{201, 77} {
+			results += endRun(t, tr, total, slice)
+		}
+		if path != "" {
+			traintest.Check(t, tr.SaveOrder(path))
+		}
+		return results
+	}
+	for _, rule := range [][]string{{"rule", "gradient"}, {"rule", "overwrite", "n_steps", "8", "pull_period", "3"}, {"rule", "mean"}} {
+		want := runs(1000, "", append(rule, "num_threads", "1")...)
+		for _, slice := range []int64{1, 13} {
+			if got := runs(slice, "", append(rule, "num_threads", "2")...); got != want {
+				t.Errorf("%s, slices of %d: %s, want %s", rule, slice, got, want)
+			}
+		}
+		path := filepath.Join(t.TempDir(), "race.order")
+		want = runs(1000, path, append(rule, "schedule", "race")...)
+		if got := runs(1000, "", append(rule, "schedule", "recorded", "order", path)...); got != want {
+			t.Errorf("%s: %s, the race %s", rule, got, want)
+		}
+	}
+}
+
 // The virtual schedule has one result for any number of threads and any slices.
 func TestVirtualRepeats(t *testing.T) {
 	for _, rule := range []string{"gradient", "overwrite", "mean"} {

@@ -29,6 +29,7 @@ type learner struct {
 	steps   int64        // its steps, of those that T counts
 	others  int64        // steps of other learners, as of the latest pull
 	stepped bool         // it has taken a round in the latest slice
+	behind  bool         // it must begin a rollout although the run ends
 	taken   int64        // rounds since the latest update or pull
 	rounds  int64        // since the learner was made
 	now     atomic.Int64 // no later episode of the slice ends before this time
@@ -101,6 +102,10 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 		if err := l.m.turns.Replan(l.k, n, then); err != nil {
 			return err
 		}
+		if l.m.ending && !l.behind && !l.inRollout() {
+			l.m.turns.Rest(l.k)
+			return nil
+		}
 		if ok, err := l.m.turns.Round(l.k); !ok || err != nil {
 			return err
 		}
@@ -110,6 +115,7 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 		l.measureRound(acted, stepped)
 		steps := l.host.Steps.Load() - before
 		l.count(steps)
+		l.behind = false
 		l.m.turns.Took(l.k, int(steps))
 		if err != nil {
 			return err
@@ -119,6 +125,12 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 			l.m.episodes.flush(l.m.host, l.m.reached())
 		}
 	}
+}
+
+// inRollout reports whether the learner's rollout has begun.
+func (l *learner) inRollout() bool {
+	r, ok := l.Learner.(train.Rolling)
+	return ok && r.InRollout()
 }
 
 // reporting is the number of rounds of a learner after which episodes are reported.

@@ -36,6 +36,7 @@ type Method struct {
 	rows     *vec.Rows   // of Latest; nil where the host steps
 	actions  vec.Actions // of Act and Latest
 	cut      bool        // an Interrupt or a failure ended the latest slice
+	ending   bool        // learners begin no rollout in this slice
 	before   func()      // of the tests
 	measure  Measured    // of benchmarks; nil: nothing is measured
 	err      error       // what ended training
@@ -83,11 +84,34 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 	for _, l := range m.learners {
 		l.stepped = false
 	}
+	m.end(interrupt)
 	err := m.slice(until, interrupt, func(l *learner) error { return l.run(interrupt) })
 	if errors.Is(err, train.ErrInterrupted) {
 		return nil
 	}
 	return err
+}
+
+// end prepares a slice at the end of the run, in which rollouts end and none begins. With rule mean a
+// learner begins a rollout that another one has begun, because they update together.
+func (m *Method) end(interrupt *train.Interrupt) {
+	m.ending = interrupt.Ends(m.turns.Steps())
+	for _, l := range m.learners {
+		l.behind = m.ending && m.joint != nil && !l.inRollout() && slices.ContainsFunc(m.learners, func(other *learner) bool {
+			own, begun := l.link.begun(), other.link.begun()
+			return own < begun || own == begun && other.inRollout()
+		})
+	}
+}
+
+// unfinished is the number of learners whose rollout has begun and whose update is not done.
+func (m *Method) unfinished() (n int) {
+	for _, l := range m.learners {
+		if l.link.flight.Due || l.inRollout() {
+			n++
+		}
+	}
+	return n
 }
 
 // Settle implements train.Method: what comes before the next round in order.
@@ -98,6 +122,7 @@ func (m *Method) Settle(interrupt *train.Interrupt) error {
 	if m.pushed && m.joint != nil {
 		m.joint.pace()
 	}
+	m.ending = false
 	return m.slice(m.turns.Steps(), interrupt, func(l *learner) error {
 		if !m.pushed {
 			return l.run(interrupt)
@@ -394,6 +419,7 @@ func (m *Method) Metrics(to *train.Metrics) {
 	to.Add("async/lag", "updates", "updates of other learners between a learner's pull and its push, mean over all pushes since the model was made or loaded", lag)
 	to.Add("async/lag_most", "updates", "the largest of these", float64(all.most))
 	to.Add("async/refused", "", "pushes of a shard that were refused because of max_staleness", float64(counts.Refused))
+	to.Add("async/unfinished", "", "learners whose rollout has begun and is not learned from", float64(m.unfinished()))
 	to.Add("async/order_bytes", "bytes", "the order that was recorded", float64(times.Bytes))
 	to.Add("async/wait_turn", "seconds", "learners waited for their turn, without a core, added over the learners", times.Turns.Seconds())
 	to.Add("async/wait_core", "seconds", "learners waited for a core", times.Cores.Seconds())

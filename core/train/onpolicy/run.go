@@ -78,6 +78,15 @@ func (r *Run) Lacks() int {
 // set is the name of Theta.
 const set = "policy"
 
+// InRollout implements train.Rolling.
+func (r *Run) InRollout() bool {
+	left := r.Window.Left()
+	if left == 0 {
+		return r.due()
+	}
+	return left < r.cfg.Horizon && (left != r.cfg.Slide || r.Clock.Rollouts == 0)
+}
+
 // Init makes everything of a run of m, which embeds r.
 func (r *Run) Init(s *train.Setup, c Config, m Method) (err error) {
 	*r = Run{method: m, policy: c.Policy, units: train.NewUnits(c.Net)}

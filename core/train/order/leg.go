@@ -110,6 +110,7 @@ func (t *Turns) Round(k int) (ok bool, err error) {
 	if v, err := t.ask(k, wantRound); v != granted || err != nil {
 		return false, err
 	}
+	t.latest = max(t.latest, l.ends[l.taken])
 	l.taken++
 	l.since++
 	l.inRound = true
@@ -189,6 +190,7 @@ func (t *Turns) Visits(k int, do func(Visit) error) (ok bool, err error) {
 func (t *Turns) visited(k int) (last bool) {
 	l := &t.learners[k]
 	shard := l.done % t.cfg.Shards
+	t.latest = max(t.latest, l.visits[l.done])
 	l.done++
 	l.since = 0
 	t.visits++
@@ -266,7 +268,7 @@ func (t *Turns) Enter(k int) {
 // Leave ends learner k's part of a slice, and releases its core.
 func (t *Turns) Leave(k int) {
 	t.mu.Lock()
-	if l := &t.learners[k]; !l.ended { // neither refused nor failed
+	if l := &t.learners[k]; !l.ended && !l.resting { // neither refused nor failed
 		if err := t.raised(); err != nil { // the learner may have found out by itself
 			t.stop(err)
 			t.cutShort = t.cutShort || !t.cfg.Together || l.done < len(l.visits)

@@ -33,7 +33,9 @@ func (t *Turns) past(at int64, k, own int) past {
 		l := &t.learners[j]
 		n := own
 		if j != k {
-			n = l.before(at, j < k)
+			if n = l.before(at, j < k); l.resting {
+				n = min(n, l.taken)
+			}
 		}
 		least, most := t.stepsOf(l, n)
 		uncertain := least != most
@@ -281,7 +283,7 @@ func (t *Turns) setNext(k int) {
 // setNextOf does so for one shard. after is a time before the first visit after the leg.
 func (t *Turns) setNextOf(k, shard int, after int64) {
 	l, time := &t.learners[k], after
-	for i := shard; i < len(l.visits); i += t.cfg.Shards {
+	for i := shard; i < len(l.visits) && !l.resting; i += t.cfg.Shards {
 		if i >= l.done {
 			time = l.visits[i]
 			break
@@ -365,6 +367,7 @@ func (t *Turns) shift() {
 		t.setNext(k)
 	}
 	t.failedAt.time -= low
+	t.latest -= low
 }
 
 func shiftBack(times []int64, by int64) {

@@ -82,6 +82,8 @@ func (r *race) end() {
 		until := r.until
 		if steps < until && (r.cutShort || r.failure != nil) {
 			until = steps + 1
+		} else if slices.ContainsFunc(r.learners, func(l learner) bool { return l.resting }) {
+			until = min(until, steps)
 		}
 		r.record.stop(until, steps, r.sinces(), false)
 	}

@@ -124,6 +124,7 @@ type Turns struct {
 	base     int64   // T before the rounds that the learners count
 	resets   int64   // how often SetSteps has set T back
 	drawn    int64   // at least T after all rounds that are known
+	latest   int64   // the time of the latest event, in a virtual order
 	until    int64
 	cut      int64 // the slice's end, where it is known; never: the first round whose T is until
 	joined   int   // learners whose pulls wait for the pushes of the others (Config.Barrier)
@@ -186,7 +187,7 @@ type learner struct {
 	// Of the slice.
 	inside  bool // all events of the leg are before the slice's end
 	ended   bool
-	resting bool // makes no further visit (Config.Together)
+	resting bool // has no further event (Rest), or makes no further visit (Config.Together)
 
 	wait
 	log visitLog
@@ -294,6 +295,7 @@ func (t *Turns) End() error {
 	if t.race != nil {
 		t.race.end()
 	}
+	t.postpone()
 	switch {
 	case t.failure != nil:
 		return t.failure
@@ -301,6 +303,39 @@ func (t *Turns) End() error {
 		return t.stopped
 	}
 	return nil
+}
+
+// Rest says that learner k, whose leg has no event yet, has none in this slice: its run has ended before
+// those of the other learners. In a virtual order the leg begins after their last event, except with
+// Config.Barrier, where the learners end together. The learner leaves next.
+func (t *Turns) Rest(k int) {
+	t.mu.Lock()
+	defer t.unlock()
+	l := &t.learners[k]
+	l.resting = true
+	if t.race == nil {
+		t.setNext(k)
+		t.moved(k)
+		t.help()
+	}
+}
+
+// postpone moves the legs of learners that rest behind all events that have happened.
+func (t *Turns) postpone() {
+	if _, virtual := t.pace.(*drawn); !virtual || t.cfg.Barrier || t.cfg.Together {
+		return
+	}
+	for k := range t.learners {
+		l := &t.learners[k]
+		if !l.resting || l.left() == 0 {
+			continue
+		}
+		if by := t.latest + 1 - l.ends[l.taken]; by > 0 {
+			shiftBack(l.ends[l.taken:], -by)
+			shiftBack(l.visits, -by)
+			l.end += by
+		}
+	}
 }
 
 // Steps returns T: the steps of all rounds taken, also of those that come late in the order.
