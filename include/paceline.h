@@ -1101,7 +1101,8 @@ PACELINE_API void paceline_console_free(paceline_console *c);
  *         paceline_trainer_adopt(t, theta, n, version, -1);
  *     }
  *
- * Such a loop has the bits of the same trainer with "updates" own. The first parameters of a store come
+ * Such a loop has the bits of the same trainer with "updates" own. The loop of "a2c" and "ppo" ends with
+ * the first rollout that ends at or after the end of the run (paceline_trainer_run_rollouts). The first parameters of a store come
  * from paceline_trainer_get_parameters: learners with one seed begin with the same ones. Settings
  * "outside_learners" K and "outside_learner" k make learner k of K act in environments of its own.
  * paceline_trainer_run is refused.

@@ -191,7 +191,8 @@ func (d *outsideDevice) Another(n int, budget *threads.Budget) (nn.Device, error
 // Gradient takes rounds until an update is due, and computes its gradient at the parameters that the
 // trainer has. If the state is GradientReady, it has written the gradient to `to`, which has as many
 // numbers as the method's first parameter set, scaled down where the method clips its norm. The next
-// Gradient is that of the next update, whether or not Adopt is called between. Where the host steps
+// Gradient is that of the next update, whether or not Adopt is called between. A run ends where a
+// rollout ends, as with RunRollouts; a method without rollouts ends at the end of the run. Where the host steps
 // the environments, Gradient takes no rounds, and is called after every Observe until the state is
 // GradientLater; Act refuses a round while an update is due.
 //
@@ -245,7 +246,7 @@ func (t *Trainer) nextUpdate(interrupt *Interrupt) error {
 			}
 			continue // an update of rows that nothing is learned from
 		}
-		if t.host.Steps.Load()+o.others >= t.end {
+		if t.host.Steps.Load()+o.others >= t.end && !inRollout(o.learner) {
 			return nil
 		}
 		if took && errors.Is(interrupt.Err(time.Now()), fault.ErrTimedOut) {

@@ -276,7 +276,8 @@ class Trainer(Model):
                 parameters, seen = store.pull()
                 model.adopt(parameters, updates=seen)
 
-        Such a loop has the bits of learn with updates="own". A second call before adopt gives the gradient
+        Such a loop has the bits of learn with updates="own". Of A2C and PPO it also ends with the end of a
+        rollout. A second call before adopt gives the gradient
         of the next update at the same parameters. After a load of a file of save(replay=True) the loop goes
         on without begin.
 

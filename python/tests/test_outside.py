@@ -5,8 +5,9 @@ import threading
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
-from envs import SMALL
+from envs import SMALL, vector
 from paceline import A2C, DQN, PPO, PQN, Store, shard_ranges
 from paceline.errors import ConfigError, NotFiniteError, StoppedError
 
@@ -15,8 +16,7 @@ ON_POLICY = {"num_envs": 3, "seed": 3, "policy_kwargs": {"net_arch": [16]}, "dev
 RUNS = {
     "dqn": (DQN, DQN_SMALL, {"optimizer": "adagrad"}, 500),
     "a2c": (A2C, ON_POLICY, {"optimizer": "rmsprop", "decay": 0.99, "eps": 1e-5}, 300),
-    # whole rollouts, to which learn rounds up
-    "ppo": (PPO, {**ON_POLICY, "n_steps": 16, "batch_size": 24, "n_epochs": 3}, {"optimizer": "adam", "eps": 1e-5}, 288),
+    "ppo": (PPO, {**ON_POLICY, "n_steps": 16, "batch_size": 24, "n_epochs": 3}, {"optimizer": "adam", "eps": 1e-5}, 270),
 }
 
 
@@ -87,7 +87,7 @@ def test_gymnasium_environments_are_stepped(name):
         want, steps = own.hashes(), own.num_timesteps
     with with_gymnasium(updates="outside") as model:
         server = Server(model, **options)
-        model.begin(steps)  # learn goes on to the end of a rollout
+        model.begin(total)
         server.apply(model, 4)
         model.stop()
         with pytest.raises(StoppedError):
@@ -109,6 +109,30 @@ def test_gymnasium_environments_are_stepped(name):
         del model.env.step
         model.begin(total)
         assert model.gradient().number == 1
+
+
+@pytest.mark.parametrize("how", ["after the update", "next step"])
+@pytest.mark.parametrize("name", ["a2c", "ppo"])
+def test_the_loop_ends_as_learn(name, how):
+    method, keywords, options, _ = RUNS[name]
+
+    def model(**more):
+        if how == "after the update":
+            return made(method, keywords, mid_batch_reset=False, **more)
+        return method("MlpPolicy", vector(AutoresetMode.NEXT_STEP, 3), **{**keywords, "num_envs": None}, **more)
+
+    rate = {"learning_rate": (0.01, 0.0)}
+    for total in (50, 240):
+        with model(**rate) as own, model(**rate, updates="outside") as outside:
+            own.learn(total, log_interval=None)
+            server = Server(outside, **options)
+            outside.begin(total)
+            server.apply(outside)
+            assert (outside.num_timesteps, outside.stats["updates"], outside.hashes()) == (
+                own.num_timesteps,
+                own.stats["updates"],
+                own.hashes(),
+            )
 
 
 def test_a_delay_of_one_update():

@@ -121,6 +121,16 @@ func (s *server) apply(tr *train.Trainer, most int) (updates int) {
 	return updates
 }
 
+// toEndOfRollout takes the steps of a run, and those after them that end a rollout.
+func toEndOfRollout(t testing.TB, tr *train.Trainer) {
+	t.Helper()
+	traintest.Check(t, tr.Run(0, 0))
+	if r, ok := tr.Method().(train.Rolling); ok && r.InRollout() {
+		traintest.Check(t, tr.RunRollouts(1, 1<<20, 0))
+		traintest.Check(t, tr.Settle(0))
+	}
+}
+
 // digest is what a run has led to.
 func digest(t testing.TB, tr *train.Trainer) string {
 	t.Helper()
@@ -144,7 +154,7 @@ func TestOutsideHasTheBitsOfOwn(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			own := traintest.NewTrainer(t, configOfRun(t, a), nil)
 			traintest.Check(t, own.Begin(a.steps, 0))
-			traintest.Check(t, own.Run(0, 0))
+			toEndOfRollout(t, own)
 			want := digest(t, own)
 			tr := traintest.NewTrainer(t, configOfRun(t, a, "updates", "outside"), nil)
 			s := newServer(t, tr, a.optimizer)
@@ -169,7 +179,7 @@ func TestOutsideHasTheBitsOfOwn(t *testing.T) {
 			for _, each := range []*train.Trainer{own, tr} { // a further run
 				traintest.Check(t, each.Begin(100, 0))
 			}
-			traintest.Check(t, own.Run(0, 0))
+			toEndOfRollout(t, own)
 			s.apply(tr, math.MaxInt)
 			if got, want := digest(t, tr), digest(t, own); got != want {
 				t.Errorf("a further run: %s\nwant %s", got, want)
@@ -220,7 +230,7 @@ func TestOutsideWhereTheHostSteps(t *testing.T) {
 		}
 		own := traintest.NewTrainer(t, configOfRun(t, a), nil)
 		traintest.Check(t, own.Begin(a.steps, 0))
-		traintest.Check(t, own.Run(0, 0))
+		toEndOfRollout(t, own)
 		mk := func(i int) (env.Env, error) {
 			e, err := env.Make("CartPole-v1", nil)
 			if err == nil {
