@@ -55,14 +55,13 @@
 // products; amx.c does so with loops of its own for the layers. entry.c holds the functions that
 // cgo calls: it cuts a call into parts, which the threads of a team (team.c) share.
 //
-// Blocking. A convolution whose kernel is r = 2 or 3 strides wide is an r x r convolution over cells of
-// stride x stride pixels. Winograd's filtering with 4 x 4 points computes it with 16 matrix
-// products over tiles of cells, with 1.7 to 2.3 times fewer multiplications. The points are
+// Blocking. A convolution whose kernel is r = 2 or 3 strides wide is an r x r convolution over
+// cells of stride x stride pixels. Winograd's filtering with 4 x 4 points computes it with 16
+// matrix products over tiles of cells, with 1.7 to 2.3 times fewer multiplications. The points are
 // computed in four groups, row by row, so that the operands of a group (64 to 400 KB) stay in the
 // L2 cache. A forward pass works on about 54 tiles at a time. A backward pass works on 64 tiles for
 // the input gradients and on about 200 for the weight gradients, which are sums over tiles. In a
-// product
-// the tile of C stays in registers for the whole of k: 14x32 floats are 28 of AVX-512's 32
+// product the tile of C stays in registers for the whole of k: 14x32 floats are 28 of AVX-512's 32
 // registers. An element of C is a single chain of sums in the order of k, which makes rows
 // independent.
 //
@@ -76,43 +75,13 @@
 // over 448 inputs at a time; their weights stay in the L1 cache for 32 rows, and the next weights
 // are prefetched. Accumulators are stored and loaded between two such spans, which changes no bit.
 // Layers of IQN have thousands of rows, for which the weights would be read a hundred times: with
-// Dense.Tiled their forward pass is a product by tiles, 512 inputs at a time. An update of IQN with
-// Dopamine's settings takes 0.97 s instead of 1.20, on one core of a machine with 163 GFLOP/s.
-// A pair of bfloat16 operands takes the place of one float, so the same loops, with half the k,
-// serve both precisions.
+// Dense.Tiled their forward pass is a product by tiles, 512 inputs at a time. A pair of bfloat16
+// operands takes the place of one float, so the same loops, with half the k, serve both precisions.
 //
 // A new path: copy avx2.c; define its vectors and, for its registers, MR and NR (MR * 2
 // accumulators, 2 columns of B, one broadcast); list it in kernel.h, isa_*.go and core/cpu.
 // maxRows, maxCols and maxVector in workspace.go are the largest of any path. The tests run on
 // every path that ISAs lists.
 //
-// Tried and dropped, on one core of a 2-core AVX-512 machine (117 GFLOP/s):
-//   - im2col, packed a panel at a time and never stored, with tiles of the same size: 26.8 ms an
-//     update of batch 32, where Winograd's takes about 18 (BenchmarkNatureUpdate). The tiles ran at
-//     70 to 86 % of the peak.
-//   - Four outputs at a time in a dense forward pass, instead of two times four: 1.2 ms instead of
-//     1.1.
-//   - Converting a dense layer's weights to bfloat16 on their way into the product: 0.81 ms instead
-//     of 0.76.
-//   - Prefetching the lines of C at the start of a tile: no difference.
-//   - Goroutines as helpers of a call: two threads were 1.3 to 1.7 times as fast as one, where
-//     threads of the system are 1.7 to 1.85 times as fast. Sleeping after 25 microseconds instead
-//     of 100: 1.6.
-//   - Helpers that read a job on the caller's stack: 9.5 ms for an update on two threads instead of
-//     9.2, because both threads use the same cache lines.
-//
-// Tried and dropped, on one core of a machine with AMX (184 GFLOP/s in fp32):
-//   - Sixteen outputs at a time in a dense forward pass instead of eight, with and without
-//     prefetching the next ones: 0.91 to 0.97 ms instead of 0.96. Such a loop reaches 164 GFLOP/s
-//     with all operands in the L1 cache and 138 from the L2 cache; the pass reaches 120.
-//   - Adam's divisions as multiplications: 0.93 ms instead of 1.03; Adam is bound by memory.
-//   - Helpers that join a call when a core becomes free in the middle of it: no difference in DQN's
-//     steps per second where environments wait 0.5, 5 and 20 ms a step. (At 20 ms, without AMX:
-//     cores in use for 92 % of the time instead of 89, and 298 to 341 steps/s instead of 336 to
-//     350.)
-//
-// Estimated and not tried on avx512bf16: direct convolutions, which need no transforms (amx has
-// them). The estimate is for the three layers of the Nature CNN and 32 images. At 85 % of the peak
-// the products alone would take 1.07, 0.87 and 0.59 ms. Winograd's whole forward passes take 0.85,
-// 0.48 and 0.46 ms.
+// RATIONALE.md lists what was measured and rejected.
 package kernel
