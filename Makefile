@@ -85,7 +85,7 @@ demo: ## train on CartPole, Catch and Atari Pong, with curves and a GIF of the a
 	@$(MAKE) --no-print-directory -s $(VENV)/.package
 	@$(PY) examples/python/demo.py --output build
 
-learn: $(VENV)/.package ## train on CartPole, Catch, Bricks and Pendulum with DQN (standard mode, both switches) and the other methods, three seeds each
+learn: $(VENV)/.package ## train on CartPole, Catch, Bricks and Pendulum with DQN (standard mode, concurrent and synchronized) and the other methods, three seeds each
 	@$(PY) examples/python/learn.py
 
 learn-sb3: $(VENV)/.package $(VENV)/.torch ## compare A2C and PPO with stable-baselines3's: seconds and returns of three seeds (30 minutes)

@@ -7,6 +7,7 @@ from typing import Any
 
 Row = list[str]
 MODES = ("standard", "concurrent", "synchronized", "both")
+LEARN_MODES = {"standard": "DQN, standard mode", "both": "DQN, concurrent and synchronized"}  # of learn.py
 
 
 def tables(record: dict[str, Any]) -> list[str]:
@@ -163,8 +164,8 @@ def _learn(report: list[dict[str, Any]]) -> Made:
         runs = [r for r in report if (r["env"], r["mode"]) == (env, mode)]
         seconds = [r["seconds"] for r in runs]
         rows.append(
-            [f"{env}, {mode}", rate(runs[0]["steps"]), f"{runs[0]['needed']:g}", ", ".join(f"{r['return']:.2f}" for r in runs),
-             f"{min(seconds):.0f} to {max(seconds):.0f}"]
+            [f"{env}, {LEARN_MODES.get(mode, mode)}", rate(runs[0]["steps"]), f"{runs[0]['needed']:g}",
+             ", ".join(f"{r['return']:.2f}" for r in runs), f"{min(seconds):.0f} to {max(seconds):.0f}"]
         )  # fmt: skip
     return [("Returns of three seeds.", ["", "steps", "needed", "reached", "seconds"], rows)]
 

@@ -5,9 +5,9 @@
 Each mode has eight environments, the settings of the preset "tuned" and an update every four steps. The window is
 half of the target network's period: with a whole period, target and snapshot would be the same weights.
 
-    standard   both switches off: the current weights act (textbook DQN)
-    target     both switches on, the target network acts (Algorithm 1 of the paper)
-    snapshot   both switches on, the weights of the window's start act (the default)
+    standard   concurrent=False, synchronized=False: the current weights act (textbook DQN)
+    target     concurrent and synchronized, the target network acts (Algorithm 1 of the paper)
+    snapshot   concurrent and synchronized, the weights of the window's start act (the default)
     sb3        stable-baselines3's DQN with the same settings, on the same environments
 
 After the same number of steps each run plays 100 greedy episodes. The script prints the mean return of each seed,

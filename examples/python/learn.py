@@ -2,13 +2,14 @@
 
     python learn.py [--env CartPole-v1] [--seeds 1,2,3] [--mode both,a3c] [--sb3]
 
-Each task has the preset "tuned". DQN learns it in standard mode (one environment, both switches off)
-and with both switches on (eight environments); the other methods learn some of the tasks. The table
-shows the return and the first digits of the SHA-256 digests of the replay memory, the weights and the
-target's weights. The digests must equal those of the golden file, which has rows for each path of the
-kernels (PACELINE_ISA). The exit status is 1 if a return is below the threshold or a digest differs.
-Asynchronous methods run in virtual time with lognormal durations, and show the mean lag of their
-updates: how many updates came between the parameters that acted and the update.
+Each task has the preset "tuned". DQN learns it with concurrent=False and synchronized=False (mode
+standard, one environment) and with both of them True (mode both, eight environments). The other
+methods learn some of the tasks. The table shows the return and the first digits of the SHA-256 digests
+of the replay memory, the weights and the target's weights. The digests must equal those of the golden
+file, which has rows for each path of the kernels (PACELINE_ISA). The exit status is 1 if a return is
+below the threshold or a digest differs. Asynchronous methods run in virtual time with lognormal
+durations, and show the mean lag of their updates: how many updates came between the parameters that
+acted and the update.
 
 With --sb3 A2C and PPO are compared with stable-baselines3's instead, from the preset "sb3": the same
 networks, settings and number of steps, alternating. The time is from the first step to the last one.

@@ -14,7 +14,7 @@ steps of the run. The games are not MinAtar's, so no published return is shown.
 
 Runs are appended to --runs with their settings, machine and commit. A run that is there with equal
 settings is not repeated. With --rates the steps/s are measured afterwards with all cores: of the
-games alone, of DQN with eight environments and both switches, and of PQN.
+games alone, of DQN with eight environments, concurrent and synchronized, and of PQN.
 """
 
 from __future__ import annotations

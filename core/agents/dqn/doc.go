@@ -63,8 +63,8 @@
 // waiting for the trainer thread.
 //
 // Without concurrency every experience enters D before the next update, and theta-minus is updated
-// at the first round end at or past each multiple of C. With W = 1 and both switches off this is
-// textbook DQN.
+// at the first round end at or past each multiple of C. With W = 1, and with
+// Concurrent and Synchronized false, this is textbook DQN.
 //
 // # Which updates are due
 //
