@@ -1101,9 +1101,10 @@ PACELINE_API void paceline_console_free(paceline_console *c);
  *         paceline_trainer_adopt(t, theta, n, version, -1);
  *     }
  *
- * Such a loop has the bits of the same trainer with "updates" own. The loop of "a2c" and "ppo" ends with
- * the first rollout that ends at or after the end of the run (paceline_trainer_run_rollouts). The first parameters of a store come
- * from paceline_trainer_get_parameters: learners with one seed begin with the same ones. Settings
+ * Such a loop is bit-identical to the same trainer with "updates" own. The loop of "a2c" and "ppo" ends
+ * with the first rollout that ends at or after the end of the run (paceline_trainer_run_rollouts). The
+ * first parameters of a store come from paceline_trainer_get_parameters: learners with one seed begin
+ * with the same ones. Settings
  * "outside_learners" K and "outside_learner" k make learner k of K act in environments of its own.
  * paceline_trainer_run is refused.
  */
@@ -1223,8 +1224,8 @@ PACELINE_API int paceline_trainer_gradient_of(float *out, size_t n, paceline_gra
  *
  * A push is applied in one piece, and so is a pull. The version of a store is the number of pushes that
  * were applied to it. A store counts Adam's steps by its version. One learner that pushes every gradient
- * and pulls before the next one has the bits of a trainer with that optimiser, for any number of stores
- * whose ranges cover the parameters.
+ * and pulls before the next one is bit-identical to a trainer with that optimiser, for any number of
+ * stores whose ranges cover the parameters.
  *
  * All functions on a store are [thread-safe].
  */

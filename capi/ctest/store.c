@@ -190,7 +190,7 @@ static size_t size_of(paceline_trainer *t) {
   return p.offset + p.size;
 }
 
-/* The loop of the header has the bits of a trainer that takes its own steps. */
+/* The loop of the header is bit-identical to a trainer that takes its own steps. */
 static void updates_from_outside(void) {
   paceline_trainer *own = trainer("own"), *t = trainer("outside");
   OK(paceline_trainer_run(NULL, own, 0, 0));

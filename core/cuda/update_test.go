@@ -97,7 +97,7 @@ func optimizers() []optimizer {
 	}
 }
 
-// Eight updates, with and without clipping, give the bits of core/kernel.
+// Eight updates, with and without clipping, give the same bits as core/kernel.
 func TestOptimizers(t *testing.T) {
 	d := open(t)
 	for k, o := range optimizers() {

@@ -179,7 +179,7 @@ func (b *ActorCriticBatch) slope(x *float32, entropyCoef, valueCoef float64) flo
 var everyKind = []acOptions{{branches: []int32{3, 1, 4, 2}}, {branches: []int32{19, 2}}, {branches: []int32{}, size: 1}, {branches: []int32{}, size: 3}, {branches: []int32{}, size: 17}, {branches: []int32{5}, size: 2}, {branches: []int32{2, 6}, size: 3}}
 
 // The loss matches its definition in float64, the gradients match finite differences, and every
-// path gives the bits of the Go path.
+// path gives the same bits as the Go path.
 func TestActorCriticMatchesItsDefinition(t *testing.T) {
 	defer Use(ISA())
 	r := rand.New(rand.NewPCG(41, 42))
@@ -238,7 +238,7 @@ func TestActorCriticMatchesItsDefinition(t *testing.T) {
 	}
 }
 
-// Branches of one number give the bits of Branches nil.
+// Branches of one number give the same bits as Branches nil.
 func TestOneBranchIsTheWidth(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		for _, o := range []acOptions{{masks: true}, {masks: true, clip: true}} {

@@ -164,8 +164,8 @@ func DensePack(t *Team, packed, w []float32, d *Dense) {
 	layersOf(d.Precision, d.Portable).densePack(t, packed, w, *d)
 }
 
-// DenseForwardPacked gives the bits of DenseForward, from weights that DensePack packed on the same
-// path.
+// DenseForwardPacked gives the same bits as DenseForward, from weights that DensePack packed on the
+// same path.
 func DenseForwardPacked(t *Team, y, x, packed, b []float32, n int, d *Dense, ws []float32) {
 	d.forward(t, y, x, packed, true, b, n, ws)
 }

@@ -40,7 +40,8 @@ func (l *lossCase) run(squared bool) {
 	l.loss = TDLoss(l.dq, l.q, l.actions, l.targets, l.weights, l.width, squared, WeightLoss, l.weight)
 }
 
-// Loss and gradient match their formulas in float64, and every path gives the bits of the Go path.
+// Loss and gradient match their formulas in float64, and every path gives the same bits as the Go
+// path.
 func TestTDLossMatchesFloat64(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
 	for _, rows := range []int{1, 7, 32, 100} {

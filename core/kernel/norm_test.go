@@ -174,7 +174,7 @@ func eachNorm(f func(i int, c Norm)) {
 
 func (c *Norm) String() string { return fmt.Sprintf("%+v", *c) }
 
-// Results match the definition in float64, and every path gives the bits of the Go path.
+// Results match the definition in float64, and every path gives the same bits as the Go path.
 func TestNormMatchesFloat64(t *testing.T) {
 	// About three times the worst errors: 1.4e-7, 2.2e-8, 9.3e-8 and 1.5e-7.
 	limits := map[string]float64{"y": 4e-7, "dx": 7e-8, "dscale": 3e-7, "dbias": 4.5e-7}
@@ -310,7 +310,8 @@ func TestNormDoesNotAllocate(t *testing.T) {
 	})
 }
 
-// A linear convolution gives the bits of the convolution with ReLU where the ReLU changes nothing.
+// A linear convolution gives the same bits as the convolution with ReLU where the ReLU changes
+// nothing.
 func TestLinearConvIsConvWithoutReLU(t *testing.T) {
 	eachPath(t, func(t *testing.T, p Precision) {
 		for s, c := range bitShapes {

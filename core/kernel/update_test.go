@@ -21,7 +21,7 @@ var updates = map[string]func(theta, grad, s1, s2 []float32){
 	"average":                      func(th, g, _, _ []float32) { Average(nil, th, g, 0.3) },
 }
 
-// Every path gives the bits of the Go path.
+// Every path gives the same bits as the Go path.
 func TestUpdatesAgreeToTheBit(t *testing.T) {
 	for name, update := range updates {
 		for _, n := range lengths {
@@ -45,7 +45,7 @@ func TestUpdatesAgreeToTheBit(t *testing.T) {
 	}
 }
 
-// A factor gives the bits of a gradient that is multiplied by it beforehand.
+// A factor gives the same bits as a gradient that is multiplied by it beforehand.
 func TestFactorEqualsScaledGradient(t *testing.T) {
 	const factor = float32(0.3)
 	for name, update := range map[string]func(th, g []float32, factor float32, a, s []float32){

@@ -158,7 +158,7 @@ type Optimizer interface {
 	Apply(p *Params, grad []float32, factor float32, lr float64) error
 	// ApplyRange takes step number step, at least 1, for the parameters first to first+len(grad)-1
 	// alone. grad is the gradient of these parameters. Ranges that cover all parameters, each with
-	// the same step, give the bits of one Apply with that number. ApplyRange counts nothing: the
+	// the same step, give the same bits as one Apply with that number. ApplyRange counts nothing: the
 	// caller counts steps, Updates and Writes. Goroutines may call it at the same time for ranges that
 	// do not overlap, if the device has one thread. A GPU refuses it. It does not allocate.
 	ApplyRange(p *Params, first int, grad []float32, factor float32, lr float64, step int64) error
@@ -235,8 +235,8 @@ type QStepper interface {
 }
 
 // StackStepper is a QStepper with a copy of the replay memory's frames in GPU memory. It does many
-// updates without the host in between, with the bits of as many calls of Update. One goroutine at a
-// time may call it.
+// updates without the host in between; the results are bit-identical to those of single calls of
+// Update. One goroutine at a time may call it.
 type StackStepper interface {
 	QStepper
 	// FreeBytes returns how much GPU memory is free for frames.

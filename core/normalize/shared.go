@@ -12,7 +12,7 @@ import (
 //   - Push merges the rows that a learner has added since its previous Push (Chan et al. 1979).
 //   - Pull gives the learner the merged statistics. Rows that it has not pushed stay in its own.
 //   - If no other learner has pushed since, Push and Pull copy instead of merging. One learner
-//     therefore has the bits of a Normalizer that is not shared.
+//     is therefore bit-identical to a Normalizer that is not shared.
 type Shared struct {
 	Normalizer
 	pushes uint64

@@ -49,8 +49,8 @@
 //	mean             All learners contribute to each step, which waits for the slowest (Mean).
 //	                 Stooke & Abbeel, 4.2.
 //
-// One learner with gradient, overwrite or mean has the bits of an nn.Optimizer. One learner with
-// multi_step_adam has the numbers of Adam, up to the rounding of the sum of steps.
+// One learner with gradient, overwrite or mean is bit-identical to an nn.Optimizer. One learner
+// with multi_step_adam has the numbers of Adam, up to the rounding of the sum of steps.
 //
 // # Learners in other processes
 //

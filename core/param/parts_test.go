@@ -34,7 +34,7 @@ func read(p checkpoint.Part, b []byte) (func(), error) {
 	return p.Read(bytes.NewReader(b), int64(len(b)))
 }
 
-// A run that is saved and loaded between any two visits has the bits of a run that was not.
+// A run that is saved and loaded between any two visits is bit-identical to a run that was not.
 func TestSavedInTheMiddle(t *testing.T) {
 	const size, count, shards, visits = 101, 3, 3, 120
 	for _, rule := range rulesOf() {

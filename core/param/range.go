@@ -22,7 +22,7 @@ import (
 //   - A gradient that is older than MaxStaleness is refused, and the refusal is its answer.
 //   - A push that returns another error changes nothing, and its key is not seen.
 //
-// One learner that pushes every gradient and pulls before the next one has the bits of an
+// One learner that pushes every gradient and pulls before the next one is bit-identical to an
 // nn.Optimizer. So have any number of ranges that cover the parameters. Any goroutines may call a
 // Range at any time.
 type Range struct {

@@ -21,8 +21,8 @@ func newRangeOf(t testing.TB, parameters []float32, o RangeOptions) *Range {
 	return nntest.Must(NewRange(parameters, o))(t)
 }
 
-// Ranges that cover the parameters, pushed to and pulled from by one learner, have the bits of the
-// optimiser, for every optimiser and number of ranges.
+// Ranges that cover the parameters, pushed to and pulled from by one learner, are bit-identical to
+// the optimiser, for every optimiser and number of ranges.
 func TestRangesAreTheOptimizer(t *testing.T) {
 	const size = 203
 	nntest.OnEveryISA(t, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestRangePushesRefused(t *testing.T) {
 }
 
 // Goroutines push and pull without an order, some of their pushes twice. Each key is applied once, and
-// pushes of one gradient give the bits of as many steps.
+// pushes of one gradient are bit-identical to the same number of steps.
 func TestRangeAtTheSameTime(t *testing.T) {
 	const size, learners, steps = 64, 6, 40
 	cfg := nn.OptimizerConfig{Name: "adam"}

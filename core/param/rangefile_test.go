@@ -40,7 +40,7 @@ func used(t testing.TB) *Range {
 	return r
 }
 
-// A loaded Range goes on with the bits and the answers of the saved one.
+// A loaded Range goes on bit-identically to the saved one, with the same answers.
 func TestRangeIsSaved(t *testing.T) {
 	r, path := used(t), filepath.Join(t.TempDir(), "range.paceline")
 	nntest.Check(t, r.Save(path))

@@ -25,7 +25,7 @@ func whole(t testing.TB, s *Store, p Push, theta *nn.Params, seen []uint64) {
 	}
 }
 
-// One learner has the bits of the optimiser, for every optimiser, rule and number of shards.
+// One learner is bit-identical to the optimiser, for every optimiser, rule and number of shards.
 func TestOneLearnerIsTheOptimizer(t *testing.T) {
 	const size = 203
 	nntest.OnEveryISA(t, func(t *testing.T) {
@@ -88,7 +88,8 @@ func TestShardsPartitionTheParameters(t *testing.T) {
 }
 
 // Goroutines push and pull without an order. A shard in which all elements are equal stays so: no
-// pull sees a part of a push. Pushes of one gradient give the bits of as many steps of one learner.
+// pull sees a part of a push. Pushes of one gradient are bit-identical to the
+// same number of steps of one learner.
 func TestLearnersAtTheSameTime(t *testing.T) {
 	const size, count, rounds = 500, 8, 60
 	for _, rule := range []Rule{

@@ -69,7 +69,7 @@ func (w *twin) pulled(l *learner, shard int) {
 	copy(w.copies[l.number][at.first:], at.p.Host())
 }
 
-// Random visits of several learners have the bits of the twin, whatever the number of shards.
+// Random visits of several learners are bit-identical to the twin, whatever the number of shards.
 func TestPushesAgainstTwin(t *testing.T) {
 	nntest.OnEveryISA(t, func(t *testing.T) {
 		for _, rule := range rulesOf() {

@@ -115,7 +115,8 @@ func (c *Sampler) Choose(_ int64, row Row, mask []byte, r *rng.Stream, to *exper
 	return err
 }
 
-// LogProb returns the log-probability of an allowed action, with the bits of sampleSoftmax.
+// LogProb returns the log-probability of an allowed action, bit-identical to that of
+// sampleSoftmax.
 func LogProb(logits []float32, mask []byte, action int32) float32 {
 	s := scratch.Get().(*rowScratch)
 	defer scratch.Put(s)

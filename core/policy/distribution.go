@@ -93,7 +93,7 @@ func (d *Distribution) Mode(row Row, mask []byte, to *experience.Step) error {
 	return nil
 }
 
-// LogProb returns the log-probability of an action, with the bits of Sample.
+// LogProb returns the log-probability of an action, bit-identical to that of Sample.
 func (d *Distribution) LogProb(row Row, mask []byte, action []int32, continuous []float32) (logProb float32, err error) {
 	if d.Pi >= 0 {
 		logits, err := row.Head(d.Pi)

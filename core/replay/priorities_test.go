@@ -28,8 +28,8 @@ func loadBoth(m *Memory, p *Prioritised, file []byte) error {
 	return err
 }
 
-// A run that goes on from a checkpoint has the bits of one that was never stopped, also where the
-// memory that loads holds something else.
+// A run that goes on from a checkpoint is bit-identical to one that was never stopped, also where
+// the memory that loads holds something else.
 func TestPrioritisedResumes(t *testing.T) {
 	everyFormula(t, func(t *testing.T, c Priorities) {
 		c.N = 2

@@ -276,10 +276,9 @@ class Trainer(Model):
                 parameters, seen = store.pull()
                 model.adopt(parameters, updates=seen)
 
-        Such a loop has the bits of learn with updates="own". Of A2C and PPO it also ends with the end of a
-        rollout. A second call before adopt gives the gradient
-        of the next update at the same parameters. After a load of a file of save(replay=True) the loop goes
-        on without begin.
+        Such a loop is bit-identical to learn with updates="own". With A2C and PPO it also ends with the
+        end of a rollout. A second call before adopt gives the gradient of the next update at the same
+        parameters. After a load of a file of save(replay=True) the loop goes on without begin.
 
         out: a contiguous float32 array [n] for the gradient, with n the size of flat_parameters; None: a new
             one. Gradient.grad is this array.

@@ -24,7 +24,7 @@ class A3C(Asynchronous):
 
     Several learners share one store of parameters. Each learner has num_envs / learners of the
     environments and a copy of the parameters. After every n_steps rounds it computes a gradient as
-    A2C does, pushes it to the store and pulls the parameters. One learner gives the bits of A2C.
+    A2C does, pushes it to the store and pulls the parameters. One learner is bit-identical to A2C.
 
     learners: 1 to 100; must divide num_envs.
     schedule: when the learners visit the store. "virtual": by a model of latencies, so that a seed has

@@ -206,7 +206,7 @@ class DQN(Trainer):
         one store of parameters (Stooke & Abbeel 2018). Each learner has num_envs / learners of the
         environments, its share of buffer_size, learning_starts and window, and a target network.
         Its updates are done between its steps, on the CPU. Epsilon, the learning rate and
-        target_update_interval follow the steps of all learners. One learner gives the bits of
+        target_update_interval follow the steps of all learners. One learner is bit-identical to
         learners=0. replay_buffer shows the replay memories of all learners as one.
     schedule, order, shards, rule, sync_period, adam_time, max_staleness, latency_step, latency_forward,
         latency_gradient, latency_pull, latency_push, latency_file: of learners, as in A3C; rule

@@ -18,7 +18,7 @@ class Gorila(DQN):
     A bundle is an actor, a replay memory and a DQN learner with a target network. All bundles share one
     store of parameters. After every train_freq of its own steps a bundle computes a gradient, pushes it
     to the store and pulls the parameters; the store's optimizer, AdaGrad by default, steps along it. One
-    bundle with shards=1 gives the bits of DQN with optimizer="adagrad", clock="updates",
+    bundle with shards=1 is bit-identical to DQN with optimizer="adagrad", clock="updates",
     concurrent=False and train_freq=1.
 
     bundles: 1 to 100; must divide num_envs.

@@ -104,7 +104,7 @@ class Store:
         parameters, version = store.pull()
 
     Learners push gradients, and pull parameters. The version is the number of pushes that were
-    applied. One learner that pushes every gradient and pulls before the next one has the bits of a
+    applied. One learner that pushes every gradient and pulls before the next one is bit-identical to a
     model with that optimiser, for any number of stores whose ranges cover the parameters.
 
     Any number of threads may call a store concurrently; pushes and pulls are whole. A push and a pull

@@ -138,7 +138,7 @@ def test_keywords_of_other_methods_name_the_method():
 
 
 @pytest.mark.parametrize("cls, of", [(A3C, A2C), (APPO, PPO)])
-def test_one_learner_has_the_bits_of_the_synchronous_method(cls, of):
+def test_one_learner_is_bit_identical_to_the_synchronous_method(cls, of):
     keywords = {name: value for name, value in KEYWORDS[cls].items() if name != "pull_period"}
     with of("MlpPolicy", "CartPole-v1", **keywords) as model:
         want = model.learn(640).hashes()

@@ -1,4 +1,4 @@
-"""Given orders of paceline.distributed, without Ray: the bits of Gorila in one process."""
+"""Given orders of paceline.distributed, without Ray: bit-identical to Gorila in one process."""
 
 import re
 

@@ -266,7 +266,7 @@ def test_forbidden_actions_have_probability_0(method, keywords):
 
 
 def test_begin_act_and_observe_take_masks():
-    """begin, act and observe give the bits of learn."""
+    """begin, act and observe give the same bits as learn."""
     expected = learn(vector(AutoresetMode.SAME_STEP, 3, Gated))
     envs = vector(AutoresetMode.SAME_STEP, 3, Gated)
     with DQN("MlpPolicy", (envs.single_observation_space, envs.single_action_space), num_envs=3, **SMALL, **MASKS) as model:

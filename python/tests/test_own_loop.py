@@ -150,7 +150,7 @@ def test_callbacks_of_learn_cannot_step(cls):
 @pytest.mark.parametrize("cls", [A3C, APPO, GA3C, PPO, PQN])
 @pytest.mark.parametrize("mode", MODES)
 def test_an_own_loop_equals_learn(cls, mode):
-    """A loop of begin, act and observe gives the bits of learn; test_swap.py tests DQN and A2C."""
+    """A loop of begin, act and observe gives the same bits as learn; test_swap.py tests DQN and A2C."""
     keywords = KEYWORDS[cls] | ({"learners": 3} if cls in (A3C, APPO) else {})
 
     def made():

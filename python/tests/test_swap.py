@@ -253,7 +253,7 @@ def test_every_observation_space_is_learnt_from(cls, space, tmp_path):
 @each
 @pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
 def test_an_own_loop_equals_learn(cls, mode):
-    """A loop of begin, act and observe gives the bits of learn, in every mode.
+    """A loop of begin, act and observe gives the same bits as learn, in every mode.
 
     Arrays may be overwritten after every call.
     """

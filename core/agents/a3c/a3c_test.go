@@ -65,7 +65,7 @@ func run(t *testing.T, method, path string, steps []int64, edits ...string) stri
 	return fmt.Sprint(policy[:16], rollout[:8], " ", s.Steps, s.Updates, s.Episodes, s.MeanReturn)
 }
 
-// One learner has the bits of A2C.
+// One learner is bit-identical to A2C.
 func TestOneLearnerIsA2C(t *testing.T) {
 	for _, edits := range [][]string{
 		{},

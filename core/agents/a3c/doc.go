@@ -24,5 +24,5 @@
 //
 // Gradients are means over a learner's rollout, as in package a2c; the norm is clipped by the learner.
 //
-// One learner has the bits of A2C with the same settings.
+// One learner is bit-identical to A2C with the same settings.
 package a3c

@@ -8,5 +8,6 @@
 // log-probability and value of the parameters it was taken with; the rollout's last value is of those
 // that the learner holds at its end.
 //
-// One learner with rule gradient, sync_period 1 and no pulls inside rollouts has the bits of PPO.
+// With rule gradient, sync_period 1 and no pulls inside rollouts, one learner is bit-identical to
+// PPO.
 package appo

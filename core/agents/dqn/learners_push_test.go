@@ -54,7 +54,7 @@ func pushRounds(t *testing.T, h *traintest.Host, steps int64) []int64 {
 }
 
 // Rounds in which the rows of all learners only reset their environments change nothing: the
-// learners have the bits of environments that the library steps.
+// run is bit-identical to one whose environments the library steps.
 func TestRoundsOfResetsChangeNoMean(t *testing.T) {
 	mk := counters(func(*counter) {})
 	for _, concurrent := range []string{"true", "false"} {

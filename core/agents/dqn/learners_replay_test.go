@@ -71,7 +71,7 @@ func TestTransitionsOfLearnersAreRead(t *testing.T) {
 }
 
 // Transitions that are added go to the environments' learners, and can be read at once. One learner
-// has the bits of DQN.
+// is bit-identical to DQN.
 func TestTransitionsAreAddedToLearners(t *testing.T) {
 	cfg := meanConfig(t, "num_envs", "6", "learners", "3", "rule", "gradient", "learning_starts", "60")
 	tr := traintest.NewTrainer(t, cfg, counters(func(*counter) {}))

@@ -49,7 +49,7 @@ func TestLearnersWithRareUpdates(t *testing.T) {
 	}
 }
 
-// One learner has the bits of DQN.
+// One learner is bit-identical to DQN.
 func TestOneLearnerIsDQN(t *testing.T) {
 	for _, edits := range [][]string{
 		{},

@@ -36,6 +36,6 @@
 //
 // # Bits
 //
-// One bundle with one shard has the bits of DQN with the same settings, clock "updates" and concurrent
-// false.
+// One bundle with one shard is bit-identical to DQN with the same settings, clock "updates" and
+// concurrent false.
 package gorila

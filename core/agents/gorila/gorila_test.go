@@ -73,7 +73,7 @@ func run(t *testing.T, cfg *train.Config, path string, steps ...int64) string {
 	return digest(t, tr)
 }
 
-// One bundle and one shard have the bits of DQN with AdaGrad that counts updates.
+// One bundle and one shard are bit-identical to DQN with AdaGrad that counts updates.
 func TestOneBundleIsDQN(t *testing.T) {
 	for _, edits := range [][]string{
 		{},
@@ -117,7 +117,7 @@ func TestRaceRepeats(t *testing.T) {
 }
 
 // A run that is stopped anywhere, with gradients that are not pushed, and goes on in another trainer
-// has the bits of a run that is not stopped. The order of such a race can be repeated.
+// is bit-identical to a run that is not stopped. The order of such a race can be repeated.
 func TestStopAndResumeInFlight(t *testing.T) {
 	const total = 800
 	stopped := func(path string, edits ...string) string {

@@ -110,7 +110,7 @@ func randomStacks(s nn.Spec, st nn.StackStepper, r *rng.Stream, rows, n, stack, 
 	return x
 }
 
-// A window of updates gives the bits of single calls of Update.
+// A window of updates gives the same bits as single calls of Update.
 func TestWindow(t *testing.T) {
 	d := needGPU(t)
 	for _, c := range []struct {
@@ -161,8 +161,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Updates with importance weights, in spans of one and of two, have the bits and the errors of rows
-// of single calls of Update.
+// Updates with importance weights, in spans of one and of two, are bit-identical to single calls
+// of Update, the errors of rows included.
 func TestWeightsOfAWindow(t *testing.T) {
 	const rows, n = 3, 3
 	d, s := needGPU(t), nntest.SmallMLP()

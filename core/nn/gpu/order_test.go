@@ -65,7 +65,7 @@ func TestInputGradientsRunFirst(t *testing.T) {
 	}
 }
 
-// An eager device launches kernels one by one, waits for each, and gives the bits of graphs.
+// An eager device launches kernels one by one, waits for each, and gives the same bits as graphs.
 func TestEagerLaunchesGiveTheBitsOfGraphs(t *testing.T) {
 	needGPU(t)
 	s := nntest.SmallNature()

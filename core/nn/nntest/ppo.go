@@ -33,8 +33,8 @@ func (on *suite) movedBatch(t *testing.T, s nn.Spec, p *nn.Params, rows int) (b,
 	return b, clipped
 }
 
-// logProbs overwrites to with the log-probabilities of the actions of a batch, with the bits of the
-// losses.
+// logProbs overwrites to with the log-probabilities of the actions of a batch, bit-identical to
+// those of the losses.
 func logProbs(s nn.Spec, p *nn.Params, out nn.Outputs, b *nn.Batch, to []float32) {
 	branches, gaussians := s.Policy()
 	clear(to)

@@ -46,7 +46,8 @@ func sameState(t *testing.T, what string, p, want *nn.Params, o, of nn.Optimizer
 	}
 }
 
-// testRangesOfAStep takes steps range by range, in any order. They have the bits of whole steps.
+// testRangesOfAStep takes steps range by range, in any order. They are bit-identical to whole
+// steps.
 func (on *suite) testRangesOfAStep(t *testing.T) {
 	if on.device(t, 1).Name() != "cpu" {
 		t.Skip("this device refuses ranges")

@@ -24,7 +24,7 @@
 //   - A slice (Advance, Settle) ends just before a round in the order. A push that comes later in the
 //     order waits for the next slice; its gradient stays where it is, and is a part of a checkpoint.
 //   - Episodes are reported in the order of events at the end of a slice.
-//   - One learner has the bits of its method.
+//   - One learner is bit-identical to its method.
 //
 // Learners are on the CPU. Each has one thread, and gives up its core while it waits (order.Turns).
 package async

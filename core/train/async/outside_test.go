@@ -147,8 +147,8 @@ func digest(t testing.TB, tr *train.Trainer) string {
 	return text
 }
 
-// One trainer whose gradients are applied outside, without delay, has the bits of a trainer that applies
-// them itself; also where it is saved and loaded on the way.
+// One trainer whose gradients are applied outside, without delay, is bit-identical to a trainer
+// that applies them itself; also where it is saved and loaded on the way.
 func TestOutsideHasTheBitsOfOwn(t *testing.T) {
 	for _, a := range runsApplied() {
 		t.Run(a.name, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestOutsideWithADelay(t *testing.T) {
 	}
 }
 
-// Environments that the host steps give the bits of those that the library steps.
+// Environments that the host steps give the same bits as those that the library steps.
 func TestOutsideWhereTheHostSteps(t *testing.T) {
 	for _, a := range runsApplied() {
 		if slices.Contains(a.settings, "mid_batch_reset") { // the host resets environments itself
@@ -443,7 +443,7 @@ func latest(t testing.TB, tr *train.Trainer, envs int) (*vec.Rows, vec.Actions) 
 	return rows, actions
 }
 
-// A bundle of Gorila, alone with one shard, has the bits of DQN whose gradients go to a Range.
+// A bundle of Gorila, alone with one shard, is bit-identical to DQN whose gradients go to a Range.
 func TestOneBundleIsATrainerOutside(t *testing.T) {
 	one := applied{method: "gorila", steps: 400, settings: []string{"env", "CartPole-v1", "num_envs", "1", "seed", "5", "net_arch", "12", "learning_starts", "40", "batch_size", "8", "buffer_size", "300", "target_update_interval", "30", "exploration_steps", "200", "outliers", "2", "bundles", "1", "shards", "1"}}
 	gorila := traintest.NewTrainer(t, configOfRun(t, one), nil)

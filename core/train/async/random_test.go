@@ -237,8 +237,8 @@ func TestRandomRuns(t *testing.T) {
 	}
 }
 
-// A run that is stopped at random times has the bits of one that never was, also in a new trainer. The
-// record of such a race can be repeated.
+// A run that is stopped at random times is bit-identical to one that never was, also in a new
+// trainer. The record of such a race can be repeated.
 func TestRandomStops(t *testing.T) {
 	for i := range traintest.Times(300, 10) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {

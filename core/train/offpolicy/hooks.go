@@ -5,7 +5,7 @@ import "github.com/paceline-rl/paceline/core/nn"
 // This file is for the tests of methods.
 
 // Order runs the concurrent schedule on one thread: the updates of a window come before its steps,
-// in tests alone, or after the steps at which they are due. Both give the bits of the trainer
+// in tests alone, or after the steps at which they are due. Both give the same bits as the trainer
 // thread.
 type Order int
 

@@ -10,7 +10,7 @@ import (
 )
 
 // After a failure the learners' states, the store and the error do not depend on the threads, and
-// continuing gives the bits of a run that did not fail, unless the failed round lacked steps.
+// continuing gives the same bits as a run that did not fail, unless the failed round lacked steps.
 func TestFailuresDoNotDependOnThreads(t *testing.T) {
 	failures := 0
 	for i := range times(300, 10) {

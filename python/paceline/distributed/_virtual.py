@@ -2,8 +2,8 @@
 
 In virtual order a seed has one result: each learner draws the durations of its rounds, gradients,
 pushes and pulls from a random stream of its own, and events have the order of (time, learner). The
-numbers here are those of the library, so a run on a cluster in this order has the bits of the run in
-one process.
+numbers here are those of the library, so a run on a cluster in this order is bit-identical to the
+run in one process.
 """
 
 from __future__ import annotations
