@@ -9,6 +9,34 @@ Row = list[str]
 MODES = ("standard", "concurrent", "synchronized", "both")
 LEARN_MODES = {"standard": "DQN, standard mode", "both": "DQN, concurrent and synchronized"}  # of learn.py
 
+# What the ratios of train.py, value.py and onpolicy.py divide, by their names in the reports.
+LABELS = {
+    "train_w8_fp32_callback": "Paceline fp32, with a callback over without",
+    "train_w8_fp32_vs_sb3": "Paceline fp32 over stable-baselines3",
+    "train_w8_fp32_vs_torch_loop": "Paceline fp32 over the fastest PyTorch loop in fp32",
+    "train_w8_bf16_vs_sb3": "Paceline bf16 over stable-baselines3 (fp32)",
+    "train_w8_bf16_vs_torch_loop": "Paceline bf16 over the fastest PyTorch loop",
+    "categorical_vs_dqn": "categorical over DQN, both of Paceline",
+    "prioritized_vs_dqn": "prioritized over DQN, both of Paceline",
+    "epsilon-rainbow_vs_dqn": "epsilon-rainbow over DQN, both of Paceline",
+    "quantile_vs_dqn": "quantile over DQN, both of Paceline",
+    "implicit_vs_dqn": "implicit over DQN, both of Paceline",
+    "noisy_vs_dqn": "noisy over DQN, both of Paceline",
+    "categorical_vs_torch_loop": "categorical of Paceline over the fastest PyTorch loop of C51",
+    "a2c_vs_sb3": "A2C of Paceline over stable-baselines3",
+    "ppo_vs_sb3_fp32": "PPO of Paceline in fp32 over stable-baselines3",
+    "ppo_vs_torch_loop_fp32": "PPO of Paceline in fp32 over the PyTorch loop",
+    "ppo_vs_torch_loop_faster_fp32": "PPO of Paceline in fp32 over the compiled PyTorch loop",
+    "pqn_vs_torch_loop_fp32": "PQN of Paceline in fp32 over the PyTorch loop",
+    "pqn_vs_torch_loop_faster_fp32": "PQN of Paceline in fp32 over the compiled PyTorch loop",
+    "ppo_vs_sb3_bf16": "PPO of Paceline in bf16 over stable-baselines3 (fp32)",
+    "ppo_vs_torch_loop_bf16": "PPO of Paceline in bf16 over the PyTorch loop (fp32)",
+    "ppo_vs_torch_loop_faster_bf16": "PPO of Paceline in bf16 over the compiled PyTorch loop (fp32)",
+    "pqn_vs_torch_loop_bf16": "PQN of Paceline in bf16 over the PyTorch loop (fp32)",
+    "pqn_vs_torch_loop_faster_bf16": "PQN of Paceline in bf16 over the compiled PyTorch loop (fp32)",
+    "alternating_of_slower": "groups=2, over the rate of the slower of acting and stepping alone",
+}
+
 
 def tables(record: dict[str, Any]) -> list[str]:
     """A record's tables, each with its title."""
@@ -51,9 +79,9 @@ def _turns(report: dict[str, Any]) -> Made:
         for r in sorted(report["results"], key=lambda r: not r["name"].startswith("paceline"))
     ]
     made: Made = [("Agent steps per second, medians of the turns.", ["", "median", "least", "most"], rows)]
-    ratios = [[name.replace("_", " "), times(value)] for name, value in report["ratio"].items()]
+    ratios = [[LABELS.get(name, name.replace("_", " ")), times(value)] for name, value in report["ratio"].items()]
     if ratios:
-        made.append(("Medians of the turns' own ratios.", ["ours over theirs", "times as fast"], ratios))
+        made.append(("Medians of the turns' own ratios.", ["ratio of rates", "times as fast"], ratios))
     return made
 
 
