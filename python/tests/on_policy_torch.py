@@ -8,9 +8,10 @@ float64 weights. PyTorch's float32 weights are compared in the same way: if roun
 or off, a small eps of the optimiser amplifies the difference. The exit status is 1 if Paceline's
 error exceeds both 1e-5 of the largest weight and twice the error of PyTorch's float32.
 
-The images are noise. On an image with black areas, the biases are 0 in the first update, so some
-sums are exactly 0, where ReLU has no derivative. PyTorch uses 0 there; Paceline uses the sign of
-its rounding error (core/agents/a2c/doc.go).
+The images are noise. Images with areas of zeros put ReLUs at their kink in the first update: the
+biases are 0, so many sums are exactly 0, and the rounding of the convolutions decides their signs.
+ReLU's derivative at 0 is 0 in PyTorch. In Paceline it follows the rounded sum, so it may be 1. The
+difference shows in the biases of the convolutions.
 """
 
 import functools

@@ -39,12 +39,6 @@
 // counted in rounds, so that the update is due at the same time for all environments. A rollout
 // without any step gives no update.
 //
-// Ten updates agree with PyTorch's in float64 to 1e-5 of the largest weight if no ReLU is at its
-// kink (python/tests/on_policy_torch.py). Images with areas of zeros put ReLUs at their kink in the
-// first update: the biases are 0, so many sums are exactly 0, and the convolutions' rounding
-// decides their signs. ReLU's derivative, which is 0 there in PyTorch, may then be 1 here, which
-// shows in the biases of the convolutions.
-//
 // Actions that a mask forbids have no probability, in acting, in the loss and in the entropy. With
 // V-trace (vtrace.go) the rollout is a window that slides.
 //

@@ -12,6 +12,19 @@ import (
 
 // This file is about the head of the network: distributions of returns in the place of their means,
 // and the two streams of a dueling head.
+//
+// With the setting distribution the network learns the distribution of the return of each action,
+// and Q is its mean. The largest mean chooses the action of a target. The target is the
+// distribution of r + gamma Z, with Z that of the action: projected on the atoms (C51), or its
+// quantiles (QR-DQN).
+//
+// With distribution implicit (IQN) the quantiles are those of probabilities tau that are drawn: N
+// of each row whose quantiles learn, N' of the target and K others whose mean chooses its action
+// (the target network's, with double_q the online one's). An update draws one key from the stream
+// of the replay memory, and its taus are functions of the key and the row (nn.DrawTaus). A step
+// that needs Q-values draws a key from the stream of its environment, for the K taus of its
+// Q-values. A policy that is evaluated or served has the K taus (k + 1/2) / K, so that its actions
+// do not depend on draws.
 
 // Head holds the settings of the head.
 type Head struct {

@@ -80,38 +80,12 @@
 // A target is r + gamma max_a Q(s', a; theta-minus); with double_q (van Hasselt et al. 2016) it is
 // r + gamma Q(s', argmax_a Q(s', a; theta); theta-minus). Of equal values the first counts.
 //
-// With distribution (distribution.go) the network learns the distribution of the return of each
-// action, and Q is its mean. The largest mean chooses the action of a target. The target is the
-// distribution of r + gamma Z, with Z that of the action: projected on the atoms (C51), or its
-// quantiles (QR-DQN).
-//
-// With distribution implicit (IQN) the quantiles are those of probabilities tau that are drawn: N
-// of each row whose quantiles learn, N' of the target and K others whose mean chooses its action
-// (the target network's, with double_q the online one's). An update draws one key from the stream
-// of the replay memory, and its taus are functions of the key and the row (nn.DrawTaus). A step
-// that needs Q-values draws a key from the stream of its environment, for the K taus of its
-// Q-values. A policy that is evaluated or served has the K taus (k + 1/2) / K, so that its actions
-// do not depend on draws.
-//
-// With munchausen (munchausen.go, nn.Munchausen) pi = softmax(Q(., .; theta-minus) / tau) takes the
-// place of the largest value: a target is r + alpha clip(tau log pi(a|s)) + gamma sum_a' pi(a'|s')
-// (Q(s', a'; theta-minus) - tau log pi(a'|s')). Over n steps the first action alone has a
-// logarithm. Actions that are not allowed have probability 0 in both policies, so D stores the mask
-// of s, too. With distribution implicit (M-IQN) the Q-values of both policies are means of K
-// quantiles each, at taus of their own.
+// Options that change targets: distribution.go, munchausen.go, noisy.go.
 //
 // With n_steps = n the reward is r_1 + gamma r_2 + ... + gamma^(n-1) r_n, s' the observation after
 // the n steps, and the discount gamma^n. A tail has the m steps up to the end of its episode, and
 // gamma^m, or 0 after a termination. A transition can be drawn when its n steps are in D or its
 // episode has ended.
-//
-// # Noise
-//
-// With noisy (Fortunato et al. 2018) the dense layers have factorised noise (nn.Noise). The
-// environments of a round act with the same noise, which is drawn anew for the next round. An
-// update draws apart for Q(s, a; theta), for theta-minus and for the choices of double_q. The noise
-// of a round is a function of the seed and t, that of an update of the seed and the update's
-// number. Policies, predict and evaluation have none.
 //
 // # Draws
 //

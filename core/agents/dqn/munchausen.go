@@ -9,6 +9,13 @@ import (
 )
 
 // This file is about targets by Munchausen DQN (Vieillard et al. 2020).
+//
+// With munchausen (nn.Munchausen) pi = softmax(Q(., .; theta-minus) / tau) takes the place of the
+// largest value: a target is r + alpha clip(tau log pi(a|s)) + gamma sum_a' pi(a'|s') (Q(s', a';
+// theta-minus) - tau log pi(a'|s')). Over n steps the first action alone has a logarithm. Actions
+// that are not allowed have probability 0 in both policies, so D stores the mask of s, too. With
+// distribution implicit (M-IQN) the Q-values of both policies are means of K quantiles each, at
+// taus of their own.
 
 // Munchausen holds the settings of such targets.
 type Munchausen struct {

@@ -7,6 +7,12 @@ import (
 )
 
 // This file is about noisy networks (Fortunato et al. 2018).
+//
+// With the setting noisy the dense layers have factorised noise (nn.Noise). The environments of a
+// round act with the same noise, which is drawn anew for the next round. An update draws apart for
+// Q(s, a; theta), for theta-minus and for the choices of double_q. The noise of a round is a
+// function of the seed and t, that of an update of the seed and the update's number. Policies,
+// predict and evaluation have none.
 
 // Noisy holds the settings of noisy networks.
 type Noisy struct {
