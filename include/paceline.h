@@ -69,21 +69,23 @@
  *   it does not start: every call that returns a status gives PACELINE_EFAIL.
  * Floating point.  The library computes in the default mode (round to nearest, no flush to zero),
  *   whatever the caller's mode is, and restores the caller's mode.
- * Signals.  Long calls return when paceline_trainer_stop (paceline_policy_stop) is called or
+ * Stopping.  Long calls return when paceline_trainer_stop (paceline_policy_stop) is called or
  *   max_ms has passed. The two stop functions are [thread-safe] but not async-signal-safe.
- *   Loading installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGURG and, unless it is ignored,
- *   SIGPIPE. These handlers pass on signals that are not the library's. All other handlers and
- *   their flags stay as they are. A handler of yours may run on a thread that is inside the
- *   library, on a small stack. Install the handler with SA_ONSTACK and let it use at most 16 KB of
- *   stack. If it needs more, give the thread a larger alternate stack (sigaltstack) before its
- *   first call. A thread without an alternate stack gets one of 32 KB in its first call. Your
- *   signal masks stay as they are. The library's own threads accept SIGCHLD, SIGPROF and SIGURG,
- *   also if you block them. A blocked SIGCHLD that you read with signalfd or sigwait may be lost:
- *   wait for children with a pidfd or in a handler. On a processor with AMX the first network in
- *   bf16 asks Linux for AMX tiles; from then on sigaltstack refuses stacks of less than about 11 KB. If a thread already
- *   has such a stack, the library uses no tiles (as with PACELINE_ISA=avx512bf16). A file that
- *   exceeds the process's limit of file sizes (ulimit -f) gives PACELINE_EIO; the program gets no
- *   SIGXFSZ.
+ * Signal handlers.  Loading installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGURG and, unless it is
+ *   ignored, SIGPIPE. These handlers pass on signals that are not the library's. All other handlers
+ *   and their flags stay as they are.
+ * Alternate stacks.  A handler of yours may run on a thread that is inside the library, on a small
+ *   stack. Install the handler with SA_ONSTACK and let it use at most 16 KB of stack. If it needs
+ *   more, give the thread a larger alternate stack (sigaltstack) before its first call. A thread
+ *   without an alternate stack gets one of 32 KB in its first call. On a processor with AMX the
+ *   first network in bf16 asks Linux for AMX tiles; from then on sigaltstack refuses stacks of less
+ *   than about 11 KB. If a thread already has such a stack, the library uses no tiles (as with
+ *   PACELINE_ISA=avx512bf16).
+ * Signal masks.  Your signal masks stay as they are. The library's own threads accept SIGCHLD,
+ *   SIGPROF and SIGURG, also if you block them. A blocked SIGCHLD that you read with signalfd or
+ *   sigwait may be lost: wait for children with a pidfd or in a handler.
+ * File size.  A file that exceeds the process's limit of file sizes (ulimit -f) gives PACELINE_EIO;
+ *   the program gets no SIGXFSZ.
  * Scheduling.  The library's threads have the cores, the scheduling policy and the niceness that
  *   the program's main thread had when the library was loaded. The thread that makes a trainer
  *   passes nothing on: it may be bound to a core or run under SCHED_FIFO. A niceness lower than the
@@ -372,7 +374,7 @@ typedef struct paceline_env_table {
   int (*reset)(void *env, void *obs);
   /* Takes one action, in range, as paceline_spec describes. Writes the next observation, the reward and the bits of
    * enum paceline_end. The reward and float observations must be finite. */
-  int (*step)(void *env, const void *action, void *obs, float *reward, uint8_t *ended);
+  int (*step)(void *env, const void *action, void *obs, float *reward, uint8_t *end);
   /* Optional, both or neither. save writes the whole state, random numbers included, to buf (at
    * most 256 MiB). *len is the size of buf before the call and the size of the state after it. If
    * buf is NULL or too small, save writes only *len and returns 0. Without save and restore a
@@ -386,12 +388,12 @@ typedef struct paceline_env_table {
   int (*mask)(void *env, uint8_t *mask);
   /* Optional: takes one step in each of n environments (at most num_envs) in one call, for
    * simulators that step many at once. actions: [n][one action]. obs[k], rewards[k] (0 going in) and
-   * ended[k] (0 going in) are of envs[k], as in step. A number other than 0 means that all n
+   * end[k] (0 going in) are of envs[k], as in step. A number other than 0 means that all n
    * failed. Training in lockstep and paceline_vec_step call step_many once a round. With the setting
    * "groups" they call it once for each of the two groups, concurrently. Resets and single steps use
    * reset and step. Refused with PACELINE_ENV_WAITS. */
   int (*step_many)(void *user, uint32_t n, void *const *envs, const void *actions, void *const *obs, float *rewards,
-                   uint8_t *ended);
+                   uint8_t *end);
 } paceline_env_table;
 
 /* Sets the text of the error that this thread's callback is about to return. Copied, at most 1023
@@ -1142,7 +1144,7 @@ PACELINE_API int paceline_trainer_gradient(float *out, size_t n, paceline_gradie
 /* Overwrites the parameters with n finite floats. updates: the updates of all learners that they have
  * seen, such as a store's version, which target networks and epsilon of "dqn" follow with the setting
  * "clock" updates. A number below an earlier one counts as that one. steps: num_timesteps of all learners,
- * which schedules and the end of the run follow; -1: no news. */
+ * which schedules and the end of the run follow; -1: unchanged. */
 PACELINE_API int paceline_trainer_adopt(paceline_trainer *t, const float *in, size_t n, int64_t updates, int64_t steps);
 
 /*

@@ -440,11 +440,11 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
   t.reset = [](void *env, void *obs) {
     return detail::guarded([&] { static_cast<Member *>(env)->env->reset(static_cast<Obs *>(obs)); });
   };
-  t.step = [](void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+  t.step = [](void *env, const void *action, void *obs, float *reward, uint8_t *end) {
     return detail::guarded([&] {
       Step s = detail::step(*static_cast<Member *>(env), action, static_cast<Obs *>(obs));
       *reward = s.reward;
-      *ended = s.ended;
+      *end = s.ended;
     });
   };
   if constexpr (detail::CanSave<Env>::value) {
@@ -466,7 +466,7 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
     };
   if constexpr (detail::CanStepMany<Env>::value)
     t.step_many = [](void *, uint32_t n, void *const *envs, const void *actions, void *const *obs, float *rewards,
-                     uint8_t *ended) {
+                     uint8_t *end) {
       return detail::guarded([&] {
         struct Arrays {
           std::vector<Env *> own;
@@ -491,7 +491,7 @@ Environments environments(std::function<std::unique_ptr<Env>(uint32_t index, uin
           Env::step_many(n, own.data(), static_cast<const int32_t *>(actions), rows.data(), steps.data());
         for (uint32_t k = 0; k < n; k++) {
           rewards[k] = steps[k].reward;
-          ended[k] = steps[k].ended;
+          end[k] = steps[k].ended;
         }
         spare = std::move(arrays);
       });
@@ -837,7 +837,7 @@ class Trainer {
     return info;
   }
   /* Overwrites that set. updates: those of all learners that the parameters have seen; steps:
-   * num_timesteps of all learners, -1: no news. */
+   * num_timesteps of all learners, -1: unchanged. */
   void adopt(const std::vector<float> &parameters, int64_t updates, int64_t steps = -1) {
     check(paceline_trainer_adopt(get(), parameters.data(), parameters.size(), updates, steps));
   }

@@ -98,10 +98,10 @@ static int reset(void *env, void *obs) {
   return 0;
 }
 
-static int step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int step(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   acting *a = env;
   a->latest = *(const act *)action;
-  *ended = ++a->steps == 7 ? PACELINE_TRUNCATED : 0;
+  *end = ++a->steps == 7 ? PACELINE_TRUNCATED : 0;
   *reward = (float)a->steps;
   observe(a, obs);
   return 0;
@@ -109,9 +109,9 @@ static int step(void *env, const void *action, void *obs, float *reward, uint8_t
 
 #ifdef TOGETHER
 static int step_many(void *user, uint32_t n, void *const *envs, const void *actions, void *const *obs, float *rewards,
-                     uint8_t *ended) {
+                     uint8_t *end) {
   (void)user;
-  for (uint32_t k = 0; k < n; k++) step(envs[k], (const act *)actions + k, obs[k], &rewards[k], &ended[k]);
+  for (uint32_t k = 0; k < n; k++) step(envs[k], (const act *)actions + k, obs[k], &rewards[k], &end[k]);
   return 0;
 }
 #endif

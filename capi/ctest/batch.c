@@ -6,7 +6,7 @@
 static atomic_int calls, stepped, fail_at;
 
 static int step_many(void *user, uint32_t n, void *const *envs, const void *actions, void *const *obs, float *rewards,
-                     uint8_t *ended) {
+                     uint8_t *end) {
   family *f = user;
   int call = ++calls;
   CHECK(n >= 1 && n <= 4);
@@ -14,8 +14,8 @@ static int step_many(void *user, uint32_t n, void *const *envs, const void *acti
   if (call == fail_at) return paceline_set_callback_error("the simulator is out of memory"), 1;
   for (uint32_t k = 0; k < n; k++) {
     CHECK(((counter *)envs[k])->family == f);
-    CHECK(rewards[k] == 0 && ended[k] == 0);
-    int code = counter_step(envs[k], (const int32_t *)actions + k, obs[k], &rewards[k], &ended[k]);
+    CHECK(rewards[k] == 0 && end[k] == 0);
+    int code = counter_step(envs[k], (const int32_t *)actions + k, obs[k], &rewards[k], &end[k]);
     if (code != 0) return code;
   }
   return 0;

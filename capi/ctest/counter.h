@@ -75,14 +75,14 @@ static int counter_reset(void *env, void *obs) {
   return 0;
 }
 
-static int counter_step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int counter_step(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   counter *c = env;
   family *f = c->family;
   int now = c->index == 0 && ++c->life == f->at;
   c->n++;
   *(float *)obs = (float)c->n / 12;
   *reward = *(const int32_t *)action == c->n % 2;
-  *ended = c->n == c->length ? (c->n % 2 ? PACELINE_TERMINATED : PACELINE_TRUNCATED) : 0;
+  *end = c->n == c->length ? (c->n % 2 ? PACELINE_TERMINATED : PACELINE_TRUNCATED) : 0;
   if (f->fault == SLEEP) {
     int together = ++asleep;
     for (int most = most_asleep; together > most && !atomic_compare_exchange_weak(&most_asleep, &most, together);)
@@ -104,7 +104,7 @@ static int counter_step(void *env, const void *action, void *obs, float *reward,
     }
     case NAN_OBS: *(float *)obs = NAN; break;
     case INF_REWARD: *reward = INFINITY; break;
-    case BAD_END: *ended = 9; break;
+    case BAD_END: *end = 9; break;
     default: break;
   }
   return 0;

@@ -95,7 +95,7 @@ static int reset(void *env, void *obs) {
   return 0;
 }
 
-static int step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int step(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   faulty *f = env;
   int32_t a = *(const int32_t *)action;
 #ifdef PRIES
@@ -107,7 +107,7 @@ static int step(void *env, const void *action, void *obs, float *reward, uint8_t
   f->steps++;
   f->sum += a;
   *reward = (float)a / 4;
-  *ended = f->steps < f->length ? 0 : f->length % 2 ? PACELINE_TERMINATED : PACELINE_TRUNCATED;
+  *end = f->steps < f->length ? 0 : f->length % 2 ? PACELINE_TERMINATED : PACELINE_TRUNCATED;
   show(f, obs);
   switch (a) {
     case SLEEP: {
@@ -118,7 +118,7 @@ static int step(void *env, const void *action, void *obs, float *reward, uint8_t
     case FAIL: return fail("asked to fail");
     case FAIL_NEXT_RESET:
       f->reset_fails = 1;
-      *ended = PACELINE_TERMINATED;
+      *end = PACELINE_TERMINATED;
       break;
     case NOT_A_NUMBER: ((float *)obs)[1] = 0 / *(volatile float *)&(float){0}; break;
     default: break;

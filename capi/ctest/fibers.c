@@ -48,7 +48,7 @@ static _Atomic int refused, answered, wrong;
 
 /* A step that calls the library on its own stack, which is allowed, and on a coroutine's, which is
  * refused. */
-static int stepped(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int stepped(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   char *text = NULL;
   if (paceline_config_get(&text, probe, "gamma") == PACELINE_OK) answered++;
   paceline_string_free(text);
@@ -59,7 +59,7 @@ static int stepped(void *env, const void *action, void *obs, float *reward, uint
     refused++;
   else
     wrong++;
-  return counter_step(env, action, obs, reward, ended);
+  return counter_step(env, action, obs, reward, end);
 }
 
 static void native(const char *threads, uint32_t flags) {
@@ -82,9 +82,9 @@ static void native(const char *threads, uint32_t flags) {
  * meanwhile, on its own stack or a third one, are refused, and the run goes on. */
 static fiber outer;
 static int yields;
-static int yielding(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int yielding(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   if (yields++ % 50 == 0) fiber_yield(&outer);
-  return counter_step(env, action, obs, reward, ended);
+  return counter_step(env, action, obs, reward, end);
 }
 
 static paceline_trainer *suspended;

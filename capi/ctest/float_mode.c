@@ -25,9 +25,9 @@ static void set_mode(unsigned mode) { __asm__ volatile("msr fpcr, %0" : : "r"((u
 
 static _Atomic int wrong_mode;
 
-static int stepped(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int stepped(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   if (get_mode() != DEFAULT) wrong_mode = 1;
-  int status = counter_step(env, action, obs, reward, ended);
+  int status = counter_step(env, action, obs, reward, end);
   set_mode(ODD); /* the callback does not restore the mode */
   return status;
 }

@@ -10,7 +10,7 @@
 static paceline_trainer *own, *other;
 static int begun, answered;
 
-static int prying_step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int prying_step(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   if (((counter *)env)->index == 0 && begun++ == 0) {
     STATUS(paceline_trainer_free(own), PACELINE_EBUSY);
     CHECK(strstr(paceline_last_error(), "inside a function of its own environments") != NULL);
@@ -24,10 +24,10 @@ static int prying_step(void *env, const void *action, void *obs, float *reward, 
     OK(paceline_trainer_free(t));
     answered = 1;
   }
-  return counter_step(env, action, obs, reward, ended);
+  return counter_step(env, action, obs, reward, end);
 }
 
-static int outer_step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int outer_step(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   if (((counter *)env)->index == 0 && other != NULL) { /* a run inside a callback of another run */
     paceline_trainer *inner = other;
     other = NULL;
@@ -36,7 +36,7 @@ static int outer_step(void *env, const void *action, void *obs, float *reward, u
     OK(paceline_trainer_free(inner));
     answered = 2;
   }
-  return counter_step(env, action, obs, reward, ended);
+  return counter_step(env, action, obs, reward, end);
 }
 
 static paceline_trainer *with_step(family *f, int (*step)(void *, const void *, void *, float *, uint8_t *)) {

@@ -56,14 +56,14 @@ static int gate_mask(void *env, uint8_t *mask) {
   return 0;
 }
 
-static int gate_step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int gate_step(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   gate *g = env;
   int32_t a = *(const int32_t *)action;
   CHECK(a >= 0 && a < ACTIONS && ((g->random >> (50 + a) & 1) != 0 || a == g->n % ACTIONS));
   g->n++, g->life++;
   show(g, obs);
   *reward = (float)(a == g->n % 2);
-  *ended = g->n < g->length ? 0 : g->n % 2 ? PACELINE_TERMINATED : PACELINE_TRUNCATED;
+  *end = g->n < g->length ? 0 : g->n % 2 ? PACELINE_TERMINATED : PACELINE_TRUNCATED;
   return 0;
 }
 

@@ -127,8 +127,8 @@ static void actions(void) {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static int crash(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
-  (void)env, (void)action, (void)obs, (void)reward, (void)ended;
+static int crash(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
+  (void)env, (void)action, (void)obs, (void)reward, (void)end;
   int *volatile nowhere = NULL;
   return *nowhere;
 }

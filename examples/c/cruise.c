@@ -71,7 +71,7 @@ static int reset(void *env, void *obs) {
 
 /* A step of half a second. The reward is less than 0 by the distance from the target speed, in units
  * of 10 m/s, and by the fuel. */
-static int drive(car *c, int32_t gear, pedals by, float *obs, float *reward, uint8_t *ended) {
+static int drive(car *c, int32_t gear, pedals by, float *obs, float *reward, uint8_t *end) {
   c->gear = gear;
   const float engine = c->speed / best[gear]; /* speed of the engine; 1 is the best one */
   const float torque = fmaxf(0, 1 - 0.7f * (engine - 1) * (engine - 1));
@@ -80,7 +80,7 @@ static int drive(car *c, int32_t gear, pedals by, float *obs, float *reward, uin
   c->speed = fmaxf(0, c->speed + 0.5f * (forwards - 6 * by.brake - drag - 9.8f * c->slope));
   c->slope = fminf(fmaxf(c->slope + uniform(c, -0.01f, 0.01f), -0.05f), 0.05f);
   *reward = -fabsf(c->target - c->speed) / 10 - 0.03f * by.throttle * engine;
-  *ended = ++c->steps == STEPS ? PACELINE_TRUNCATED : 0;
+  *end = ++c->steps == STEPS ? PACELINE_TRUNCATED : 0;
   if (c->steps % 25 == 0) c->target = uniform(c, 8, 28);
   observe(c, obs);
   return 0;
@@ -119,9 +119,9 @@ static int continuous_spec(void *user, paceline_spec *obs, paceline_spec *action
   return 0;
 }
 
-static int continuous_step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int continuous_step(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   const pedals *p = action;
-  return drive(env, automatic(((car *)env)->speed), *p, obs, reward, ended);
+  return drive(env, automatic(((car *)env)->speed), *p, obs, reward, end);
 }
 
 static const paceline_env_table continuous = {
@@ -146,9 +146,9 @@ static int hybrid_spec(void *user, paceline_spec *obs, paceline_spec *action) {
   return 0;
 }
 
-static int hybrid_step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int hybrid_step(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   const controls *a = action;
-  return drive(env, a->gear, a->pedals, obs, reward, ended);
+  return drive(env, a->gear, a->pedals, obs, reward, end);
 }
 
 /* Optional: a byte for each value of each branch. The box has no mask. */

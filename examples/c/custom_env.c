@@ -52,17 +52,17 @@ static int reset(void *env, void *obs) {
   return 0;
 }
 
-static int step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int step(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   corridor *c = env;
   c->cell += *(const int32_t *)action == 1 ? 1 : c->cell > 0 ? -1 : 0;
   c->steps++;
   *reward = -0.05f;
-  *ended = 0;
+  *end = 0;
   if (c->cell == CELLS - 1) {
     *reward = 1;
-    *ended = PACELINE_TERMINATED;
+    *end = PACELINE_TERMINATED;
   } else if (c->steps == LIMIT) {
-    *ended = PACELINE_TRUNCATED;
+    *end = PACELINE_TRUNCATED;
   }
   *(float *)obs = where(c);
   return 0;

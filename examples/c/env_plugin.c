@@ -70,13 +70,13 @@ static int reset(void *env, void *obs) {
   return 0;
 }
 
-static int step(void *env, const void *action, void *obs, float *reward, uint8_t *ended) {
+static int step(void *env, const void *action, void *obs, float *reward, uint8_t *end) {
   pendulum *p = env;
   double torque = 2 * (*(const int32_t *)action - 1), angle = remainder(p->angle, 2 * pi);
   *reward = (float)-(angle * angle + 0.1 * p->speed * p->speed + 0.001 * torque * torque);
   p->speed = fmin(fmax(p->speed + 0.05 * (15 * sin(p->angle) + 3 * torque), -8), 8);
   p->angle += 0.05 * p->speed;
-  *ended = ++p->steps == 200 ? PACELINE_TRUNCATED : 0;
+  *end = ++p->steps == 200 ? PACELINE_TRUNCATED : 0;
   observe(p, obs);
   return 0;
 }

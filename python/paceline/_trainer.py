@@ -327,7 +327,7 @@ class Trainer(Model):
             float32; a contiguous array of float32 is not copied.
         updates: the updates of all learners that the parameters have seen, such as a store's version.
             DQN's clock="updates" follows it. A number below an earlier one counts as that one.
-        steps: num_timesteps of all learners, which schedules and the end of the run follow; None: no news.
+        steps: num_timesteps of all learners, which schedules and the end of the run follow; None: unchanged.
         """
         self._check_open()
         try:
