@@ -89,8 +89,7 @@ type episode struct {
 // play plays n episodes at once, so that a forward pass has many rows. It calls stopped before
 // every step. It closes all of its environments before it returns.
 func (p *Policy) play(id string, options env.Options, first, n int, o EvalOptions, stopped func() error) (_ []episode, err error) {
-	spec := p.spec.Env
-	size := spec.Obs.Bytes()
+	size := p.spec.Env.Obs.Bytes()
 	obs := make([]byte, n*size)
 	played := make([]episode, 0, n) // not a named result: a returned error would set it to nil
 	defer func() {
@@ -98,45 +97,13 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 			err = errors.Join(err, g.env.Close())
 		}
 	}()
-	for i := range n {
-		e, err := env.Make(id, options)
+	playing := make([]*episode, n)
+	for i := range playing {
+		g, err := p.newEpisode(id, options, first+i, &o)
 		if err != nil {
 			return nil, err
 		}
-		if e, ok := e.(env.Indexed); ok {
-			e.SetIndex(first + i)
-		}
-		if e, ok := e.(env.Evaluable); ok {
-			e.Evaluate()
-		}
-		game, isGame := e.(env.Game)
-		stream := rng.New(o.Seed, "eval", first+i)
-		played = append(played, episode{number: first + i, env: e, spec: &p.spec.Env, action: vec.NewAction(&spec.Action), stream: stream})
-		switch s := e.Spec(); {
-		case s.Obs.Bytes() != size || s.Obs.DType != spec.Obs.DType:
-			return nil, fmt.Errorf("env: %q has observations of %d bytes (%v), must be %d (%v) as the policy's", id, s.Obs.Bytes(), s.Obs.DType, size, spec.Obs.DType)
-		case !s.Action.EqualKind(spec.Action):
-			return nil, fmt.Errorf("env: %q has actions: %v, must be %v as the policy's", id, s.Action, spec.Action)
-		default:
-			if name, own, policys := s.Action.OtherBound(spec.Action); name != "" {
-				return nil, fmt.Errorf("env: %q has actions whose %s is %v, must be %v as the policy's", id, name, own, policys)
-			}
-		}
-		switch {
-		case isGame && o.MaxFrames > 0:
-			game.LimitFrames(o.MaxFrames)
-		case !isGame && o.MaxFrames > 0:
-			return nil, fmt.Errorf("max_frames: %d, must be 0 for %q, which has no frames", o.MaxFrames, id)
-		case !isGame && len(o.Starts) > 0:
-			return nil, fmt.Errorf("starts: %d, must be none for %q, which has no start states", len(o.Starts), id)
-		}
-		e.Seed(stream.Uint64())
-		if e.Spec().Masks {
-			played[i].mask = make([]byte, spec.Action.Logits())
-		}
-	}
-	playing := make([]*episode, n)
-	for i := range played {
+		played = append(played, g)
 		playing[i] = &played[i]
 	}
 	each := inTurn
@@ -162,32 +129,91 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 		if err := stopped(); err != nil {
 			return nil, err
 		}
-		m := len(playing)
-		if o.Epsilon < 1 { // otherwise no action depends on the outputs
-			if net.row.Outputs, err = p.forward(net, obs[:m*size], m); err != nil {
-				return nil, err
-			}
-		}
-		for i, g := range playing {
-			net.row.Index = i
-			if err := p.draw(net, o.Epsilon, o.Sample, g.mask, g.stream, g.action); err != nil {
-				return nil, err
-			}
-		}
-		if err := each(m, step); err != nil {
+		if err := p.chooseActions(net, playing, obs[:len(playing)*size], &o); err != nil {
 			return nil, err
 		}
-		// The next observations replace the rows of episodes that have ended.
-		still := playing[:0]
-		for i, g := range playing {
-			if !g.over {
-				copy(row(len(still)), row(i))
-				still = append(still, g)
-			}
+		if err := each(len(playing), step); err != nil {
+			return nil, err
 		}
-		playing = still
+		playing = compact(playing, row)
 	}
 	return played, nil
+}
+
+// newEpisode makes episode `number` of the evaluation, whose environment is seeded and not yet reset.
+// On an error or a panic it closes the environment.
+func (p *Policy) newEpisode(id string, options env.Options, number int, o *EvalOptions) (_ episode, err error) {
+	e, err := env.Make(id, options)
+	if err != nil {
+		return episode{}, err
+	}
+	made := false
+	defer func() {
+		if !made {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	if e, ok := e.(env.Indexed); ok {
+		e.SetIndex(number)
+	}
+	if e, ok := e.(env.Evaluable); ok {
+		e.Evaluate()
+	}
+	spec := &p.spec.Env
+	switch s := e.Spec(); {
+	case s.Obs.Bytes() != spec.Obs.Bytes() || s.Obs.DType != spec.Obs.DType:
+		return episode{}, fmt.Errorf("env: %q has observations of %d bytes (%v), must be %d (%v) as the policy's", id, s.Obs.Bytes(), s.Obs.DType, spec.Obs.Bytes(), spec.Obs.DType)
+	case !s.Action.EqualKind(spec.Action):
+		return episode{}, fmt.Errorf("env: %q has actions: %v, must be %v as the policy's", id, s.Action, spec.Action)
+	default:
+		if name, own, policys := s.Action.OtherBound(spec.Action); name != "" {
+			return episode{}, fmt.Errorf("env: %q has actions whose %s is %v, must be %v as the policy's", id, name, own, policys)
+		}
+	}
+	game, isGame := e.(env.Game)
+	switch {
+	case isGame && o.MaxFrames > 0:
+		game.LimitFrames(o.MaxFrames)
+	case !isGame && o.MaxFrames > 0:
+		return episode{}, fmt.Errorf("max_frames: %d, must be 0 for %q, which has no frames", o.MaxFrames, id)
+	case !isGame && len(o.Starts) > 0:
+		return episode{}, fmt.Errorf("starts: %d, must be none for %q, which has no start states", len(o.Starts), id)
+	}
+	g := episode{number: number, env: e, spec: spec, action: vec.NewAction(&spec.Action), stream: rng.New(o.Seed, "eval", number)}
+	e.Seed(g.stream.Uint64())
+	if e.Spec().Masks {
+		g.mask = make([]byte, spec.Action.Logits())
+	}
+	made = true
+	return g, nil
+}
+
+// chooseActions chooses the next action of every episode in progress. obs has a row for each.
+func (p *Policy) chooseActions(net *network, playing []*episode, obs []byte, o *EvalOptions) (err error) {
+	if o.Epsilon < 1 { // otherwise no action depends on the outputs
+		if net.row.Outputs, err = p.forward(net, obs, len(playing)); err != nil {
+			return err
+		}
+	}
+	for i, g := range playing {
+		net.row.Index = i
+		if err := p.draw(net, o.Epsilon, o.Sample, g.mask, g.stream, g.action); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compact removes the episodes that have ended. The observations of later ones replace their rows.
+func compact(playing []*episode, row func(i int) []byte) []*episode {
+	still := playing[:0]
+	for i, g := range playing {
+		if !g.over {
+			copy(row(len(still)), row(i))
+			still = append(still, g)
+		}
+	}
+	return still
 }
 
 // inTurn calls f for 0 to n-1 until it fails.
