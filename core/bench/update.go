@@ -165,108 +165,160 @@ func benchUpdate(decode func(any) error) (any, error) {
 	if err := admitUpdate(device, spec, &o, maxRows); err != nil {
 		return nil, err
 	}
-	r := rng.New(0, "bench", 0)
-	theta, err := spec.InitialParams(r)
-	if err != nil {
+	b := &updateBench{options: o, report: &UpdateReport{ISA: kernel.ISA(), Device: device.Name(), Row: o.Row}}
+	defer b.close()
+	if err := b.fill(spec, maxRows); err != nil {
 		return nil, err
 	}
-	target, size := theta.Clone(), spec.Obs.Bytes()
-	b := &experience.Transitions{
-		Obs: randomBytes(r, o.Batch*size), NextObs: randomBytes(r, o.Batch*size),
-		Actions: make([]int32, o.Batch), Rewards: make([]float32, o.Batch), Discounts: make([]float32, o.Batch),
-	}
-	var parts nn.Report
-	states := randomBytes(r, maxRows*size)
-
-	memory, err := randomMemory(spec.Obs, r)
-	if err != nil {
+	if err := b.newCases(device, spec, maxRows); err != nil {
 		return nil, err
-	}
-	defer memory.Close()
-	report := &UpdateReport{ISA: kernel.ISA(), Device: device.Name(), Row: o.Row}
-	var cases []*updateCase
-	for _, precision := range o.Precisions {
-		for _, n := range o.Threads {
-			c := &updateCase{theta: theta.Clone(), precision: kernelPrecisions[precision], gpu: gpu}
-			if c.pool, err = threads.NewPool(n, nil); err != nil {
-				return nil, err
-			}
-			defer c.pool.Close()
-			if c.device, err = device.Another(n, nil); err != nil {
-				return nil, err
-			}
-			defer c.device.Close()
-			spec.Precision = nn.Precision(precision)
-			if c.stepper, err = c.device.QStepper(stepperConfig(spec, o.Batch), nn.MaxQ{}); err != nil {
-				return nil, err
-			}
-			if c.net, err = c.device.Network(spec, maxRows); err != nil {
-				return nil, err
-			}
-			cases = append(cases, c)
-			update := UpdateResult{Work: "update", Batch: o.Batch, Precision: precision, Threads: n}
-			update.Flop, update.Done = cpu.ForwardFlop(spec, o.Batch)
-			flop, done := cpu.GradientFlop(spec, o.Batch)
-			update.Flop, update.Done = update.Flop+flop, update.Done+done
-			c.minibatch, c.picks = memory.Minibatch(o.Batch), make([]int, o.Batch)
-			sample := UpdateResult{Work: "sample", Batch: o.Batch, Precision: precision, Threads: n}
-			report.Results = append(report.Results, update, sample)
-			if o.Row > 0 {
-				if err := c.fillFrames(spec.Obs, r); err != nil {
-					return nil, err
-				}
-				report.Enqueued = len(c.rates)
-				row := update
-				row.Work = "row"
-				report.Results = append(report.Results, row)
-			}
-			for _, rows := range o.Act {
-				act := UpdateResult{Work: "act", Batch: rows, Precision: precision, Threads: n}
-				act.Flop, act.Done = cpu.ForwardFlop(spec, rows)
-				report.Results = append(report.Results, act)
-			}
-		}
 	}
 	for trial := range o.Trials + 1 { // the first one warms up
-		at := 0
-		next := func(took time.Duration, c *updateCase) {
-			report.Results[at].addTrial(trial, took, c)
-			at++
+		if err := b.runTrial(trial); err != nil {
+			return nil, err
 		}
-		for _, c := range cases {
-			var took time.Duration
-			for range 2 { // the second counts: in training, updates also follow updates
+	}
+	return b.report, nil
+}
+
+// updateBench has the cases of benchUpdate, their results and the data that they share.
+type updateBench struct {
+	options     UpdateOptions
+	r           *rng.Stream
+	target      *nn.Params
+	transitions *experience.Transitions // the minibatch of the updates
+	parts       nn.Report
+	states      []byte // the observations of the forward passes
+	memory      *replay.Memory
+	cases       []*updateCase
+	report      *UpdateReport
+}
+
+// fill makes the data with random contents.
+func (b *updateBench) fill(spec nn.Spec, maxRows int) (err error) {
+	b.r = rng.New(0, "bench", 0)
+	if b.target, err = spec.InitialParams(b.r); err != nil {
+		return err
+	}
+	n, size := b.options.Batch, spec.Obs.Bytes()
+	b.transitions = &experience.Transitions{
+		Obs: randomBytes(b.r, n*size), NextObs: randomBytes(b.r, n*size),
+		Actions: make([]int32, n), Rewards: make([]float32, n), Discounts: make([]float32, n),
+	}
+	b.states = randomBytes(b.r, maxRows*size)
+	b.memory, err = randomMemory(spec.Obs, b.r)
+	return err
+}
+
+// newCases makes a case of every precision and number of threads, and its results without times.
+// close closes the cases, also those made before an error.
+func (b *updateBench) newCases(device nn.Device, spec nn.Spec, maxRows int) (err error) {
+	o := &b.options
+	for _, precision := range o.Precisions {
+		for _, n := range o.Threads {
+			c := &updateCase{theta: b.target.Clone(), precision: kernelPrecisions[precision], gpu: device.Name() != "cpu"}
+			b.cases = append(b.cases, c)
+			if c.pool, err = threads.NewPool(n, nil); err != nil {
+				return err
+			}
+			if c.device, err = device.Another(n, nil); err != nil {
+				return err
+			}
+			spec.Precision = nn.Precision(precision)
+			if c.stepper, err = c.device.QStepper(stepperConfig(spec, o.Batch), nn.MaxQ{}); err != nil {
+				return err
+			}
+			if c.net, err = c.device.Network(spec, maxRows); err != nil {
+				return err
+			}
+			c.minibatch, c.picks = b.memory.Minibatch(o.Batch), make([]int, o.Batch)
+			if o.Row > 0 {
+				if err := c.fillFrames(spec.Obs, b.r); err != nil {
+					return err
+				}
+				b.report.Enqueued = len(c.rates)
+			}
+			b.addResults(spec, precision, n)
+		}
+	}
+	return nil
+}
+
+// addResults adds the results of one case, in the order in which runTrial measures them.
+func (b *updateBench) addResults(spec nn.Spec, precision string, n int) {
+	o := &b.options
+	add := func(work string, rows int, flop, done float64) {
+		b.report.Results = append(b.report.Results, UpdateResult{Work: work, Batch: rows, Precision: precision, Threads: n, Flop: flop, Done: done})
+	}
+	flop, done := cpu.ForwardFlop(spec, o.Batch)
+	gradient, gradientDone := cpu.GradientFlop(spec, o.Batch)
+	flop, done = flop+gradient, done+gradientDone
+	add("update", o.Batch, flop, done)
+	add("sample", o.Batch, 0, 0)
+	if o.Row > 0 {
+		add("row", o.Batch, flop, done)
+	}
+	for _, rows := range o.Act {
+		flop, done := cpu.ForwardFlop(spec, rows)
+		add("act", rows, flop, done)
+	}
+}
+
+// runTrial measures every case once.
+func (b *updateBench) runTrial(trial int) error {
+	o, at := &b.options, 0
+	next := func(took time.Duration, c *updateCase) {
+		b.report.Results[at].addTrial(trial, took, c)
+		at++
+	}
+	for _, c := range b.cases {
+		var took time.Duration
+		for range 2 { // the second counts: in training, updates also follow updates
+			began := time.Now()
+			if err := c.updates(1, b.target, b.transitions, &b.parts); err != nil {
+				return err
+			}
+			took = time.Since(began)
+		}
+		next(took, c)
+		began := time.Now()
+		replay.Uniform{Memory: b.memory}.Draw(b.r, c.picks)
+		b.memory.Gather(c.picks, 1, 0.99, c.minibatch, c.pool)
+		next(time.Since(began), c)
+		if o.Row > 0 {
+			began := time.Now()
+			if err := c.row(o.Row, b.target, b.transitions, &b.parts); err != nil {
+				return err
+			}
+			next(time.Since(began)/time.Duration(o.Row), c)
+		}
+		for _, rows := range o.Act {
+			size := len(b.transitions.Obs) / o.Batch
+			for range 3 { // the third counts: the second packs the weights of dense layers
 				began := time.Now()
-				if err := c.updates(1, target, b, &parts); err != nil {
-					return nil, err
+				if _, err := c.net.Forward(c.theta, b.states[:rows*size], rows); err != nil {
+					return err
 				}
 				took = time.Since(began)
 			}
 			next(took, c)
-			began := time.Now()
-			replay.Uniform{Memory: memory}.Draw(r, c.picks)
-			memory.Gather(c.picks, 1, 0.99, c.minibatch, c.pool)
-			next(time.Since(began), c)
-			if o.Row > 0 {
-				began := time.Now()
-				if err := c.row(o.Row, target, b, &parts); err != nil {
-					return nil, err
-				}
-				next(time.Since(began)/time.Duration(o.Row), c)
-			}
-			for _, rows := range o.Act {
-				for range 3 { // the third counts: the second packs the weights of dense layers
-					began := time.Now()
-					if _, err := c.net.Forward(c.theta, states[:rows*size], rows); err != nil {
-						return nil, err
-					}
-					took = time.Since(began)
-				}
-				next(took, c)
-			}
 		}
 	}
-	return report, nil
+	return nil
+}
+
+func (b *updateBench) close() {
+	for _, c := range slices.Backward(b.cases) {
+		if c.device != nil {
+			c.device.Close()
+		}
+		if c.pool != nil {
+			c.pool.Close()
+		}
+	}
+	if b.memory != nil {
+		b.memory.Close()
+	}
 }
 
 // setDefaults sets the options that were left out.
