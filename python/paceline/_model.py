@@ -48,7 +48,7 @@ def constructor(init: Init) -> Init:
         check_keywords(type(self).__name__, keywords, signature.parameters)
         given = signature.bind(self, *args, **keywords).arguments
         given = {**self._defaults(given), **given}
-        self._start(Config(self.METHOD), given["env"], {name: given[name] for name in given if name not in ("self", "env")})
+        self._build(Config(self.METHOD), given["env"], {name: given[name] for name in given if name not in ("self", "env")})
 
     return cast(Init, make)
 
@@ -99,7 +99,7 @@ class Model(Attributes):
         config = Config(cls.METHOD)
         env = apply_preset(config, preset, env)
         self = cls.__new__(cls)
-        self._start(config, env, overrides, keep=True)
+        self._build(config, env, overrides, keep=True)
         return self
 
     @classmethod
@@ -143,7 +143,7 @@ class Model(Attributes):
             if env is None:
                 env = config.get("env") or spaces_of(name, config)
             self = cls.__new__(cls)
-            self._start(config, env, keywords, keep=True)
+            self._build(config, env, keywords, keep=True)
             try:
                 check_bounds(name, self.action_layout)
                 self._native.load(name)
@@ -153,7 +153,7 @@ class Model(Attributes):
         self._begun = True
         return self
 
-    def _start(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
+    def _build(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
         """Makes the trainer. keep: other settings than the keywords' stay as config has them; else they get defaults."""
         check_keywords(type(self).__name__, keywords, [*constructor_parameters(type(self))])
         given = dict(keywords)
@@ -182,7 +182,7 @@ class Model(Attributes):
             config.update(translated)
             if environments.source is not None and config.get("policy") == "CnnPolicy":
                 environments.source.layout.check_convolutions()
-            self._set_trainer(self._made(config, environments.source), environments)
+            self._set_trainer(self._make_native(config, environments.source), environments)
         except BaseException:
             with contextlib.suppress(Exception):  # as _abandon
                 environments.close()
@@ -196,7 +196,7 @@ class Model(Attributes):
         if self.verbose:
             self._print_made()
 
-    def _made(self, config: Config, source: Source | None) -> Native:
+    def _make_native(self, config: Config, source: Source | None) -> Native:
         """Makes the library's trainer and closes config."""
         spec = None if source is None else (source.layout.spec(), source.actions.spec())
         config.set("host_data", host_data(source, self._given, config.get("action_masks") == "true"))
@@ -263,7 +263,7 @@ class Model(Attributes):
             self.save(path, replay=True)
             config = Config.load(path)
             config.update(now.stepped() | self._placement())
-            native = self._made(config, source)
+            native = self._make_native(config, source)
             try:
                 native.load(path)
             except BaseException:

@@ -19,7 +19,7 @@ from .curve import LearningCurve
 from .envs import _own_loop
 from .envs.vector import Source, label
 from .errors import BusyError, ConfigError, StoppedError
-from .learning import Loop, Periods, begin, learn
+from .learning import LearnRequest, Loop, Periods, begin, learn
 from .logger import Logger
 from .policy import Evaluation, Policy
 from .spaces import Array
@@ -38,13 +38,13 @@ class Trainer(Model):
         """The periods of the method's callbacks and log records."""
         raise NotImplementedError
 
-    def _start(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
+    def _build(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
         self._logger: Any = Logger()
         self._own_logger = True
         self._loop: Loop | None = None  # the learn in progress
         self._learning = CallLock()
         self._evaluating: Policy | None = None
-        super()._start(config, env, keywords, keep)
+        super()._build(config, env, keywords, keep)
         self._forget_run()
 
     # ---------------------------------------------------------------- learning
@@ -100,10 +100,10 @@ class Trainer(Model):
         if self._from_outside():
             raise ConfigError("updates: outside, must be own for learn; gradient and adopt train this model")
         every = self.LOG_INTERVAL if log_interval == DEFAULT else log_interval
-        learn(
-            self, total_timesteps, callback, every, tb_log_name, reset_num_timesteps, progress_bar,
-            eval_freq, n_eval_episodes, eval_env,
-        )  # fmt: skip
+        request = LearnRequest(
+            total_timesteps, callback, every, tb_log_name, reset_num_timesteps, progress_bar, eval_freq, n_eval_episodes, eval_env
+        )
+        learn(self, request)
         return self
 
     def dump_logs(self, iteration: int = 0) -> None:

@@ -140,19 +140,35 @@ class Periods(NamedTuple):
     whole: bool = False
 
 
-def learn(
-    model: Trainer, total_timesteps: Any, callback: Any, log_interval: Any, tb_log_name: Any, reset_num_timesteps: bool,
-    progress_bar: bool, eval_freq: Any, n_eval_episodes: Any, eval_env: Any,
-) -> None:  # fmt: skip
-    """Does Trainer.learn; the arguments are the same."""
-    total_timesteps, eval_freq = steps("total_timesteps", total_timesteps, 1), steps("eval_freq", eval_freq, 0)
-    n_eval_episodes = whole("n_eval_episodes", n_eval_episodes, 1, 1_000_000)
-    if log_interval is not None:
-        log_interval = whole("log_interval", log_interval, 0, MOST_STEPS)
-    if not isinstance(tb_log_name, (str, type(None))):
-        raise ConfigError(f"tb_log_name: {tb_log_name!r}, must be a str or None")
-    if eval_freq and eval_env is None and model.similar_env() is None:
-        raise ConfigError("eval_env: None, must be an environment to evaluate in when eval_freq is set")
+@dataclasses.dataclass
+class LearnRequest:
+    """The keywords of Trainer.learn. check makes the numbers ints; learn converts callback and names the run."""
+
+    total_timesteps: int
+    callback: Any  # in a Loop the result of as_callback
+    log_interval: int | None
+    tb_log_name: str | None  # in a Loop a str
+    reset_num_timesteps: bool
+    progress_bar: bool
+    eval_freq: int
+    n_eval_episodes: int
+    eval_env: Any
+
+    def check(self, model: Trainer) -> None:
+        """Checks the keywords, apart from callback and the spaces of eval_env."""
+        self.total_timesteps, self.eval_freq = steps("total_timesteps", self.total_timesteps, 1), steps("eval_freq", self.eval_freq, 0)
+        self.n_eval_episodes = whole("n_eval_episodes", self.n_eval_episodes, 1, 1_000_000)
+        if self.log_interval is not None:
+            self.log_interval = whole("log_interval", self.log_interval, 0, MOST_STEPS)
+        if not isinstance(self.tb_log_name, (str, type(None))):
+            raise ConfigError(f"tb_log_name: {self.tb_log_name!r}, must be a str or None")
+        if self.eval_freq and self.eval_env is None and model.similar_env() is None:
+            raise ConfigError("eval_env: None, must be an environment to evaluate in when eval_freq is set")
+
+
+def learn(model: Trainer, request: LearnRequest) -> None:
+    """Does Trainer.learn."""
+    request.check(model)
     if not model._learning.acquire(False):
         raise busy()
     try:
@@ -160,18 +176,18 @@ def learn(
             raise BusyError("learn: learn is in progress, must be called before or after it")
         model._warn_of_copies()
         # All checks come before begin, which forgets the previous run's results.
-        callback = as_callback(callback)
-        check_evaluations(model, callback)
-        if eval_freq and eval_env is not None:
-            check(model, eval_env)
+        request.callback = as_callback(request.callback)
+        check_evaluations(model, request.callback)
+        if request.eval_freq and request.eval_env is not None:
+            check(model, request.eval_env)
         source = model._source
         if source is not None:
             source.check()
-        logger, run_name = model._logger, tb_log_name or type(model).__name__
+        logger, request.tb_log_name = model._logger, request.tb_log_name or type(model).__name__
         if model._own_logger:
-            logger = make_logger(model.verbose, model.tensorboard_log, run_name, reset_num_timesteps)
+            logger = make_logger(model.verbose, model.tensorboard_log, request.tb_log_name, request.reset_num_timesteps)
         try:
-            begin(model, total_timesteps, reset_num_timesteps)
+            begin(model, request.total_timesteps, request.reset_num_timesteps)
         except BaseException:
             if model._own_logger:
                 logger.close()
@@ -181,10 +197,7 @@ def learn(
         model._logger = logger
         model.start_time = time.time_ns()
         try:
-            model._loop = Loop(
-                model, model._native, source, model._periods(), total_timesteps, callback, log_interval, progress_bar,
-                eval_freq, n_eval_episodes, eval_env, run_name, reset_num_timesteps,
-            )  # fmt: skip
+            model._loop = Loop(model, model._native, source, model._periods(), request)
             model._loop.run()
         finally:
             model._loop = None
@@ -217,29 +230,20 @@ def begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> No
 
 @dataclasses.dataclass
 class Loop:
-    """The state of one call of learn. Fields have the names of learn's keywords."""
+    """The state of one call of learn."""
 
     model: Trainer
     native: Native
     source: Source | None
     periods: Periods
-    total_timesteps: int
-    callback: Any  # the result of as_callback
-    log_interval: int | None
-    progress_bar: bool
-    eval_freq: int
-    n_eval_episodes: int
-    eval_env: Any
-    tb_log_name: str
-    reset_num_timesteps: bool
+    request: LearnRequest
 
     def __post_init__(self) -> None:
         self.stats = self.native.stats()
-        asked = self.stats.num_timesteps + self.total_timesteps
-        self.end = asked
+        self.end = self.stats.num_timesteps + self.request.total_timesteps
         self.next_eval = self._after(self.stats.num_timesteps)
         self.progress: ProgressLine | None = None
-        if self.progress_bar:
+        if self.request.progress_bar:
             self.progress = ProgressLine(self.end, label(self.model.env), self.model._shown_stats)
         self.curve = self.model.learning_curve
         self.curve.resume()
@@ -250,13 +254,13 @@ class Loop:
         self.in_rollout = False
         self.filled = False  # the latest library call or round ended a rollout
         keywords = ("log_interval", "tb_log_name", "reset_num_timesteps", "progress_bar")
-        known = {"self": self.model, "total_timesteps": asked, **{name: getattr(self, name) for name in keywords}}
-        self.locals: dict[str, Any] = Locals(self.model, self.callback, known)
-        self.round = None if self.callback is None else Round(self.model, self.native, self.source)
+        known = {"self": self.model, "total_timesteps": self.end, **{name: getattr(self.request, name) for name in keywords}}
+        self.locals: dict[str, Any] = Locals(self.model, self.request.callback, known)
+        self.round = None if self.request.callback is None else Round(self.model, self.native, self.source)
 
     def run(self) -> None:
         """Takes the run's steps. After an exception the model stays usable at its current step."""
-        callback = self.callback
+        callback = self.request.callback
         if callback is not None:
             callback.init_callback(self.model)
             callback.on_training_start(self.locals, globals())
@@ -309,7 +313,7 @@ class Loop:
                 until, rollouts = min(self.next_eval, before + MOST_STEPS), 1
         elif self._ending():
             until, rollouts = min(self.next_eval, before + MOST_STEPS), 1
-        if self.callback is not None:
+        if self.request.callback is not None:
             until, rollouts = before + 1, 1  # a round, or the rounds without a step that end a rollout
         self.native.run(self.stats, int(until - before), rollouts)
         return bool(self.stats.num_timesteps > before)
@@ -340,30 +344,32 @@ class Loop:
     def _called_back(self, stepped: bool) -> bool:
         """Runs the callback after a round. stepped: the round has a step. Returns False to end learning."""
         assert self.round is not None
-        more = True
+        callback, more = self.request.callback, True
         if stepped:
             self.locals.update(self.round.read(int(self.stats.episodes)))
-            self.callback.update_locals(self.locals)
-            more = continues(self.callback.on_step())
+            callback.update_locals(self.locals)
+            more = continues(callback.on_step())
         if self.filled:
             self.in_rollout = False
-            self.callback.on_rollout_end()
+            callback.on_rollout_end()
         return more
 
     def _after(self, step: int) -> float:
         """The first step after `step` at which an evaluation is due."""
-        return math.inf if not self.eval_freq else (step // self.eval_freq + 1) * self.eval_freq
+        every = self.request.eval_freq
+        return (step // every + 1) * every if every else math.inf
 
     def _next_log(self) -> float:
         """The step of the next log record; infinite if it is not known or no record is due."""
-        if not self.log_interval or not self.periods.counted or self.periods.whole:
+        if not self.request.log_interval or not self.periods.counted or self.periods.whole:
             return math.inf
         every = self.periods.rollout
         return int(self.stats.num_timesteps // every + self._until_log()) * every
 
     def _until_log(self) -> int:
         """The number of rollouts to the next log record; 0 without records."""
-        return self.log_interval - (self._countable() - self.first) % self.log_interval if self.log_interval else 0
+        every = self.request.log_interval
+        return every - (self._countable() - self.first) % every if every else 0
 
     def _rollouts(self) -> int:
         """The number of rollouts that have ended."""
@@ -382,7 +388,7 @@ class Loop:
         steps do.
         """
         since = self.first if self.periods.counted else 0
-        return (self._countable() - since) // self.log_interval if self.log_interval else 0
+        return (self._countable() - since) // self.request.log_interval if self.request.log_interval else 0
 
     def _between(self) -> None:
         """Does the periodic work that is due between two library calls."""
@@ -409,10 +415,10 @@ class Loop:
 
     def _evaluate(self) -> None:
         model, step = self.model, int(self.stats.num_timesteps)
-        synchronise(model, self.eval_env)
+        synchronise(model, self.request.eval_env)
         policy = model.policy_snapshot()
         try:
-            result = model.evaluate(self.eval_env, self.n_eval_episodes, seed=next_seed(model), policy=policy)
+            result = model.evaluate(self.request.eval_env, self.request.n_eval_episodes, seed=next_seed(model), policy=policy)
         except StoppedError:  # by model.stop, which ends learning
             policy.close()
             return

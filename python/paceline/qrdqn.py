@@ -56,10 +56,10 @@ class QRDQN(DQN):
             del defaults["exploration_fraction"]  # it is not used
         return defaults
 
-    def _start(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
+    def _build(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
         if not keep:
             config.set("distribution", "quantile")
-        super()._start(config, env, keywords, keep)
+        super()._build(config, env, keywords, keep)
         if (distribution := self.setting("distribution")) != "quantile":
             self._abandon()
             raise ConfigError(f"distribution: {distribution}, must be quantile for QRDQN; paceline.DQN has the others")

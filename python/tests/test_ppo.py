@@ -77,7 +77,7 @@ def test_a_schedule_without_a_number_is_a_clip_range(cls, tmp_path):
     config.set("clip_range_vf_schedule", "0:0.2,1:0.1")
     config.set("n_steps", 32)
     with cls.__new__(cls) as model:
-        model._start(config, "CartPole-v1", {}, keep=True)
+        model._build(config, "CartPole-v1", {}, keep=True)
         model.learn(32)
         model.save(tmp_path / "model")
     with cls.load(tmp_path / "model") as model:

@@ -183,8 +183,8 @@ def test_set_env_keeps_the_device(cls, monkeypatch):
 
     names = ["device", "replay_device"] if cls.REPLAYS else ["device"]
     with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls], **dict.fromkeys(names, "cpu")) as model:
-        original = Model._made
-        monkeypatch.setattr(Model, "_made", made)
+        original = Model._make_native
+        monkeypatch.setattr(Model, "_make_native", made)
         model.set_env(gymnasium.make("CartPole-v1"))
         model.learn(20)
     assert seen == [["cpu"] * len(names)]
