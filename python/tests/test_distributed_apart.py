@@ -1,4 +1,4 @@
-"""Actors, replay shards and learners that are apart, in one process: Player, Memory, Sampled and Learner without Ray."""
+"""Actors, replay shards and learners that are apart, in one process: Actor, Memory, Sampled and Learner without Ray."""
 
 import collections
 import contextlib
@@ -14,11 +14,11 @@ import pytest
 import paceline
 from in_process import CHECKED
 from paceline.distributed import _apart, _factory
-from paceline.distributed._actors import worker
+from paceline.distributed._actor import Actor, apex_epsilon
 from paceline.distributed._factory import keywords_of_worker, local_worker, optimizer_of
 from paceline.distributed._learner import Learner, ShardLost
 from paceline.distributed._memory import Memory, Piece, actors_of, shard_of
-from paceline.distributed._player import Player, apex_epsilon
+from paceline.distributed._processes import worker
 from paceline.distributed._sampled import Sampled
 from paceline.distributed._shards import Shard
 from paceline.distributed._spec import Spec, checked
@@ -125,10 +125,10 @@ class Whole:
 
         return Acting()
 
-    def player(self, actor):
+    def actor(self, index):
         spec = self.spec
         envs = paceline.make_vec(spec.env, spec.envs_per_actor, num_threads=1, autoreset_mode="same_step")
-        return Player(envs, _apart.model_without_envs(spec, 1, num_threads=1), self.of(actor), self.ranges, spec, actor, patience=2)
+        return Actor(envs, _apart.model_without_envs(spec, 1, num_threads=1), self.of(index), self.ranges, spec, index, patience=2)
 
     def learner(self, index=0):
         spec = self.spec
@@ -142,42 +142,42 @@ class Whole:
             model.close()
 
 
-def train(whole, goal, players=None, learner=None):
-    """Plays and learns until the goal; returns the players and the learner."""
-    players = players or [whole.player(k) for k in range(whole.spec.actors)]
+def train(whole, goal, actors=None, learner=None):
+    """Plays and learns until the goal; returns the actors and the learner."""
+    actors = actors or [whole.actor(k) for k in range(whole.spec.actors)]
     learner = learner or whole.learner()
-    threads = [threading.Thread(target=player.play) for player in players]
-    for player, thread in zip(players, threads):
-        player.begin(goal)
+    threads = [threading.Thread(target=actor.play) for actor in actors]
+    for actor, thread in zip(actors, threads):
+        actor.begin(goal)
         thread.start()
     learner.begin(goal)
     while learner.update():
         pass
     for thread in threads:
         thread.join()
-    return players, learner
+    return actors, learner
 
 
 def test_the_ratio_of_steps_and_updates_is_that_of_the_settings():
     with contextlib.closing(Whole(spec_of())) as whole:
-        players, learner = train(whole, 2000)
+        actors, learner = train(whole, 2000)
         total = whole.join(0).steps
-        assert 2000 <= total <= 2000 + 2 * 2 * 10 and sum(p.acknowledged for p in players) == total == whole.memories[0].added
+        assert 2000 <= total <= 2000 + 2 * 2 * 10 and sum(p.acknowledged for p in actors) == total == whole.memories[0].added
         assert abs(whole.shards[1].version - (total - 64) // 4) <= 12 and learner.tally.gradients == whole.shards[0].version
-        assert all(p.episodes > 5 and p.status()["mean_return"] > 5 and p.epsilon < 0.2 for p in players)
-        train(whole, total + 400, players, learner)  # goes on
+        assert all(p.episodes > 5 and p.status()["mean_return"] > 5 and p.epsilon < 0.2 for p in actors)
+        train(whole, total + 400, actors, learner)  # goes on
         assert abs(whole.shards[1].version - (whole.join(0).steps - 64) // 4) <= 12
-        for player in players:
-            player.close()
+        for actor in actors:
+            actor.close()
 
 
 def test_what_actors_send_are_whole_episodes():
     """The pieces of an environment, one after another, are the steps of CartPole."""
     with contextlib.closing(Whole(spec_of(envs_per_actor=3, actors=1, keywords={**SETTINGS, "learning_starts": 400}))) as whole:
-        player = whole.player(0)
-        player.begin(300)
-        player.play()
-        player.close()
+        actor = whole.actor(0)
+        actor.begin(300)
+        actor.play()
+        actor.close()
         assert [number for _, _, number, _ in whole.sent] == list(range(1, len(whole.sent) + 1))
         before = {}
         steps = ends = 0
@@ -193,44 +193,44 @@ def test_what_actors_send_are_whole_episodes():
             over = piece.terminated or piece.truncated
             before[piece.env] = None if over else piece.obs[-1]
             steps, ends = steps + len(piece.rewards), ends + over
-        assert steps == whole.join(0).steps >= 300 and ends == player.episodes > 3
+        assert steps == whole.join(0).steps >= 300 and ends == actor.episodes > 3
 
 
 def test_a_lost_life_ends_no_episode():
     """Environment 0 loses a life and goes on, so its final infos are of an earlier episode; the game of 1 ends."""
     with contextlib.closing(Whole(spec_of(envs_per_actor=2, actors=1))) as whole:
-        player = whole.player(0)
+        actor = whole.actor(0)
         final = {"raw_reward": np.array([9, 7]), "game_over": np.array([True, True])}
         infos = {"raw_reward": np.array([3, 5]), "game_over": np.array([False, False]), "final_info": final}
-        player._count(np.ones(2), np.array([True, True]), infos | {"_final_info": np.array([False, True])})
-        assert list(player._played) == [(7.0, 1)] and list(player._returns) == [3.0, 0.0]
-        player.close()
+        actor._count(np.ones(2), np.array([True, True]), infos | {"_final_info": np.array([False, True])})
+        assert list(actor._played) == [(7.0, 1)] and list(actor._returns) == [3.0, 0.0]
+        actor.close()
 
 
 def test_a_send_that_comes_twice_counts_once():
     with contextlib.closing(Whole(spec_of(actors=1))) as whole:
         whole.lose = 3
-        player, _ = train(whole, 500)
-        assert whole.memories[0].added == player[0].steps == whole.join(0).steps
-        player[0].close()
+        actor, _ = train(whole, 500)
+        assert whole.memories[0].added == actor[0].steps == whole.join(0).steps
+        actor[0].close()
 
 
 def test_sends_and_minibatches_in_flight_are_bounded():
     keywords = {**SETTINGS, "prioritized": "dqn_zoo"}
     with contextlib.closing(Whole(spec_of(replay_shards=2, keywords=keywords))) as whole:
         whole.lose = 3
-        players, learner = train(whole, 1000)
+        actors, learner = train(whole, 1000)
         assert learner.tally.gradients > 50 and whole.most == {"draw": 1, ("add", 0): 1, ("add", 1): 1}
-        for player in players:
-            player.close()
+        for actor in actors:
+            actor.close()
 
 
 def test_a_stop_while_a_replay_shard_is_away_loses_no_step():
     with contextlib.closing(Whole(spec_of(actors=1, keywords={**SETTINGS, "learning_starts": 4000}))) as whole:
-        player = whole.player(0)
+        actor = whole.actor(0)
         for _ in range(3):
-            player.begin(10**6)
-            thread = threading.Thread(target=player.play)
+            actor.begin(10**6)
+            thread = threading.Thread(target=actor.play)
             thread.start()
             sent = len(whole.sent)
             while len(whole.sent) < sent + 4:
@@ -238,17 +238,17 @@ def test_a_stop_while_a_replay_shard_is_away_loses_no_step():
             whole.lose = 10**6
             while whole.lose == 10**6:
                 time.sleep(0.001)
-            player.stop()
+            actor.stop()
             thread.join()
             whole.lose = 0
-        player.begin(player.total + 100)
-        player.play()
-        assert whole.memories[0].added == player.steps == whole.join(0).steps
+        actor.begin(actor.total + 100)
+        actor.play()
+        assert whole.memories[0].added == actor.steps == whole.join(0).steps
         pieces = [piece for _, pieces in sorted({number: pieces for *_, number, pieces in whole.sent}.items()) for piece in pieces]
         for before, piece in itertools.pairwise(pieces):
             over = before.terminated or before.truncated
             assert piece.begins == over and (over or (piece.obs[0] == before.obs[-1]).all())
-        player.close()
+        actor.close()
 
 
 def test_a_memory_that_is_new_goes_on_in_the_middle_of_an_episode():
@@ -309,11 +309,11 @@ def test_learning_with_priorities_and_n_steps():
         "optimizer": "adam", "learning_rate": 1e-3, "batch_size": 32, "target_update_interval": 100, "exploration_steps": 1500,
     }  # fmt: skip
     with contextlib.closing(Whole(spec_of(keywords=keywords, replay_shards=2))) as whole:
-        players, _ = train(whole, 6000)
-        played = [[r for r, _ in p._played] for p in players]
+        actors, _ = train(whole, 6000)
+        played = [[r for r, _ in p._played] for p in actors]
         assert max(np.convolve(returns, np.ones(20) / 20, "valid").max() for returns in played) > 50  # 22 at random
-        for player in players:
-            player.close()
+        for actor in actors:
+            actor.close()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ LATENCY = Latency.of(("0.0001:0.5", "0.0001:0.5", "0.001:0.5", "0.0001:0.5", "0.
 
 
 class Local:
-    """Players in this process, which do every call at once."""
+    """The processes of a run, here in one process. Every call is done at once."""
 
     def __init__(self, bundles, shards, total, max_staleness=100, num_envs=1, **keywords):
         worker = keywords_of_worker("dqn", {**SMALL, **keywords}, bundles)
@@ -80,11 +80,11 @@ def in_one_process(steps, bundles, shards, order=None, path=None, **keywords):
 @pytest.mark.parametrize("envs, steps", [(3, 400), (3, 401), (5, 402), (8, 300)])
 def test_totals_that_are_no_multiple_of_the_environments_of_a_bundle(envs, steps):
     want, stats = in_one_process(steps, 2, 2, num_envs=2 * envs)
-    players = Local(2, 2, steps, num_envs=envs)
-    taken = virtual(Conductor(players, 2, 2), LATENCY, 7, 2, 2, envs, steps, -(-SMALL["train_freq"] // envs))
+    processes = Local(2, 2, steps, num_envs=envs)
+    taken = virtual(Conductor(processes, 2, 2), LATENCY, 7, 2, 2, envs, steps, -(-SMALL["train_freq"] // envs))
     assert sum(taken) == stats["num_timesteps"] >= steps
-    assert players.stores[-1].version == stats["updates"] > 0
-    assert np.array_equal(players.parameters(), want)
+    assert processes.stores[-1].version == stats["updates"] > 0
+    assert np.array_equal(processes.parameters(), want)
 
 
 @pytest.mark.parametrize(
@@ -94,25 +94,25 @@ def test_totals_that_are_no_multiple_of_the_environments_of_a_bundle(envs, steps
 def test_virtual_order_has_the_bits_of_one_process(bundles, shards, keywords):
     steps = 2000
     want, stats = in_one_process(steps, bundles, shards, **keywords)
-    players = Local(bundles, shards, steps, **keywords)
-    taken = virtual(Conductor(players, bundles, shards), LATENCY, 7, bundles, shards, 1, steps, {**SMALL, **keywords}["train_freq"])
+    processes = Local(bundles, shards, steps, **keywords)
+    taken = virtual(Conductor(processes, bundles, shards), LATENCY, 7, bundles, shards, 1, steps, {**SMALL, **keywords}["train_freq"])
     assert sum(taken) == steps == stats["num_timesteps"]
-    assert players.stores[-1].version == stats["updates"] > 50
-    assert sum(store.describe()["refused"] for store in players.stores) == stats["refused"]
+    assert processes.stores[-1].version == stats["updates"] > 50
+    assert sum(store.describe()["refused"] for store in processes.stores) == stats["refused"]
     assert (stats["refused"] > 0) == ("max_staleness" in keywords) and (stats["outliers"] > 0) >= ("outliers" in keywords)
-    assert np.array_equal(players.parameters(), want)
+    assert np.array_equal(processes.parameters(), want)
 
 
 def test_a_recorded_race_has_the_bits_of_one_process(tmp_path):
     want, stats = in_one_process(2000, 3, 2, path=tmp_path / "race", schedule="race", outliers=0.5)
     order = _order_file.read_order(str(tmp_path / "race.order"))
     assert (order.learners, order.shards, order.envs, order.settings["method"]) == (3, 2, 1, "gorila")
-    players = Local(3, 2, 2000, outliers=0.5)
+    processes = Local(3, 2, 2000, outliers=0.5)
     visits, taken = order.part(2000)
     assert taken == 2000 and visits == order.steps
-    recorded(Conductor(players, 3, 2), visits, 3)
-    assert players.stores[-1].version == stats["updates"]
-    assert np.array_equal(players.parameters(), want)
+    recorded(Conductor(processes, 3, 2), visits, 3)
+    assert processes.stores[-1].version == stats["updates"]
+    assert np.array_equal(processes.parameters(), want)
     damaged = (tmp_path / "race.order").read_bytes()
     for at in range(0, len(damaged), 97):
         (tmp_path / "damaged").write_bytes(damaged[:at] + bytes([damaged[at] ^ 1]) + damaged[at + 1 :])

@@ -13,7 +13,7 @@ from fake_ray import Lost, Ray, Ref, TaskError
 from in_process import Direct
 from paceline import DQN, Gorila, Store, distributed
 from paceline.callbacks import BaseCallback, CheckpointCallback, EvalCallback
-from paceline.distributed import _actors, _conducted, _files, _ray, _run, _supervisor
+from paceline.distributed import _conducted, _files, _processes, _ray, _run, _supervisor
 from paceline.distributed._factory import keywords_of_worker
 from paceline.distributed._learner import Learner
 from paceline.distributed._shards import Shard
@@ -313,7 +313,7 @@ def test_errors_of_other_processes_are_raised_as_they_are(ray, monkeypatch, save
     def load(self, state):
         raise TaskError(CheckpointError("replay: an entry that no run has"))
 
-    monkeypatch.setattr(_actors.Bundle, "load", load)
+    monkeypatch.setattr(_processes.Bundle, "load", load)
     with pytest.raises(CheckpointError, match="^replay: an entry that no run has$"):
         distributed.load(saved[0])
     assert not ray.actors
@@ -384,18 +384,18 @@ def test_a_process_that_starts_again_ends_a_run_of_a_given_order(ray, monkeypatc
                 ray.end(f"{model.name}/{part}")
                 ray.restart(f"{model.name}/{part}")
 
-        def wait(self, leg, wait=_conducted.RayPlayers.wait):
+        def wait(self, leg, wait=_conducted.RayProcesses.wait):
             waits.append(leg)
             if when == "in the run" and len(waits) == 60:
                 restart()
             return wait(self, leg)
 
-        def end(self, steps, end=_conducted.RayPlayers.end):
+        def end(self, steps, end=_conducted.RayProcesses.end):
             restart()
             end(self, steps)
 
-        monkeypatch.setattr(_conducted.RayPlayers, "wait", wait)
-        monkeypatch.setattr(_conducted.RayPlayers, "end", end)
+        monkeypatch.setattr(_conducted.RayProcesses, "wait", wait)
+        monkeypatch.setattr(_conducted.RayProcesses, "end", end)
         with pytest.raises(StoppedError, match=f"^{part.replace('/', ' ')}: has started again, a run of a given order cannot go on$"):
             model.learn(600)
         assert restarts
@@ -403,7 +403,7 @@ def test_a_process_that_starts_again_ends_a_run_of_a_given_order(ray, monkeypatc
 
 def test_a_process_that_has_ended_ends_a_run_of_a_given_order(ray, monkeypatch):
     with running(schedule="virtual") as model:
-        monkeypatch.setattr(_conducted.RayPlayers, "end", lambda self, steps: ray.get(ray.end(f"{model.name}/shard/1") or Ref(lost)))
+        monkeypatch.setattr(_conducted.RayProcesses, "end", lambda self, steps: ray.get(ray.end(f"{model.name}/shard/1") or Ref(lost)))
         with pytest.raises(StoppedError, match=f"^{model.name}: a process has ended, a run of a given order cannot go on$"):
             model.learn(600)
 

@@ -8,7 +8,7 @@ import pytest
 
 from fake_ray import Ray, TaskError
 from in_process import Direct, shard
-from paceline.distributed import _actors, _apart, _ray, _supervisor
+from paceline.distributed import _apart, _processes, _ray, _supervisor
 from paceline.distributed._keepers import Keeper
 from paceline.distributed._learner import ShardLost
 from paceline.distributed._spec import Spec
@@ -59,8 +59,8 @@ def ray(monkeypatch):
     monkeypatch.setattr(_ray, "ray", lambda: fake)
     monkeypatch.setattr(_ray, "prefer_node", lambda node: None)
     monkeypatch.setattr(_supervisor, "POLL", 0.01)
-    monkeypatch.setattr(_actors, "Bundle", Bundle)
-    monkeypatch.setattr(_actors, "ParameterServerShard", Shard)
+    monkeypatch.setattr(_processes, "Bundle", Bundle)
+    monkeypatch.setattr(_processes, "ParameterServerShard", Shard)
     made = []
     monkeypatch.setattr(_supervisor.Supervisor, "end", lambda self, *_: setattr(self, "_ended", "ended"))
     fake.supervisor = lambda: made.append(Supervisor(SPEC)) or made[-1]
@@ -193,9 +193,9 @@ class Learning:
 
 def bundle_of(model, monkeypatch):
     """A bundle with this model and a shard of four parameters in this process."""
-    monkeypatch.setattr(_actors, "RayChannel", lambda spec, learner, cores: Direct([shard()]))
-    monkeypatch.setattr(_actors, "worker", lambda spec, index: model)
-    return _actors.Bundle(Spec(**{**vars(SPEC), "size": 4}), 0)
+    monkeypatch.setattr(_processes, "RayChannel", lambda spec, learner, cores: Direct([shard()]))
+    monkeypatch.setattr(_processes, "worker", lambda spec, index: model)
+    return _processes.Bundle(Spec(**{**vars(SPEC), "size": 4}), 0)
 
 
 def test_begin_does_not_wait_for_a_learner_that_computes(monkeypatch):
@@ -270,7 +270,7 @@ def test_a_bundle_is_halted_before_it_begins(monkeypatch):
 
 
 class Playing:
-    """A player that never ends."""
+    """An actor that never ends."""
 
     def __init__(self, *_):
         self.stopping = False
@@ -294,9 +294,9 @@ class Playing:
 def test_an_actor_is_halted_before_it_begins(monkeypatch):
     for name in ("ReplayChannel", "model_without_envs"):
         monkeypatch.setattr(_apart, name, lambda *_, **__: None)
-    monkeypatch.setattr(_apart, "Player", Playing)
-    one = _apart.Actor(Spec(**{**vars(SPEC), "actors": 1}), 0)
-    until(lambda: one._player is not None)
+    monkeypatch.setattr(_apart, "Actor", Playing)
+    one = _apart.ActorProcess(Spec(**{**vars(SPEC), "actors": 1}), 0)
+    until(lambda: one._actor is not None)
     one.halt(1)
     one.begin(1, 10**9)
     until(lambda: one.status()["begun"] == 1 and not one.status()["running"])

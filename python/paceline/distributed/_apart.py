@@ -1,4 +1,4 @@
-"""The processes of a run whose actors, replay memory and learners are apart: Ray actors around Memory and Player."""
+"""The processes of a run whose actors, replay memory and learners are apart: Ray actors around Memory and Actor."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..errors import PacelineError
 from ..spaces import Array
 from ..store import shard_ranges
 from . import _ray
-from ._actors import RayChannel
+from ._actor import Actor
 from ._memory import Drawn, Memory, actors_of, shard_of
-from ._player import Player
+from ._processes import RayChannel
 from ._sampled import Sampled
 from ._spec import Spec
 
@@ -97,13 +97,13 @@ class Replay:
         return {"pid": os.getpid(), "error": self._error} | (self._made.status() if self._made is not None else {})
 
 
-class Actor:
-    """An actor in a process of its own. The player has a thread of its own."""
+class ActorProcess:
+    """A process with an Actor, which plays in a thread of its own."""
 
     def __init__(self, spec: Spec, index: int) -> None:
         self._spec, self._index = spec, index
         self._begins: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
-        self._player: Player | None = None
+        self._actor: Actor | None = None
         self._running, self._error = False, ""
         self._asked = self._begun = self._halted = 0  # numbers of the latest begin, the latest that the thread has seen, the latest halt
         threading.Thread(target=self._main, name="paceline-actor", daemon=True).start()
@@ -118,15 +118,15 @@ class Actor:
             )
             ranges = shard_ranges(spec.size, spec.shards)
             channel = ReplayChannel(spec, shard_of(index, spec.replay_shards))
-            self._player = Player(envs, model_without_envs(spec, 1, num_threads=1), channel, ranges, spec, index)
+            self._actor = Actor(envs, model_without_envs(spec, 1, num_threads=1), channel, ranges, spec, index)
             while True:
                 number, goal = self._begins.get()
-                self._player.begin(goal)
+                self._actor.begin(goal)
                 if number <= self._halted:  # begin has undone a stop that came before it
-                    self._player.stop()
+                    self._actor.stop()
                 # status reads begun before running: no actor that has begun seems idle before its first step.
                 self._running, self._begun = True, number
-                self._player.play()
+                self._actor.play()
                 self._running = False
         except BaseException as err:  # the thread's end must be seen
             self._error, self._running = f"{type(err).__name__}: {err}", False
@@ -140,14 +140,14 @@ class Actor:
     def halt(self, number: int) -> None:
         """Ends the training of a begin, also if begin comes later; everything under way lands."""
         self._halted = max(self._halted, number)
-        if self._player is not None:
-            self._player.stop()
+        if self._actor is not None:
+            self._actor.stop()
 
     def status(self) -> dict[str, Any]:
         status: dict[str, Any] = {
             "pid": os.getpid(), "error": self._error, "begun": self._begun, "running": self._running, "life": 0,
         }  # fmt: skip
-        return status | (self._player.status() if self._player is not None else {})
+        return status | (self._actor.status() if self._actor is not None else {})
 
 
 def model_without_envs(spec: Spec, num_envs: int, **keywords: Any) -> Any:

@@ -14,8 +14,8 @@ from ._run import Run
 from ._virtual import Latency
 
 
-class RayPlayers:
-    """Players whose calls go to the actors of a run. between: called while the driver waits; returns False to end the run."""
+class RayProcesses:
+    """The processes of a run as Ray actors. between: called while the driver waits; returns False to end the run."""
 
     def __init__(self, run: Run, between: Callable[[], bool]) -> None:
         spec = run.spec
@@ -59,17 +59,17 @@ def conduct(run: Run, total: int, order: Order | None, between: Callable[[], boo
     between: called while the driver waits. If it returns False, the visits that were sent are the last ones.
     """
     try:
-        _conduct(run, total, order, RayPlayers(run, between))
+        _conduct(run, total, order, RayProcesses(run, between))
     except _ray.lost_errors():
         raise StoppedError(f"{run.spec.run}: a process has ended, a run of a given order cannot go on") from None
     except PacelineError as err:
         raise _ray.cause(err) from None
 
 
-def _conduct(run: Run, total: int, order: Order | None, players: RayPlayers) -> None:
+def _conduct(run: Run, total: int, order: Order | None, processes: RayProcesses) -> None:
     spec = run.spec
-    players.begin(total)
-    conductor = Conductor(players, spec.bundles, spec.shards)
+    processes.begin(total)
+    conductor = Conductor(processes, spec.bundles, spec.shards)
     if order is None:
         every = spec.worker["train_freq"]  # a number, or (number, "step")
         first = -(-int(every[0] if isinstance(every, tuple) else every) // spec.actors_per_bundle)
@@ -79,4 +79,4 @@ def _conduct(run: Run, total: int, order: Order | None, players: RayPlayers) -> 
         visits, taken = order.part(total)
         if (stopped := recorded(conductor, visits, spec.bundles)) is not None:
             taken = stopped
-    players.end(taken)
+    processes.end(taken)

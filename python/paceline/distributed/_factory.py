@@ -21,10 +21,10 @@ from ..config import RULES, Config
 from ..errors import CheckpointError, ConfigError, notice
 from ..store import Store, shard_ranges
 from . import _files, _ray, _records, _run
-from ._actors import worker
 from ._keywords import from_json, plain
 from ._model import Distributed
 from ._presets import FASTDQN, TUNED, apex
+from ._processes import worker
 from ._run import Run
 from ._shards import Shard
 from ._spec import COUNTS, WORKERS, Spec, checked, name_of

@@ -21,7 +21,7 @@ from ..errors import BusyError, ConfigError, PacelineError, notice
 from ..logger import Logger, make_logger
 from ..policy import Evaluation, Policy
 from ..progress import ProgressLine
-from . import _actors, _files, _ray
+from . import _files, _processes, _ray
 from ._conducted import conduct
 from ._keywords import to_json
 from ._order_file import read_order
@@ -444,7 +444,7 @@ class Session:
         """Sends the newest parameters to the evaluator."""
         model, ray = self.model, _ray.ray()
         if self.evaluator is None:
-            self.evaluator = ray.remote(_actors.Evaluator).options(num_cpus=0).remote()
+            self.evaluator = ray.remote(_processes.Evaluator).options(num_cpus=0).remote()
         policy = model.policy_snapshot()
         similar, options = model._local.similar_env() or (None, {})
         env = similar if self.eval_env is None else self.eval_env

@@ -1,7 +1,7 @@
 """Runs in a given order: virtual, or that of an order file.
 
 In a race bundles visit the shards in the order in which they arrive. In a given order the driver
-sends every visit in its turn. Ray does the calls of one caller to one actor in the order in which
+sends every visit in its turn. Ray does the calls of one caller to one process in the order in which
 they were sent, and a call waits for the results that it takes. So the driver waits for no visit, and
 learners compute concurrently.
 """
@@ -59,8 +59,8 @@ class Step(NamedTuple):
     steps: int = 0
 
 
-class Players(Protocol):
-    """Sends the calls of a run. What leg, push and pull return are results to come."""
+class Processes(Protocol):
+    """The processes of a run, as a Conductor calls them. leg, push and pull return results to come."""
 
     def leg(self, learner: int, steps: int, pulled: list[Any]) -> list[Any]:
         """[Leg, the gradient's part of each shard], after adopting what was pulled, if anything."""
@@ -77,28 +77,28 @@ class Players(Protocol):
 class Conductor:
     """Makes the legs and visits of all learners."""
 
-    def __init__(self, players: Players, learners: int, shards: int) -> None:
-        self._players, self._shards = players, shards
+    def __init__(self, processes: Processes, learners: int, shards: int) -> None:
+        self._processes, self._shards = processes, shards
         self._pulled: list[list[Any]] = [[] for _ in range(learners)]
         self._steps, self._number = [0] * learners, [0] * learners
         self._legs: list[list[Any]] = [[] for _ in range(learners)]
 
     def start(self, learner: int) -> Callable[[], Leg | None]:
         """Begins the next leg of a learner; returns a call that waits for it."""
-        self._legs[learner] = leg = self._players.leg(learner, self._steps[learner], self._pulled[learner])
+        self._legs[learner] = leg = self._processes.leg(learner, self._steps[learner], self._pulled[learner])
         self._pulled[learner] = []
-        return lambda: self._players.wait(leg[0])
+        return lambda: self._processes.wait(leg[0])
 
     def visit(self, step: Step) -> bool:
         """Sends a visit. Returns True if it was the last one of its leg."""
         k, shard = step.learner, step.shard
         if step.push:
             self._number[k] += shard == 0
-            self._players.push(shard, k, self._number[k], self._legs[k][0], self._legs[k][1 + shard])
+            self._processes.push(shard, k, self._number[k], self._legs[k][0], self._legs[k][1 + shard])
             return False
         if shard == 0:
             self._steps[k] = step.steps
-        self._pulled[k].append(self._players.pull(shard, k))
+        self._pulled[k].append(self._processes.pull(shard, k))
         return shard == self._shards - 1
 
 
@@ -162,14 +162,14 @@ def recorded(conductor: Conductor, steps: Iterable[Step], learners: int) -> int 
 
 
 class Part:
-    """A learner in a given order: what the actor of a bundle does in each leg."""
+    """A learner in a given order: what the process of a bundle does in each leg."""
 
     def __init__(self, model: Any, ranges: list[tuple[int, int]], tally: Tally) -> None:
         self._model, self._ranges, self._tally = model, ranges, tally
         self._theta = np.empty(sum(size for _, size in ranges), np.float32)
 
     def leg(self, steps: int, pulled: list[Pulled]) -> list[Any]:
-        """See Players. pulled: of each shard."""
+        """See Processes. pulled: of each shard."""
         model = self._model
         if pulled:
             for (first, size), one in zip(self._ranges, pulled):

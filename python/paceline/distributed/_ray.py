@@ -1,4 +1,4 @@
-"""Ray: its import, the names of a run's actors, and the errors that mean that a process is not there."""
+"""Ray: its import, the names of a run's processes, and the errors that mean that a process is not there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ConfigError, MissingFileError
 
 NAMESPACE = "paceline"
-LITTLE = 0.001  # cores of an actor that has an affinity for a node: without any Ray ignores it
+LITTLE = 0.001  # cores of a process that has an affinity for a node: without any Ray ignores it
 
 
 @functools.cache
@@ -59,7 +59,7 @@ def name(run: str, part: str, index: int = 0) -> str:
 
 
 def find(run: str, part: str, index: int = 0) -> Any:
-    """The handle of an actor; None if there is no such actor."""
+    """The handle of a process of a run, a Ray actor; None if there is no such process."""
     try:
         return ray().get_actor(name(run, part, index), namespace=NAMESPACE)
     except ValueError:
@@ -67,16 +67,16 @@ def find(run: str, part: str, index: int = 0) -> Any:
 
 
 def named(run: str) -> list[str]:
-    """The names of all actors of a run."""
+    """The names of all processes of a run."""
     names = ray().util.list_named_actors(all_namespaces=True)
     return sorted(n["name"] for n in names if n["namespace"] == NAMESPACE and n["name"].rsplit("/", 2)[0] == run)
 
 
 def kill(handle: Any) -> None:
-    """Ends an actor for good. An actor that has already ended is not an error."""
+    """Ends a process for good. A process that has already ended is not an error."""
     try:
         ray().kill(handle, no_restart=True)
-    except Exception:  # Ray raises several for an actor that is gone
+    except Exception:  # Ray raises several for a Ray actor that is gone
         return
 
 
@@ -87,7 +87,7 @@ def nodes() -> list[str]:
 
 
 def prefer_node(node: str) -> Any:
-    """The scheduling strategy of an actor that should be on one node and may be on another."""
+    """The scheduling strategy of a process that should be on one node and may be on another."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node, soft=True)
@@ -98,13 +98,13 @@ class NotReady(Exception):
 
 
 def lost_errors() -> tuple[type[BaseException], ...]:
-    """The errors of a call to an actor that has ended, cannot be reached or is not ready, and of an object whose owner has ended."""
+    """The errors of a call to a process that has ended, cannot be reached or is not ready, and of an object whose owner has ended."""
     errors = ray().exceptions
     return (NotReady, errors.RayActorError, errors.ObjectLostError, errors.GetTimeoutError, errors.WorkerCrashedError)
 
 
 def cause(err: BaseException) -> BaseException:
-    """The error that a call to an actor raised there, without Ray's traceback of it."""
+    """The error that a call to a process raised there, without Ray's traceback of it."""
     found = getattr(err, "cause", None)
     return found if isinstance(found, BaseException) else err
 
@@ -123,7 +123,7 @@ def gathered(refs: list[Any], seconds: float) -> list[Any]:
 
 
 def sweep(run: str, seconds: float = 5.0) -> list[str]:
-    """Ends every actor of a run; returns the names of those that are left after some seconds."""
+    """Ends every process of a run; returns the names of those that are left after some seconds."""
     until = time.monotonic() + seconds
     while names := named(run):
         for full in names:

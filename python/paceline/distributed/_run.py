@@ -95,13 +95,13 @@ class Run:
         return self._patiently(lambda: getattr(self._supervisor, method).remote(*arguments))
 
     def shard(self, index: int, method: str, *arguments: Any) -> Any:
-        return self._patiently(lambda: getattr(self._actor("shard", index), method).remote(*arguments))
+        return self._patiently(lambda: getattr(self._process("shard", index), method).remote(*arguments))
 
     def slow_call(self, part: str, index: int, method: str, *arguments: Any) -> Any:
         """A call to a part with a replay memory, whose saves and loads take long."""
-        return self._patiently(lambda: getattr(self._actor(part, index), method).remote(*arguments), seconds=600)
+        return self._patiently(lambda: getattr(self._process(part, index), method).remote(*arguments), seconds=600)
 
-    def _actor(self, part: str, index: int) -> Any:
+    def _process(self, part: str, index: int) -> Any:
         handle = _ray.find(self.spec.run, part, index)
         if handle is None:
             raise self._ended()
@@ -132,7 +132,7 @@ class Run:
             values = answer.parameters
             return answer, values if isinstance(values, np.ndarray) else _ray.ray().get(values, timeout=CALL)
 
-        pulled: tuple[Answer, Array] = self._patiently(lambda: self._actor("shard", shard).pull.remote(self.spec.id), read=read)
+        pulled: tuple[Answer, Array] = self._patiently(lambda: self._process("shard", shard).pull.remote(self.spec.id), read=read)
         return pulled
 
 

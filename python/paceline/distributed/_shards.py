@@ -1,7 +1,7 @@
 """Shards of the parameter server.
 
 A Shard has one range of the parameters in a paceline.Store. It knows nothing of Ray: what it
-publishes and where its copies go are calls that the actor (_actors.py) gives it.
+publishes and where its copies go are functions that the caller (_processes.py) passes.
 """
 
 from __future__ import annotations

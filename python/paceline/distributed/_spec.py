@@ -1,4 +1,4 @@
-"""What a run is made of: the part of the keywords that every actor knows."""
+"""What a run is made of: the part of the keywords that every process knows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ COUNTS = {"bundles": (1, 1000), "actors_per_bundle": (1, 1024), "actors": (0, 10
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """Everything that an actor needs to start, also when it starts again on another node.
+    """Everything that a process needs to start, also when it starts again on another node.
 
-    Ray keeps arguments of an actor above 100 KB with the process that made it, so a Spec is smaller:
+    Ray keeps arguments of a Ray actor above 100 KB with the process that made it, so a Spec is smaller:
     parameters and experience come later.
     """
 

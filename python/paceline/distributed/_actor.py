@@ -1,6 +1,6 @@
 """An actor: it acts with a copy of the parameters and sends its steps to a replay shard.
 
-A Player knows nothing of Ray. Its Channel calls the shards.
+An Actor knows nothing of Ray. Its Channel calls the shards.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def apex_epsilon(actor: int, actors: int) -> float:
     return float(0.4 ** (1 + 7 * actor / max(1, actors - 1)))
 
 
-class Player:
+class Actor:
     """Steps envs_per_actor environments.
 
     After every pull_every steps of each environment it sends them, and pulls the parameters. One send is
-    in flight while the next steps are taken, so a player that ends loses at most the steps of two sends.
+    in flight while the next steps are taken, so an actor that ends loses at most the steps of two sends.
     """
 
     def __init__(
