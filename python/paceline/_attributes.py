@@ -14,7 +14,7 @@ from ._native import Native
 from .config import describe
 from .envs._episodes import Recent
 from .envs._layers import normalizers
-from .envs.vector import Source
+from .envs._source import Source
 from .errors import ConfigError
 from .schedules import Schedule, function, of_settings
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .compat._sb3_file import Saved
 from .config import Config
-from .envs.vector import Source, SpacesSource
+from .envs._source import Source, SpacesSource
 from .errors import ConfigError
 from .policy import Policy
 from .spaces import ActionLayout, layouts_to_json

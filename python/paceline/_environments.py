@@ -10,7 +10,7 @@ from typing import Any
 from .config import Config, Values, encode_options
 from .envs import _ids
 from .envs._layers import normalizers
-from .envs.vector import Source, SpacesSource, adapt, built_in
+from .envs._source import Source, SpacesSource, adapt, built_in
 from .errors import ConfigError, notice
 from .spaces import layouts_to_json
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .envs import _ids
 from .envs._layers import normalizers, shared
-from .envs.vector import adapt, label
+from .envs._source import adapt, label
 from .errors import ConfigError
 from .spaces import check_spaces
 

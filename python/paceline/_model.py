@@ -24,7 +24,7 @@ from ._files import File, reading, writing
 from ._native import Native
 from .compat import _sb3_file
 from .config import Config, Values, check_keywords, check_layers, describe
-from .envs.vector import Source, label
+from .envs._source import Source, label
 from .errors import ConfigError, notice
 from .policy import Policy
 from .spaces import ActionLayout, Array, ObsLayout

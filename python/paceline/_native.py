@@ -17,7 +17,7 @@ import numpy as np
 from . import _ffi, _lib
 from .config import Config
 from .envs._rows import Block
-from .envs.vector import Rows
+from .envs._source import Rows
 from .errors import PacelineError, StoppedError, TimeOutError, notice
 from .parameters import Parameters
 from .spaces import ActionLayout, Array, ObsLayout

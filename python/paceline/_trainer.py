@@ -17,7 +17,7 @@ from ._threads import CallLock
 from .config import Config
 from .curve import LearningCurve
 from .envs import _own_loop
-from .envs.vector import Source, label
+from .envs._source import Source, label
 from .errors import BusyError, ConfigError, StoppedError
 from .learning import LearnRequest, Loop, Periods, begin, learn
 from .logger import Logger

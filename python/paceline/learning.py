@@ -30,7 +30,7 @@ from .envs._episodes import Recent
 from .envs._infos import truth
 from .envs._layers import reports
 from .envs._rows import Block, Column
-from .envs.vector import SAME_STEP, Source, label
+from .envs._source import SAME_STEP, Source, label
 from .errors import BusyError, ConfigError, StoppedError
 from .logger import make_logger
 from .progress import ProgressLine

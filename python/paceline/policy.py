@@ -18,7 +18,7 @@ from .compat import _sb3_file
 from .config import encode_options
 from .envs import _ids
 from .envs._episodes import Tally
-from .envs.vector import Source, adapt, label
+from .envs._source import Source, adapt, label
 from .errors import ConfigError, SpaceError, notice
 from .spaces import ActionLayout, Array, ObsLayout, check_spaces, layouts_from_text, masks_from_text
 from .starts import StartStates, checked

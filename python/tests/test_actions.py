@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import paceline
 from envs import MODES
 from paceline import DQN, PQN, make_vec
-from paceline.envs.vector import adapt
+from paceline.envs._source import adapt
 from paceline.errors import ConfigError
 from paceline.spaces import ActionLayout, ObsLayout, check_spaces, layouts_from_text, layouts_to_json
 

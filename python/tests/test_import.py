@@ -35,7 +35,6 @@ PUBLIC = {
     "envs.single": "Env make",
     "envs.vec": "VecEnv library_name load_env make_vec names",
     "envs.vec_env": "VecEnv",
-    "envs.vector": "Rows Source adapt built_in",
     "envs.workers": "WorkerVecEnv make",
     "errors": "ConfigError PacelineError PacelineWarning TimeOutError",
     "learning": "Loop",

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import worker_envs
 from paceline import A2C
 from paceline.envs import _infos
-from paceline.envs.vector import adapt
+from paceline.envs._source import adapt
 
 OBS, ACTIONS = spaces.Box(0, 1, (1,), np.float32), spaces.Discrete(2)
 

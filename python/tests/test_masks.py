@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 
 from envs import MODES, SMALL, Counter, vector
 from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, Policy
-from paceline.envs.vector import adapt
+from paceline.envs._source import adapt
 from paceline.errors import ConfigError, SpaceError
 
 MASKS = {"action_masks": True}

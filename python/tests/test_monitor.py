@@ -13,7 +13,7 @@ from conftest import slow_but
 from envs import MODES, SMALL, Steps
 from paceline import A2C, DQN
 from paceline.callbacks import BaseCallback
-from paceline.envs.vector import adapt
+from paceline.envs._source import adapt
 from paceline.errors import ConfigError
 from paceline.logger import configure
 

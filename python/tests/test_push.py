@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from envs import MODES, SMALL, Counter, Image, vector
 from paceline import DQN
 from paceline._ffi import TERMINATED, TRUNCATED
-from paceline.envs.vector import adapt
+from paceline.envs._source import adapt
 from paceline.errors import ConfigError, NotFiniteError, PacelineWarning, SpaceError
 from paceline.spaces import ObsLayout
 

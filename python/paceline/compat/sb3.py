@@ -32,8 +32,8 @@ except ImportError:
 
 from .._arguments import autoreset_name
 from ..envs import _infos, vec_env, workers
+from ..envs._source import Source
 from ..envs.vec import make_vec
-from ..envs.vector import Source
 from ..errors import CallbackError, ConfigError
 from ..spaces import Array, Infos
 

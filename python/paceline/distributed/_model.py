@@ -16,7 +16,7 @@ from .._arguments import MOST_STEPS, steps, whole
 from .._files import File
 from ..callbacks import as_callback, continues
 from ..curve import LearningCurve
-from ..envs.vector import label
+from ..envs._source import label
 from ..errors import BusyError, ConfigError, PacelineError, notice
 from ..logger import Logger, make_logger
 from ..policy import Evaluation, Policy

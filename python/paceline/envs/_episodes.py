@@ -19,7 +19,7 @@ from ._infos import number, truth
 from ._layers import reports
 
 if TYPE_CHECKING:
-    from .vector import Source
+    from ._source import Source
 
 Episode = tuple[float, int]
 UNREPORTED = 200  # consecutive ends of an environment without a report after which Tally stops waiting for a Monitor

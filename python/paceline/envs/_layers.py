@@ -58,7 +58,7 @@ def _members(vector: Any) -> list[Any]:
     """The environments of a vector in this process; [] for anything else."""
     import gymnasium
 
-    from .vector import is_sb3
+    from ._source import is_sb3
 
     envs = getattr(vector, "envs", None) if isinstance(vector, gymnasium.vector.VectorEnv) or is_sb3(vector) else None
     return list(envs) if isinstance(envs, (list, tuple)) else [] if envs is None else [envs]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import SpaceError
 from ..spaces import Array
-from .vector import SAME_STEP, Source
+from ._source import SAME_STEP, Source
 
 
 def write_first(source: Source, obs: object, action_masks: object) -> None:
