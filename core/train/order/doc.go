@@ -22,8 +22,8 @@
 //   - Race: learners do not wait for one another, except for the lock of a shard. The order of the
 //     visits and T at each pull are recorded (record.go).
 //   - Recorded: the visits have the order of a record, and each pull has the recorded T
-//     (recorded.go). Visit g has the time g+1, and the rounds of a leg are spread evenly between the
-//     visits around it.
+//     (recorded.go). Visit g has the time (g+1)*visitUnit, which leaves room for the rounds of a leg
+//     between two visits. These rounds are spread evenly between the visits around them.
 //
 // # What holds in virtual and recorded order
 //
