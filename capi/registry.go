@@ -125,10 +125,6 @@ func (t *table[T]) use(id uint64, f func(T) error) error {
 
 // guarded turns a panic of f into an error.
 func guarded(f func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fault.Caught(r)
-		}
-	}()
+	defer fault.Recover(&err)
 	return f()
 }

@@ -60,6 +60,14 @@ func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 // The deferred function that recovers must call it.
 func Caught(value any) *Panic { return &Panic{Value: value, Stack: debug.Stack()} }
 
+// Recover must be deferred itself, because recover has no effect in a function that a deferred
+// function calls. It turns a panic into *err.
+func Recover(err *error) {
+	if r := recover(); r != nil {
+		*err = Caught(r)
+	}
+}
+
 // OfEnvironment is an error of one environment.
 type OfEnvironment interface{ OfEnvironment() }
 

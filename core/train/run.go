@@ -231,7 +231,7 @@ func (t *Trainer) settleToRead() error {
 		err = t.device.Lost()
 	}
 	if errors.Is(err, fault.ErrDeviceLost) {
-		return t.recover(err)
+		return t.restoreBackup(err)
 	}
 	return err
 }
@@ -244,8 +244,8 @@ func changedNothing(err error) bool {
 	return errors.Is(err, ErrNothingToDraw) || errors.Is(err, actor.ErrAction) || errors.Is(err, fault.ErrNotFinite) && !errors.As(err, &e)
 }
 
-// recover goes back to the latest copy that was made before the GPU was lost.
-func (t *Trainer) recover(lost error) error {
+// restoreBackup goes back to the latest copy that was made before the GPU was lost.
+func (t *Trainer) restoreBackup(lost error) error {
 	if t.recoverer == nil || !t.recoverer.Recover() {
 		return fmt.Errorf("nothing had been copied from it: %w", lost)
 	}

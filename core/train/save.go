@@ -55,7 +55,7 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 	}
 	parts := append([]checkpoint.Part{t.runPart()}, t.method.Parts(true)...)
 	if err := t.device.Lost(); err != nil && t.lost == "" { // the device was lost while Parts read from it
-		if err := t.recover(err); err != nil {
+		if err := t.restoreBackup(err); err != nil {
 			return err
 		}
 		parts = append([]checkpoint.Part{t.runPart()}, t.method.Parts(true)...)

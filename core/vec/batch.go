@@ -68,11 +68,7 @@ func (v *Vec) StepBatch(first, end int, skip func(i int) bool, actions Actions, 
 
 // stepBatch makes the call, and an error of a panic in it.
 func stepBatch(steps []env.BatchStep, obs []byte) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fault.Caught(r)
-		}
-	}()
+	defer fault.Recover(&err)
 	return steps[0].Env.(env.Batcher).StepBatch(steps, obs)
 }
 

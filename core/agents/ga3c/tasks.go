@@ -114,12 +114,8 @@ func (s *tasks) end(t *task) {
 // do runs the task. A panic becomes an error.
 func (t *task) do() {
 	began := time.Now()
-	defer func() {
-		t.took = time.Since(began)
-		if r := recover(); r != nil {
-			t.err = fault.Caught(r)
-		}
-	}()
+	defer func() { t.took = time.Since(began) }()
+	defer fault.Recover(&t.err)
 	t.err = t.run()
 }
 

@@ -239,11 +239,7 @@ func (m *Method) forget() {
 
 // guarded turns a panic into an error.
 func guarded(do func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fault.Caught(r)
-		}
-	}()
+	defer fault.Recover(&err)
 	return do()
 }
 

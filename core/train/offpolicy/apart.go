@@ -6,6 +6,7 @@ import (
 
 	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/train"
 )
@@ -123,7 +124,7 @@ func (r *Run) UpdateOf(batch *train.Transitions, to []float32) error {
 		return up.err
 	}
 	up.lockedRun(func(u int64) (losses []float32, err error) {
-		defer caught(&err)
+		defer fault.Recover(&err)
 		upd := &up.updater
 		if upd.keys {
 			batch.Key = upd.draws.Uint64()

@@ -121,7 +121,7 @@ func (g *gpu) updates(first int64, n int, last int64) (losses []float32, err err
 
 // follow copies the frames of the latest flushes to GPU memory. Updates call it before they begin.
 func (g *gpu) follow() (err error) {
-	defer caught(&err)
+	defer fault.Recover(&err)
 	return g.prefetch.mirror.Follow(g.frames)
 }
 
@@ -130,7 +130,7 @@ func (g *gpu) follow() (err error) {
 // draws only in a window's first span. A draw takes some 4.5 microseconds on a Zen 4, the draws of
 // a window of 2,500 updates 11 milliseconds. The reports are those of nn.StackStepper.Finish.
 func (g *gpu) enqueue(first int64, n int, last int64) (reports []nn.Report, err error) {
-	defer caught(&err)
+	defer fault.Recover(&err)
 	if err := g.drawable(); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/paceline-rl/paceline/core/experience"
+	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/nn"
 	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/rng"
@@ -77,7 +78,7 @@ func (upd *updater) gatherInto(own *experience.Transitions) {
 
 // update does update u, and returns its loss.
 func (upd *updater) update(u int64) (losses []float32, err error) {
-	defer caught(&err)
+	defer fault.Recover(&err)
 	if err := upd.drawable(); err != nil {
 		return nil, err
 	}

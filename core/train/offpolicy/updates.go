@@ -241,10 +241,3 @@ func (up *Updates) close() {
 		up.device.Close()
 	}
 }
-
-// caught turns a panic of an update into its error.
-func caught(err *error) {
-	if r := recover(); r != nil {
-		*err = fault.Caught(r)
-	}
-}

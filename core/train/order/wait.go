@@ -183,11 +183,7 @@ func (t *Turns) visitFor(k int) verdict {
 
 // guarded makes a visit on the goroutine of another learner. A panic is an error of this learner.
 func (l *learner) guarded(v Visit) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = fault.Caught(value)
-		}
-	}()
+	defer fault.Recover(&err)
 	return l.do(v)
 }
 
