@@ -47,10 +47,10 @@ type pace interface {
 // virtual is the pace of a model of latencies: a discrete-event simulation in virtual time,
 // nanoseconds. Its draws depend on the order of events alone.
 type virtual struct {
-	latency                      Latency
-	steps, predictions, upgrades []*rng.Stream // of each agent, predictor, trainer
-	device, cores                slots
-	heap                         dueHeap
+	latency                     Latency
+	steps, predictions, updates []*rng.Stream // of each agent, predictor, trainer
+	device, cores               slots
+	heap                        dueHeap
 }
 
 func newVirtual(c *Config, latency Latency) *virtual {
@@ -61,12 +61,12 @@ func newVirtual(c *Config, latency Latency) *virtual {
 		}
 		return list
 	}
-	v.steps, v.predictions, v.upgrades = streams("latency.step", c.NumEnvs), streams("latency.prediction", c.Predictors), streams("latency.update", c.Trainers)
+	v.steps, v.predictions, v.updates = streams("latency.step", c.NumEnvs), streams("latency.prediction", c.Predictors), streams("latency.update", c.Trainers)
 	return v
 }
 
 // streams returns all streams, in an order that never changes.
-func (v *virtual) streams() []*rng.Stream { return slices.Concat(v.steps, v.predictions, v.upgrades) }
+func (v *virtual) streams() []*rng.Stream { return slices.Concat(v.steps, v.predictions, v.updates) }
 
 func (v *virtual) step(i int, from int64) int64 {
 	return v.cores.end(from, v.latency.Step.Draw(v.steps[i]))
@@ -78,7 +78,7 @@ func (v *virtual) prediction(p, rows int, from int64) int64 {
 }
 
 func (v *virtual) update(k, rows int, from int64) int64 {
-	l, r := &v.latency, v.upgrades[k]
+	l, r := &v.latency, v.updates[k]
 	return v.computes().end(from, l.Update.Draw(r)+l.UpdateRow.Draw(r)*int64(rows))
 }
 

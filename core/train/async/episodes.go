@@ -37,8 +37,8 @@ func (e *episodes) add(time int64, k int, one train.Episode) {
 	e.list = append(e.list, ended{one, time, k})
 }
 
-// whole is after the time of every episode.
-const whole = math.MaxInt64
+// endOfTime is after the time of every episode.
+const endOfTime = math.MaxInt64
 
 // flush reports the episodes that ended before a time.
 func (e *episodes) flush(to reporter, before int64) {
@@ -48,7 +48,7 @@ func (e *episodes) flush(to reporter, before int64) {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Learner, b.Learner))
 	})
 	n, _ := slices.BinarySearchFunc(e.list, before, func(a ended, t int64) int { return cmp.Compare(a.Time, t) })
-	if before == whole {
+	if before == endOfTime {
 		n = len(e.list)
 	}
 	for _, one := range e.list[:n] {
@@ -77,7 +77,7 @@ func (e *episodes) part(learners int) checkpoint.Part {
 		return append([]ended{}, e.list[:min(len(e.list), mostWaiting)]...), nil
 	}, func(list []ended) (func(), error) {
 		for _, one := range list {
-			if one.Length < 1 || one.Time < -1 || one.Time == whole || one.Learner < 0 || one.Learner >= learners {
+			if one.Length < 1 || one.Time < -1 || one.Time == endOfTime || one.Learner < 0 || one.Learner >= learners {
 				return nil, fmt.Errorf("episodes: %+v, must have a length above 0, a time and a learner below %d", one, learners)
 			}
 		}

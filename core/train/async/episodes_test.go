@@ -24,14 +24,14 @@ func TestEpisodesInTheOrderOfEvents(t *testing.T) {
 		t.Errorf("before 20: %v", got)
 	}
 	add(25, 2, 9)
-	add(whole, 0, 7)
+	add(endOfTime, 0, 7)
 	if e.flush(&got, 30); !slices.Equal(got, list{1, 2, 3, 9}) {
 		t.Errorf("before 30: %v", got)
 	}
-	if e.flush(&got, whole); !slices.Equal(got, list{1, 2, 3, 9, 4, 7}) {
+	if e.flush(&got, endOfTime); !slices.Equal(got, list{1, 2, 3, 9, 4, 7}) {
 		t.Errorf("at the end: %v", got)
 	}
-	if e.flush(&got, whole); len(got) != 6 {
+	if e.flush(&got, endOfTime); len(got) != 6 {
 		t.Errorf("reported twice: %v", got)
 	}
 }

@@ -174,7 +174,7 @@ func (l *learner) visits(interrupt *train.Interrupt) error {
 const longestLeg = 1 << 16
 
 // leg returns how many rounds the learner takes before it visits the store, and why it does.
-func (l *learner) leg() (rounds int, then order.Sequence) {
+func (l *learner) leg() (rounds int, then order.Visits) {
 	if l.link.joint != nil {
 		if left, visits := l.m.turns.Leg(l.k); visits { // see link.planShort
 			return left, order.PushAndPull

@@ -45,7 +45,7 @@ type Method struct {
 // Begin implements train.Method.
 func (m *Method) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
-		m.episodes.flush(m.host, whole)
+		m.episodes.flush(m.host, endOfTime)
 		m.turns.SetSteps(0)
 		if err := m.forgive(); err != nil {
 			return err
@@ -167,7 +167,7 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 	}
 	m.publish()
 	m.cut = err != nil
-	before := int64(whole)
+	before := int64(endOfTime)
 	if m.cut {
 		for _, l := range m.learners {
 			before = min(before, m.turns.At(l.k))
@@ -180,7 +180,7 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 
 // reached is a time that all learners have reached.
 func (m *Method) reached() int64 {
-	least := int64(whole)
+	least := int64(endOfTime)
 	for _, l := range m.learners {
 		least = min(least, l.now.Load())
 	}
@@ -340,7 +340,7 @@ func (m *Method) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
 	if err := m.turns.Together(sum); err != nil {
 		return err
 	}
-	m.episodes.flush(m.host, whole)
+	m.episodes.flush(m.host, endOfTime)
 	m.host.Steps.Store(m.turns.Steps())
 	return nil
 }

@@ -52,31 +52,31 @@ func CutHeader(record []byte, magic string) (f Fingerprint, rest []byte, err err
 	return nil, nil, fmt.Errorf("not an order: must begin with %q", magic)
 }
 
-func readFingerprint(text []byte) (f Fingerprint, rest []byte, err error) {
+func readFingerprint(data []byte) (f Fingerprint, rest []byte, err error) {
 	cut := errors.New("the settings are cut off")
-	n, size := binary.Uvarint(text)
+	n, size := binary.Uvarint(data)
 	if size <= 0 {
 		return nil, nil, cut
 	}
 	if n > maxFields {
 		return nil, nil, fmt.Errorf("%d settings, must be at most %d", n, maxFields)
 	}
-	text = text[size:]
+	data = data[size:]
 	for range n {
 		var field Field
 		for _, to := range []*string{&field.Name, &field.Value} {
-			n, size := binary.Uvarint(text)
-			if size <= 0 || n > uint64(len(text)-size) {
+			n, size := binary.Uvarint(data)
+			if size <= 0 || n > uint64(len(data)-size) {
 				return nil, nil, cut
 			}
-			*to, text = string(text[size:size+int(n)]), text[size+int(n):]
+			*to, data = string(data[size:size+int(n)]), data[size+int(n):]
 		}
 		if len(field.Name) > maxName || strings.Trim(field.Name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || field.Name == "" || f.has(field.Name) {
 			return nil, nil, fmt.Errorf("%.64q, must be the name of a setting that did not come before", field.Name)
 		}
 		f = append(f, field)
 	}
-	return f, text, nil
+	return f, data, nil
 }
 
 func (f Fingerprint) index(name string) int {

@@ -52,7 +52,7 @@ type simulated struct {
 }
 
 // next says what follows: the rounds before the next visits and their kind.
-func (l *simulated) next(p *programme) (rounds int, s Sequence) {
+func (l *simulated) next(p *programme) (rounds int, s Visits) {
 	switch {
 	case l.warm < p.warmup:
 		return p.warmup - l.warm, NoVisit

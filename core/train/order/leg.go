@@ -14,15 +14,15 @@ type Visit struct {
 // leg, with n rounds left, nothing changes, so a learner may call Plan before every round. A leg
 // without visits, or whose visits were forgotten, may be followed by further rounds before it is
 // over.
-func (t *Turns) Plan(k, n int, s Sequence) error {
+func (t *Turns) Plan(k, n int, s Visits) error {
 	l := &t.learners[k]
 	left, visiting := l.left(), len(l.visits) > 0
 	over := left == 0 && !visiting
 	switch {
-	case !over && left == n && l.sequence == s:
+	case !over && left == n && l.then == s:
 		return nil
 	case n < left || visiting:
-		return fmt.Errorf("order: learner %d plans %d rounds and %d visits, must first end its leg, which has %d rounds and %d visits left", k, n, s.visits(t.cfg.Shards), left, len(l.visits)-l.done)
+		return fmt.Errorf("order: learner %d plans %d rounds and %d visits, must first end its leg, which has %d rounds and %d visits left", k, n, s.count(t.cfg.Shards), left, len(l.visits)-l.done)
 	case t.cfg.Together && n > 0:
 		return fmt.Errorf("order: learner %d plans %d rounds, must be 0 because the host takes the rounds", k, n)
 	case over && n == 0 && s == NoVisit:
@@ -66,9 +66,9 @@ func (t *Turns) Computed(k, gradients int) { t.learners[k].computed += gradients
 // it had nothing to push, or its rollout was discarded. The visits are then dropped, and in a virtual
 // order their time passes. The rounds of the leg that are left become the first ones of the next leg.
 // With Config.Barrier nothing is dropped, because the other learners wait for the pushes.
-func (t *Turns) Replan(k, n int, s Sequence) error {
+func (t *Turns) Replan(k, n int, s Visits) error {
 	l := &t.learners[k]
-	if len(l.visits) > 0 && l.done == 0 && (l.left() != n || l.sequence != s) && !t.cfg.Barrier {
+	if len(l.visits) > 0 && l.done == 0 && (l.left() != n || l.then != s) && !t.cfg.Barrier {
 		t.mu.Lock()
 		t.drop(k)
 		if t.race == nil {
@@ -87,7 +87,7 @@ func (t *Turns) drop(k int) {
 	if r, ok := t.pace.(*replay); ok {
 		r.rewind(k)
 	}
-	l.sequence, l.visits, l.done, l.rest = NoVisit, l.visits[:0], 0, 0
+	l.then, l.visits, l.done, l.rest = NoVisit, l.visits[:0], 0, 0
 }
 
 // Round waits until it is known whether the next round of learner k belongs to the slice, and counts
@@ -213,7 +213,7 @@ func (t *Turns) unlocked(v Visit, do func(Visit) error) error {
 
 // nextVisit returns the visit that the learner's leg has next. T is right if it is the visit's turn.
 func (t *Turns) nextVisit(l *learner) Visit {
-	v := Visit{Shard: l.done % t.cfg.Shards, Push: l.sequence == PushAndPull && l.done < t.cfg.Shards}
+	v := Visit{Shard: l.done % t.cfg.Shards, Push: l.then == PushAndPull && l.done < t.cfg.Shards}
 	if !v.Push && v.Shard == 0 {
 		v.Steps = l.steps
 	}

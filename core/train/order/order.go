@@ -16,7 +16,7 @@ import (
 type Order struct {
 	Fingerprint
 	Shape
-	text    []byte // the file
+	data    []byte // the file
 	visits  int64
 	tracks  []track // of the learners
 	stops   []stop
@@ -25,15 +25,15 @@ type Order struct {
 
 // track has the visits of a learner.
 type track struct {
-	sequences []sequence
-	numbers   []int64 // of the visits
-	rounds    int64   // after the last visit, up to the last stop
+	legs    []legVisits
+	numbers []int64 // of the visits
+	rounds  int64   // after the last visit, up to the last stop
 }
 
-// sequence has the visits of a leg. The last one of a track, and forgotten ones, may be incomplete.
-type sequence struct {
+// legVisits has the visits of a leg. The last one of a track, and forgotten ones, may be incomplete.
+type legVisits struct {
 	rounds int64 // since the visit before
-	before int64 // rounds of the sequences before
+	before int64 // rounds of the legs before
 	steps  int64 // T at the pull of shard 0; 0: not reached
 	first  int   // index of its first visit in numbers
 	visits int
@@ -53,7 +53,7 @@ type stop struct {
 const (
 	maxOrderBytes = 1 << 30
 	// orderMemory is the memory of an Order for each byte of its file, at most: a stop of one byte a
-	// learner has a word a learner, and the shortest sequence is of three bytes. Lists that grow take twice as much.
+	// learner has a word a learner, and the shortest leg is of three bytes. Lists that grow take twice as much.
 	orderMemory = 48
 	maxVisits   = 1 << 40
 	maxCount    = 1 << 52 // of steps and rounds
@@ -82,10 +82,10 @@ func ReadOrder(path string) (*Order, error) {
 		}
 		return o, nil
 	}
-	text, err := ReadFile(path, maxOrderBytes)
+	data, err := ReadFile(path, maxOrderBytes)
 	if err == nil {
 		var o *Order
-		if o, err = ParseOrder(text); err == nil {
+		if o, err = ParseOrder(data); err == nil {
 			return o, nil
 		}
 		err = fmt.Errorf("%s: %w", path, err)
@@ -100,27 +100,27 @@ func readOrder(r io.Reader, n int64) (*Order, error) {
 	if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("an order of %d bytes", n), Bytes: n}); err != nil {
 		return nil, err
 	}
-	text := make([]byte, n)
-	if _, err := io.ReadFull(r, text); err != nil {
+	data := make([]byte, n)
+	if _, err := io.ReadFull(r, data); err != nil {
 		return nil, err
 	}
-	return ParseOrder(text)
+	return ParseOrder(data)
 }
 
 // ParseOrder reads the bytes of a file of an order, which must not change afterwards.
-func ParseOrder(text []byte) (*Order, error) {
-	if !bytes.HasPrefix(text, []byte(orderMagic)) {
-		_, _, err := CutHeader(text, orderMagic)
+func ParseOrder(data []byte) (*Order, error) {
+	if !bytes.HasPrefix(data, []byte(orderMagic)) {
+		_, _, err := CutHeader(data, orderMagic)
 		return nil, err
 	}
-	end := len(text) - 4
-	if end < len(orderMagic) || crc32.Checksum(text[:end], castagnoli) != binary.LittleEndian.Uint32(text[end:]) {
-		return nil, fmt.Errorf("damaged: %d bytes do not have their checksum", len(text))
+	end := len(data) - 4
+	if end < len(orderMagic) || crc32.Checksum(data[:end], castagnoli) != binary.LittleEndian.Uint32(data[end:]) {
+		return nil, fmt.Errorf("damaged: %d bytes do not have their checksum", len(data))
 	}
-	if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("an order of %d bytes", len(text)), Bytes: orderMemory * int64(len(text))}); err != nil {
+	if err := limits.Admit(limits.Part{Setting: fmt.Sprintf("an order of %d bytes", len(data)), Bytes: orderMemory * int64(len(data))}); err != nil {
 		return nil, err
 	}
-	p := parser{Order: &Order{text: text}, text: text[:end]}
+	p := parser{Order: &Order{data: data}, data: data[:end]}
 	if err := p.header(); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
@@ -132,14 +132,14 @@ func ParseOrder(text []byte) (*Order, error) {
 	for k := range p.tracks {
 		p.tracks[k].rounds = p.since[k]
 	}
-	p.writing.text, p.writing.visits = slices.Clip(p.text), p.visits
+	p.writing.data, p.writing.visits = slices.Clip(p.data), p.visits
 	return p.Order, nil
 }
 
 // parser reads an order, and does with writing what a recorder did.
 type parser struct {
 	*Order
-	text []byte // without the checksum
+	data []byte // without the checksum
 	at   int
 	// since counts the rounds since a learner's latest visit.
 	since []int64
@@ -148,7 +148,7 @@ type parser struct {
 
 // number reads a number of lo to hi.
 func (p *parser) number(what string, lo, hi uint64) (uint64, error) {
-	n, size := binary.Uvarint(p.text[p.at:])
+	n, size := binary.Uvarint(p.data[p.at:])
 	if size <= 0 {
 		return 0, fmt.Errorf("%s is cut off", what)
 	}
@@ -161,10 +161,10 @@ func (p *parser) number(what string, lo, hi uint64) (uint64, error) {
 
 func (p *parser) header() (err error) {
 	var rest []byte
-	if p.Fingerprint, rest, err = CutHeader(p.text, orderMagic); err != nil {
+	if p.Fingerprint, rest, err = CutHeader(p.data, orderMagic); err != nil {
 		return err
 	}
-	p.at = len(p.text) - len(rest)
+	p.at = len(p.data) - len(rest)
 	var v [4]uint64
 	for i, f := range []struct {
 		name   string
@@ -233,16 +233,16 @@ func (p *parser) visit(k int) error {
 		if rounds < p.since[k] {
 			return fmt.Errorf("learner %d has %d rounds before a visit, must be at least the %d at the stop before", k, rounds, p.since[k])
 		}
-		s := sequence{rounds: rounds, first: len(t.numbers), all: at.all}
-		if n := len(t.sequences); n > 0 {
-			s.before = t.sequences[n-1].before + t.sequences[n-1].rounds
+		s := legVisits{rounds: rounds, first: len(t.numbers), all: at.all}
+		if n := len(t.legs); n > 0 {
+			s.before = t.legs[n-1].before + t.legs[n-1].rounds
 		}
 		if s.before+rounds > maxCount {
 			return fmt.Errorf("learner %d has more than %d rounds", k, int64(maxCount))
 		}
-		t.sequences = append(t.sequences, s)
+		t.legs = append(t.legs, s)
 	}
-	s := &t.sequences[len(t.sequences)-1]
+	s := &t.legs[len(t.legs)-1]
 	if p.firstPull(*at) {
 		steps, err := p.number("T at a pull", 0, maxCount)
 		if err != nil {
@@ -293,7 +293,7 @@ func (p *parser) stop() error {
 	if s.resets = last.resets; s.steps < last.steps {
 		s.resets++
 	}
-	if len(p.text)-p.at < p.Learners {
+	if len(p.data)-p.at < p.Learners {
 		return fmt.Errorf("a stop is cut off")
 	}
 	s.rounds = make([]int64, p.Learners)

@@ -16,8 +16,8 @@ import (
 )
 
 // withSum returns the bytes of an order with their checksum.
-func withSum(text []byte) []byte {
-	return binary.LittleEndian.AppendUint32(slices.Clone(text), crc32.Checksum(text, castagnoli))
+func withSum(data []byte) []byte {
+	return binary.LittleEndian.AppendUint32(slices.Clone(data), crc32.Checksum(data, castagnoli))
 }
 
 // recordedRace returns the order of a race with stops, and the digest of its world.
@@ -98,7 +98,7 @@ func TestReadOrder(t *testing.T) {
 	if err := checkpoint.Save(saved, "run", nil, turns.Parts()); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ReadOrder(saved); err != nil || !bytes.Equal(again.text, order) {
+	if again, err := ReadOrder(saved); err != nil || !bytes.Equal(again.data, order) {
 		t.Errorf("from a checkpoint: %v", err)
 	}
 	second := mustDuration(t, "1")
@@ -119,8 +119,8 @@ func TestReadOrder(t *testing.T) {
 // An order of other settings is refused before the run, or at the first event in which the run
 // differs.
 func TestOrdersOfOtherRuns(t *testing.T) {
-	text, _ := recordedRace(t, 3, 2, programme{rounds: 3, updates: 1})
-	o, err := ParseOrder(text)
+	data, _ := recordedRace(t, 3, 2, programme{rounds: 3, updates: 1})
+	o, err := ParseOrder(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,14 +149,14 @@ func TestOrdersOfOtherRuns(t *testing.T) {
 
 // Every truncation and every changed bit is noticed.
 func TestDamagedOrders(t *testing.T) {
-	text, _ := recordedRace(t, 3, 2, programme{rounds: 3, updates: 1, pulls: 2})
-	for n := range text {
-		if _, err := ParseOrder(text[:n]); err == nil {
-			t.Fatalf("the first %d of %d bytes are read", n, len(text))
+	data, _ := recordedRace(t, 3, 2, programme{rounds: 3, updates: 1, pulls: 2})
+	for n := range data {
+		if _, err := ParseOrder(data[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes are read", n, len(data))
 		}
 	}
-	for bit := range 8 * len(text) {
-		damaged := slices.Clone(text)
+	for bit := range 8 * len(data) {
+		damaged := slices.Clone(data)
 		damaged[bit/8] ^= 1 << (bit % 8)
 		if _, err := ParseOrder(damaged); err == nil {
 			t.Fatalf("bit %d is changed, and the order is read", bit)
@@ -176,11 +176,11 @@ func TestDamagedOrders(t *testing.T) {
 		"entry is cut off":                                  bytes.Repeat([]byte{0xff}, 12),
 		"T at a stop is 9007199254740992":                   {0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10},
 	} {
-		text := append(slices.Clone(header), entries...)
+		data := append(slices.Clone(header), entries...)
 		if entries == nil {
-			text[len(orderMagic)+1] = 0
+			data[len(orderMagic)+1] = 0
 		}
-		if _, err := ParseOrder(withSum(text)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := ParseOrder(withSum(data)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, must say %q", err, says)
 		}
 	}
@@ -199,20 +199,20 @@ func TestDamagedOrders(t *testing.T) {
 // order ends.
 func FuzzOrder(f *testing.F) {
 	for _, p := range []programme{{rounds: 3, updates: 1}, {rounds: 3, updates: 2, pulls: 2}, {rounds: 1, updates: 1}} {
-		text, _ := recordedRace(f, 2, 2, p)
-		f.Add(text[:len(text)-4])
-		f.Add(text[:len(text)/2])
+		data, _ := recordedRace(f, 2, 2, p)
+		f.Add(data[:len(data)-4])
+		f.Add(data[:len(data)/2])
 	}
 	f.Add(append([]byte(orderMagic), 1, 1, 'a', 0, 2, 2, 4, 1, 1, 10, 2, 10, 1, 2, 1, 3, 0, 12, 1, 0, 0))
 	f.Add([]byte(orderMagic))
 	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Fuzz(func(t *testing.T, data []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		o, err := ParseOrder(withSum(text))
+		o, err := ParseOrder(withSum(data))
 		runtime.ReadMemStats(&after)
-		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20+4*orderMemory*uint64(len(text)) {
-			t.Fatalf("%d bytes of memory for %d of text", used, len(text))
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20+4*orderMemory*uint64(len(data)) {
+			t.Fatalf("%d bytes of memory for %d bytes of data", used, len(data))
 		}
 		if err != nil {
 			oneSentence(t, err)

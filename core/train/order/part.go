@@ -23,18 +23,18 @@ type saved struct {
 
 // savedLearner has the fields of a learner. Stream is nil where nothing is drawn.
 type savedLearner struct {
-	Stream   []byte   `json:"stream,omitempty"`
-	Ends     []int64  `json:"ends"`
-	Taken    int      `json:"taken"`
-	Made     []int64  `json:"made"`
-	Sequence Sequence `json:"sequence"`
-	Visits   []int64  `json:"visits"`
-	Done     int      `json:"done"`
-	Pulls    []int64  `json:"pulls"` // of a learner that waits for the pushes of the others
-	End      int64    `json:"end"`
-	Since    int64    `json:"since"`
-	Index    int      `json:"index"`
-	Rest     int      `json:"rest"`
+	Stream []byte  `json:"stream,omitempty"`
+	Ends   []int64 `json:"ends"`
+	Taken  int     `json:"taken"`
+	Made   []int64 `json:"made"`
+	Then   Visits  `json:"sequence"`
+	Visits []int64 `json:"visits"`
+	Done   int     `json:"done"`
+	Pulls  []int64 `json:"pulls"` // of a learner that waits for the pushes of the others
+	End    int64   `json:"end"`
+	Since  int64   `json:"since"`
+	Index  int     `json:"index"`
+	Rest   int     `json:"rest"`
 }
 
 const maxPart = 256 << 20 // bytes
@@ -95,7 +95,7 @@ func (t *Turns) Order() []byte {
 	case t.race != nil:
 		return t.race.record.file()
 	case t.cfg.Order != nil:
-		return bytes.Clone(t.cfg.Order.text)
+		return bytes.Clone(t.cfg.Order.data)
 	}
 	return nil
 }
@@ -109,13 +109,13 @@ func (t *Turns) save() saved {
 	for k := range t.learners {
 		l := &t.learners[k]
 		e := savedLearner{
-			Ends: list(l.ends), Taken: l.taken, Made: list(l.made), Sequence: l.sequence, Done: l.done,
+			Ends: list(l.ends), Taken: l.taken, Made: list(l.made), Then: l.then, Done: l.done,
 			Visits: []int64{}, Pulls: []int64{}, End: l.end, Since: l.since, Index: l.index, Rest: l.rest,
 		}
 		if t.race == nil {
 			e.Visits = list(l.visits)
 		} else if l.done == len(l.visits) {
-			e.Sequence = NoVisit
+			e.Then = NoVisit
 		}
 		if l.joined {
 			e.Pulls = list(l.pulls)
@@ -136,14 +136,14 @@ func (t *Turns) adopt(s *saved) {
 	for k := range s.Learners {
 		e, l := &s.Learners[k], &t.learners[k]
 		*l = learner{
-			ends: e.Ends, taken: e.Taken, made: e.Made, sequence: e.Sequence, visits: e.Visits, done: e.Done,
+			ends: e.Ends, taken: e.Taken, made: e.Made, then: e.Then, visits: e.Visits, done: e.Done,
 			pulls: e.Pulls, joined: len(e.Pulls) > 0, end: e.End, since: e.Since, index: e.Index, rest: e.Rest, wait: l.wait,
 		}
 		if l.joined {
 			t.joined++
 		}
-		if t.race != nil && (l.rest > 0 || l.done > 0 || l.sequence != NoVisit) {
-			l.visits = make([]int64, l.sequence.visits(t.cfg.Shards))
+		if t.race != nil && (l.rest > 0 || l.done > 0 || l.then != NoVisit) {
+			l.visits = make([]int64, l.then.count(t.cfg.Shards))
 		}
 		if d, ok := t.pace.(*drawn); ok {
 			d.streams[k] = new(rng.Stream)
@@ -191,13 +191,13 @@ func (t *Turns) checkSaved(s *saved) error {
 
 func (t *Turns) checkLearner(e *savedLearner) error {
 	virtual, race := t.cfg.Schedule == Virtual, t.race != nil
-	visits := e.Sequence.visits(t.cfg.Shards)
+	visits := e.Then.count(t.cfg.Shards)
 	if len(e.Visits) == 0 && e.Done == 0 && e.Taken == len(e.Ends) && !race {
 		visits = 0 // the leg is over
 	}
 	switch {
-	case e.Sequence > PushAndPull || t.cfg.Barrier && e.Sequence == PullAll:
-		return fmt.Errorf("a leg of kind %d", e.Sequence)
+	case e.Then > PushAndPull || t.cfg.Barrier && e.Then == PullAll:
+		return fmt.Errorf("a leg of kind %d", e.Then)
 	case virtual != (len(e.Stream) == rng.StateSize) || !virtual && e.Stream != nil:
 		return fmt.Errorf("a random stream of %d bytes", len(e.Stream))
 	case e.Taken < 0 || e.Taken > len(e.Ends) || e.Since < 0 || e.Since > maxCount || e.Index < 0 || e.Index > maxVisits || e.Rest < 0 || e.Rest > maxCount:
@@ -255,7 +255,7 @@ func (t *Turns) checkTimes(e *savedLearner) error {
 func (o *Order) agrees(t *Turns, s *saved) error {
 	if t.race == nil {
 		for k := range s.Learners {
-			if n := len(o.tracks[k].sequences); s.Learners[k].Index > n {
+			if n := len(o.tracks[k].legs); s.Learners[k].Index > n {
 				return fmt.Errorf("learner %d has made %d legs, must be at most the %d of the order", k, s.Learners[k].Index, n)
 			}
 		}
@@ -269,7 +269,7 @@ func (o *Order) agrees(t *Turns, s *saved) error {
 	}
 	for k := range s.Learners {
 		at, e := o.writing.places[k], &s.Learners[k]
-		if at.done != e.Done || at.done > 0 && at.all != e.Sequence.visits(t.cfg.Shards) {
+		if at.done != e.Done || at.done > 0 && at.all != e.Then.count(t.cfg.Shards) {
 			return fmt.Errorf("learner %d has made %d visits of its leg, must be the %d of %d of the order", k, e.Done, at.done, at.all)
 		}
 	}

@@ -48,7 +48,7 @@ func (r *race) begin() {
 		l := &r.learners[k]
 		l.log.clear()
 		r.pushed[k] = int64(l.index)
-		if l.sequence == PushAndPull && l.done >= r.cfg.Shards {
+		if l.then == PushAndPull && l.done >= r.cfg.Shards {
 			r.pushed[k]++
 		}
 	}
@@ -90,9 +90,9 @@ func (r *race) end() {
 	r.times.Recording += time.Since(began)
 }
 
-func (r *race) plan(l *learner, n int, s Sequence) {
-	l.rest, l.sequence, l.done = n, s, 0
-	l.visits = slices.Grow(l.visits[:0], s.visits(r.cfg.Shards))[:s.visits(r.cfg.Shards)]
+func (r *race) plan(l *learner, n int, s Visits) {
+	l.rest, l.then, l.done = n, s, 0
+	l.visits = slices.Grow(l.visits[:0], s.count(r.cfg.Shards))[:s.count(r.cfg.Shards)]
 }
 
 func (r *race) round(k int) (ok bool, err error) {

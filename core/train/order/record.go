@@ -13,7 +13,7 @@ type Shape struct {
 	Barrier          bool
 }
 
-// The text of an order: see docs/pages/reference/order-files.md.
+// The bytes of an order: see docs/pages/reference/order-files.md.
 //
 //	magic, fingerprint, learners, shards, steps of a round, flags, entries, CRC-32C of all before it (4 bytes)
 //
@@ -39,14 +39,14 @@ func (g *visitLog) clear() { g.numbers, g.heads, g.steps = g.numbers[:0], g.head
 func (g *visitLog) add(number int64, l *learner, v Visit) {
 	g.numbers = append(g.numbers, number)
 	if l.done == 0 {
-		g.heads = append(g.heads, head(l.since, l.sequence))
+		g.heads = append(g.heads, head(l.since, l.then))
 	}
 	if !v.Push && v.Shard == 0 {
 		g.steps = append(g.steps, v.Steps)
 	}
 }
 
-func head(rounds int64, s Sequence) uint64 {
+func head(rounds int64, s Visits) uint64 {
 	h := 2 * uint64(rounds)
 	if s == PullAll {
 		h++
@@ -57,7 +57,7 @@ func head(rounds int64, s Sequence) uint64 {
 // recorder writes an order.
 type recorder struct {
 	shape  Shape
-	text   []byte // header and entries
+	data   []byte // header and entries
 	header int    // bytes of it
 	visits int64
 	steps  int64 // T of the latest pull of shard 0 or stop
@@ -76,7 +76,7 @@ type recorder struct {
 type place struct{ done, all int }
 
 func newRecorder(f Fingerprint, s Shape) recorder {
-	r := recorder{shape: s, text: f.Header(orderMagic), places: make([]place, s.Learners)}
+	r := recorder{shape: s, data: f.Header(orderMagic), places: make([]place, s.Learners)}
 	flags := uint64(0)
 	if s.Barrier {
 		flags |= flagBarrier
@@ -84,14 +84,14 @@ func newRecorder(f Fingerprint, s Shape) recorder {
 	for _, n := range []uint64{uint64(s.Learners), uint64(s.Shards), uint64(s.Steps), flags} {
 		r.put(n)
 	}
-	r.header = len(r.text)
+	r.header = len(r.data)
 	return r
 }
 
 // continued returns the recorder for a race with another fingerprint, which continues the order.
 func (r recorder) continued(f Fingerprint) recorder {
 	next := newRecorder(f, r.shape)
-	r.text = append(next.text, r.text[r.header:]...)
+	r.data = append(next.data, r.data[r.header:]...)
 	if r.latestStop > 0 {
 		r.latestStop += next.header - r.header
 	}
@@ -99,7 +99,7 @@ func (r recorder) continued(f Fingerprint) recorder {
 	return r
 }
 
-func (r *recorder) put(n uint64) { r.text = binary.AppendUvarint(r.text, n) }
+func (r *recorder) put(n uint64) { r.data = binary.AppendUvarint(r.data, n) }
 
 // merge writes the logs of a slice, n visits, in the order of their numbers.
 func (r *recorder) merge(learners []learner, n int) {
@@ -162,11 +162,11 @@ func (r *recorder) stop(until, steps int64, rounds []int64, set bool) {
 			return
 		}
 		if !r.beyond && !r.visited {
-			r.text, r.steps = r.text[:r.latestStop], r.stepsBefore
+			r.data, r.steps = r.data[:r.latestStop], r.stepsBefore
 		}
 	}
 	r.visited = r.latestStop == 0
-	r.latestStop, r.stepsBefore = len(r.text), r.steps
+	r.latestStop, r.stepsBefore = len(r.data), r.steps
 	if set {
 		r.latestStop = 0
 	}
@@ -190,5 +190,5 @@ func (r *recorder) forget(k int) {
 
 // file returns the order as a file.
 func (r *recorder) file() []byte {
-	return binary.LittleEndian.AppendUint32(slices.Clone(r.text), crc32.Checksum(r.text, castagnoli))
+	return binary.LittleEndian.AppendUint32(slices.Clone(r.data), crc32.Checksum(r.data, castagnoli))
 }

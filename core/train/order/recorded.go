@@ -32,19 +32,19 @@ func (r *replay) stopsPassed() int {
 	return sort.Search(len(stops), func(i int) bool { return stops[i].time >= now })
 }
 
-func (r *replay) draw(int, int, Sequence) {}
+func (r *replay) draw(int, int, Visits) {}
 
-// sequence returns the visits of learner k's record that end its leg, the time of the visit before
+// legVisits returns the visits of learner k's record that end its leg, the time of the visit before
 // them, and that of the first one, or never.
-func (r *replay) sequence(k, index int) (s sequence, from, to int64) {
+func (r *replay) legVisits(k, index int) (s legVisits, from, to int64) {
 	t := &r.cfg.Order.tracks[k]
-	if n := len(t.sequences); index < n {
-		s = t.sequences[index]
+	if n := len(t.legs); index < n {
+		s = t.legs[index]
 		to = visitAt(t.numbers[s.first])
 	} else {
-		s, to = sequence{rounds: t.rounds, first: len(t.numbers)}, never
+		s, to = legVisits{rounds: t.rounds, first: len(t.numbers)}, never
 		if n > 0 {
-			s.before = t.sequences[n-1].before + t.sequences[n-1].rounds
+			s.before = t.legs[n-1].before + t.legs[n-1].rounds
 		}
 	}
 	if s.first > 0 {
@@ -55,9 +55,9 @@ func (r *replay) sequence(k, index int) (s sequence, from, to int64) {
 
 func visitAt(number int64) int64 { return (number + 1) * visitUnit }
 
-func (r *replay) place(k, n int, s Sequence) error {
+func (r *replay) place(k, n int, s Visits) error {
 	l, t := &r.learners[k], &r.cfg.Order.tracks[k]
-	recorded, from, to := r.sequence(k, l.index)
+	recorded, from, to := r.legVisits(k, l.index)
 	next := l.since + int64(l.left())
 	stops := r.cfg.Order.stops
 	i := sort.Search(len(stops), func(i int) bool { return stops[i].time > from })
@@ -85,10 +85,10 @@ func (r *replay) place(k, n int, s Sequence) error {
 		l.ends = append(l.ends, at)
 		next++
 	}
-	l.sequence, l.visits, l.done = s, l.visits[:0], 0
-	for i := range s.visits(r.cfg.Shards) {
+	l.then, l.visits, l.done = s, l.visits[:0], 0
+	for i := range s.count(r.cfg.Shards) {
 		switch {
-		case recorded.all != s.visits(r.cfg.Shards): // these visits are dropped, or an error
+		case recorded.all != s.count(r.cfg.Shards): // these visits are dropped, or an error
 			at = to
 		case i < recorded.visits:
 			at = visitAt(t.numbers[recorded.first+i])
@@ -111,7 +111,7 @@ func (r *replay) rewind(k int) {
 	case n > 0:
 		l.end = l.ends[n-1]
 	default:
-		_, l.end, _ = r.sequence(k, l.index)
+		_, l.end, _ = r.legVisits(k, l.index)
 	}
 }
 
@@ -126,7 +126,7 @@ func share(length, part, of int64) int64 {
 func (r *replay) most(k int, before int64) (rounds int64) {
 	l, t := &r.learners[k], &r.cfg.Order.tracks[k]
 	index := l.index
-	s, from, _ := r.sequence(k, index)
+	s, from, _ := r.legVisits(k, index)
 	if l.done == 0 { // rounds before the visits of the leg, if they are dropped, or before the next leg
 		if n := len(l.ends); n > 0 {
 			from = max(from, l.ends[n-1])
@@ -138,14 +138,14 @@ func (r *replay) most(k int, before int64) (rounds int64) {
 	if l.end >= before {
 		return rounds
 	}
-	// The sequences that may have rounds before that time are those that begin before it.
+	// The legs that may have rounds before that time are those that begin before it.
 	index++
-	n := sort.Search(max(0, len(t.sequences)+1-index), func(i int) bool {
-		_, from, _ := r.sequence(k, index+i)
+	n := sort.Search(max(0, len(t.legs)+1-index), func(i int) bool {
+		_, from, _ := r.legVisits(k, index+i)
 		return from >= before
 	})
 	if n > 0 {
-		last, _, _ := r.sequence(k, index+n-1)
+		last, _, _ := r.legVisits(k, index+n-1)
 		rounds += last.before + last.rounds - s.before - s.rounds
 	}
 	return rounds
@@ -157,14 +157,14 @@ func (r *replay) next(k int) int64 {
 	if l.done < len(l.visits) {
 		index++
 	}
-	_, _, to := r.sequence(k, index)
+	_, _, to := r.legVisits(k, index)
 	return to
 }
 
 // agrees refuses visits that the record does not have there.
 func (r *replay) agrees(k int) error {
 	l := &r.learners[k]
-	s, _, to := r.sequence(k, l.index)
+	s, _, to := r.legVisits(k, l.index)
 	switch {
 	case l.done > 0 || to == never && s.rounds <= l.since:
 		return nil
@@ -178,7 +178,7 @@ func (r *replay) agrees(k int) error {
 
 // stepsAt returns the recorded T of the visits of learner k's leg.
 func (r *replay) stepsAt(k int) int64 {
-	s, _, _ := r.sequence(k, r.learners[k].index)
+	s, _, _ := r.legVisits(k, r.learners[k].index)
 	return s.steps
 }
 

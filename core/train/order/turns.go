@@ -17,17 +17,17 @@ const (
 	Recorded Schedule = "recorded"
 )
 
-// Sequence says which visits end a leg.
-type Sequence uint8
+// Visits says which visits end a leg.
+type Visits uint8
 
 const (
-	NoVisit     Sequence = iota // another leg follows at once
-	PullAll                     // a pull of each shard
-	PushAndPull                 // a gradient, a push to each shard, then a pull of each shard
+	NoVisit     Visits = iota // another leg follows at once
+	PullAll                   // a pull of each shard
+	PushAndPull               // a gradient, a push to each shard, then a pull of each shard
 )
 
-// visits returns the number of visits.
-func (s Sequence) visits(shards int) int { return int(s) * shards }
+// count returns the number of visits.
+func (s Visits) count(shards int) int { return int(s) * shards }
 
 // Limits of a Config.
 const (
@@ -169,15 +169,15 @@ type learner struct {
 	inRound bool
 
 	// The visits of the leg: `done` of them are done.
-	sequence Sequence
-	visits   []int64
-	done     int
-	pulls    []int64 // durations, while the times of the pulls depend on other learners (joined)
-	joined   bool
+	then   Visits
+	visits []int64
+	done   int
+	pulls  []int64 // durations, while the times of the pulls depend on other learners (joined)
+	joined bool
 	// end is the time of the leg's last event. Everything up to it is known. In a race it is the time
 	// that the latest visit has in the record.
 	end int64
-	// since counts rounds since the latest visit, and index the record's sequences before the leg.
+	// since counts rounds since the latest visit, and index the record's legs before this one.
 	since int64
 	index int
 	steps int64 // T at the pull of shard 0 whose turn it is
@@ -210,9 +210,9 @@ func (l *learner) pending() int64 {
 // pace gives the events of a leg their times.
 type pace interface {
 	// draw draws the durations of a leg with n further rounds, without the lock.
-	draw(k, n int, s Sequence)
+	draw(k, n int, s Visits)
 	// place appends the times of n rounds and replaces the visits, all after learner.end.
-	place(k, n int, s Sequence) error
+	place(k, n int, s Visits) error
 	// most returns how many rounds learner k can end after learner.end and before a time.
 	most(k int, before int64) int64
 	// next returns a time before which learner k, whose leg is over, does not visit.
@@ -459,7 +459,7 @@ func (t *Turns) Stats() Stats {
 	defer t.mu.Unlock()
 	s := Stats{Visits: t.visits, Times: t.times}
 	if t.race != nil {
-		s.Visits, s.Bytes = t.race.number.Load(), len(t.race.record.text)-t.race.record.header
+		s.Visits, s.Bytes = t.race.number.Load(), len(t.race.record.data)-t.race.record.header
 		s.Locks = time.Duration(t.race.locked.Load())
 	}
 	return s
@@ -476,7 +476,7 @@ func (t *Turns) At(k int) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r, ok := t.pace.(*replay); ok {
-		_, from, _ := r.sequence(k, l.index)
+		_, from, _ := r.legVisits(k, l.index)
 		return from + min(l.since, visitUnit-1)
 	}
 	if l.taken == 0 {

@@ -43,7 +43,7 @@ func TestPlans(t *testing.T) {
 		}
 		turns.Begin(100, nil)
 		turns.Enter(0)
-		plan := func(n int, s Sequence, says string) {
+		plan := func(n int, s Visits, says string) {
 			t.Helper()
 			if err := turns.Plan(0, n, s); says == "" && err != nil || says != "" && (err == nil || !strings.HasPrefix(err.Error(), says)) {
 				t.Errorf("%s: %v, must say %q", schedule, err, says)

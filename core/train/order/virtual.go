@@ -34,7 +34,7 @@ func newDrawn(t *Turns) *drawn {
 // share is the part of a duration that one shard takes.
 func (d *drawn) share(all int64) int64 { return max(1, all/int64(d.cfg.Shards)) }
 
-func (d *drawn) draw(k, n int, s Sequence) {
+func (d *drawn) draw(k, n int, s Visits) {
 	m, r, list := d.cfg.Latency, d.streams[k], d.durations[k][:0]
 	for range n {
 		step := m.Step.draw(r)
@@ -59,7 +59,7 @@ func (d *drawn) draw(k, n int, s Sequence) {
 	d.durations[k] = list
 }
 
-func (d *drawn) place(k, n int, s Sequence) error {
+func (d *drawn) place(k, n int, s Visits) error {
 	l, list := &d.learners[k], d.durations[k]
 	at := l.end
 	for _, duration := range list[:n] {
@@ -67,7 +67,7 @@ func (d *drawn) place(k, n int, s Sequence) error {
 		l.ends = append(l.ends, at)
 	}
 	list = list[n:]
-	l.sequence, l.visits, l.done = s, l.visits[:0], 0
+	l.then, l.visits, l.done = s, l.visits[:0], 0
 	if s == PushAndPull {
 		at += list[0]
 		list = list[1:]
