@@ -211,7 +211,7 @@ func (t *Trainer) GradientOf(out []float32, batch *Transitions, to []float32) (i
 	if !a.Weighted() {
 		clear(to)
 	}
-	o.info.Number, o.info.Updates, o.info.Steps = o.number, int64(theta.Updates), t.host.Steps.Load()
+	o.info.Number, o.info.Updates, o.info.Steps = o.number, int64(theta.Updates), t.monitor.Steps.Load()
 	return o.info, nil
 }
 

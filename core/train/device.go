@@ -48,7 +48,7 @@ func (t *Trainer) openDevice() (err error) {
 			return err
 		}
 		if err != nil {
-			t.host.Notify("device: auto, and the CPU computes, since the GPU does not: %v", err)
+			t.monitor.Notify("device: auto, and the CPU computes, since the GPU does not: %v", err)
 			name = "cpu"
 		}
 	}
@@ -60,7 +60,7 @@ func (t *Trainer) openDevice() (err error) {
 			return err
 		}
 	}
-	t.host.use.device = t.device
+	t.monitor.use.device = t.device
 	c.Device, _, _ = strings.Cut(t.device.Name(), " ")
 	return nil
 }
@@ -96,12 +96,12 @@ func (t *Trainer) choose(firstGPU func() (gpu.Info, bool)) string {
 	case !ok:
 		return "cpu"
 	case given != "":
-		t.host.Notify("device: auto, and the CPU computes, because %s does not compute %s", first, given)
+		t.monitor.Notify("device: auto, and the CPU computes, because %s does not compute %s", first, given)
 		return "cpu"
 	case c.Policy != PolicyCNN:
-		t.host.Notify("device: auto, and the CPU computes, which is faster for networks without convolutions; device: cuda takes %s", first)
+		t.monitor.Notify("device: auto, and the CPU computes, which is faster for networks without convolutions; device: cuda takes %s", first)
 		return "cpu"
 	}
-	t.host.Notify("device: auto, and %s computes; device: cpu has results of its own for the same seed", first)
+	t.monitor.Notify("device: auto, and %s computes; device: cpu has results of its own for the same seed", first)
 	return "cuda"
 }

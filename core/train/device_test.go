@@ -24,7 +24,7 @@ func onDevice(table *settings.Table, edit func(*Common)) *Trainer {
 	def := &Definition{Name: "some method", Settings: table}
 	cfg := &Config{table.Defaults(), def}
 	edit(cfg.Common())
-	return &Trainer{def: def, cfg: cfg, common: cfg.Common(), host: newHost(1)}
+	return &Trainer{def: def, cfg: cfg, common: cfg.Common(), monitor: newMonitor(1)}
 }
 
 // Device auto is a GPU for convolutions, but not where a setting is computed on the CPU alone.
@@ -58,8 +58,8 @@ func TestAutoIsTheCPUForSettingsOfTheCPU(t *testing.T) {
 		{"tf32 on an old GPU, which refuses it", plain, PolicyCNN, nn.TF32, turing, "cuda", []string{taken}},
 	} {
 		tr := onDevice(c.table, func(s *Common) { s.Policy, s.Precision = c.policy, string(c.precision) })
-		if got := tr.choose(func() (gpu.Info, bool) { return c.gpu, c.gpu != none }); got != c.want || !slices.Equal(tr.host.notices, c.said) {
-			t.Errorf("%s: %s, %q, want %s, %q", c.name, got, tr.host.notices, c.want, c.said)
+		if got := tr.choose(func() (gpu.Info, bool) { return c.gpu, c.gpu != none }); got != c.want || !slices.Equal(tr.monitor.notices, c.said) {
+			t.Errorf("%s: %s, %q, want %s, %q", c.name, got, tr.monitor.notices, c.want, c.said)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (s *Setup) Replica(method string, values map[string]string, k, learners int
 		return nil, nil, err
 	}
 	to.Common, to.Device, to.Pool, to.Learners, to.FirstEnv = to.Config.common(), d, pool, learners, k*n
-	to.Host = s.Host.learner(d, ended)
+	to.Monitor = s.Monitor.learner(d, ended)
 	if s.Source != nil {
 		v, ok := s.Source.(*vec.Vec)
 		if !ok {
@@ -101,35 +101,35 @@ func (s *Setup) Replica(method string, values map[string]string, k, learners int
 	return &to, def, nil
 }
 
-// learner returns a Host for one of several learners.
-func (h *Host) learner(d nn.Device, ended func(Episode)) *Host {
-	to := newHost(1)
+// learner returns a Monitor for one of several learners.
+func (m *Monitor) learner(d nn.Device, ended func(Episode)) *Monitor {
+	to := newMonitor(1)
 	to.ended, to.use.device = ended, d
 	return to
 }
 
 // Resume begins to measure the time of a learner in a call.
-func (h *Host) Resume() {
-	h.env, h.act, h.wait = 0, 0, 0
-	h.start()
+func (m *Monitor) Resume() {
+	m.env, m.act, m.wait = 0, 0, 0
+	m.start()
 }
 
-// Take adds the times and notices of a learner's Host since its Resume, when the learner has stopped.
-func (h *Host) Take(from *Host) {
-	h.env += from.env
-	h.act += from.act
-	h.train.Add(from.train.Swap(0))
+// Take adds the times and notices of a learner's Monitor since its Resume, when the learner has stopped.
+func (m *Monitor) Take(from *Monitor) {
+	m.env += from.env
+	m.act += from.act
+	m.train.Add(from.train.Swap(0))
 	for a := range from.use.spent {
-		h.use.add(Activity(a), time.Duration(from.use.spent[a].Swap(0)))
+		m.use.add(Activity(a), time.Duration(from.use.spent[a].Swap(0)))
 	}
 	for _, notice := range from.notices {
-		if !slices.Contains(h.notices, notice) {
-			h.notices = append(h.notices, notice)
+		if !slices.Contains(m.notices, notice) {
+			m.notices = append(m.notices, notice)
 		}
 	}
 	from.notices = nil
 	for _, f := range from.firsts {
-		h.FirstUpdate(f.name, f.rate, f.step)
+		m.FirstUpdate(f.name, f.rate, f.step)
 	}
 	from.firsts = nil
 }

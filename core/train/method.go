@@ -68,8 +68,8 @@ type Setup struct {
 	Cores *threads.Budget
 	Pool  *threads.Pool
 	// Device computes for the goroutine that calls the method. The Trainer owns it.
-	Device nn.Device
-	Host   *Host
+	Device  nn.Device
+	Monitor *Monitor
 
 	cfg *Config // Config, by name
 	// initial are the initial parameters of learners, whose networks are equal. Orthogonal weights of

@@ -222,7 +222,7 @@ func (t *Trainer) Gradient(to []float32, limit time.Duration) (info GradientInfo
 	if err := t.nextUpdate(t.interrupt(limit)); err != nil {
 		return info, err
 	}
-	o.info.Number, o.info.Updates, o.info.Steps = o.number, int64(theta.Updates), t.host.Steps.Load()
+	o.info.Number, o.info.Updates, o.info.Steps = o.number, int64(theta.Updates), t.monitor.Steps.Load()
 	return o.info, nil
 }
 
@@ -246,7 +246,7 @@ func (t *Trainer) nextUpdate(interrupt *Interrupt) error {
 			}
 			continue // an update of rows that nothing is learned from
 		}
-		if t.host.Steps.Load()+o.others >= t.end && !inRollout(o.learner) {
+		if t.monitor.Steps.Load()+o.others >= t.end && !inRollout(o.learner) {
 			return nil
 		}
 		if took && errors.Is(interrupt.Err(time.Now()), fault.ErrTimedOut) {
@@ -295,7 +295,7 @@ func (t *Trainer) Adopt(from []float32, updates, steps int64) (err error) {
 	}
 	set.Params.Updates = max(set.Params.Updates, uint64(updates))
 	if steps >= 0 {
-		o.others = max(0, steps-t.host.Steps.Load())
+		o.others = max(0, steps-t.monitor.Steps.Load())
 		o.learner.SetOthers(o.others)
 	}
 	if errors.Is(t.method.Failed(), fault.ErrNotFinite) {

@@ -50,7 +50,7 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 		return errors.New("begin: after a load the environments must be reset; pass ResetEnvs")
 	}
 	others := t.others(flags&ResetTimesteps == 0)
-	if steps := t.host.Steps.Load() + others; flags&ResetTimesteps == 0 && total > maxEnd-steps {
+	if steps := t.monitor.Steps.Load() + others; flags&ResetTimesteps == 0 && total > maxEnd-steps {
 		return fmt.Errorf("total_timesteps: %d, must be at most %d after %d steps", total, max(0, maxEnd-steps), steps)
 	}
 	if err := t.method.Begin(total, flags); err != nil {
@@ -60,12 +60,12 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 		t.outsider.others = others
 	}
 	if flags&ResetTimesteps != 0 {
-		t.host.forgetEpisodes()
+		t.monitor.forgetEpisodes()
 	}
-	t.host.use.begin()
-	t.host.speed.begin(t.host)
+	t.monitor.use.begin()
+	t.monitor.speed.begin(t.monitor)
 	t.needsReset, t.acted = false, false
-	t.end = t.host.Steps.Load() + others + total
+	t.end = t.monitor.Steps.Load() + others + total
 	t.begun = true
 	return nil
 }
@@ -82,7 +82,7 @@ func (t *Trainer) others(goesOn bool) int64 {
 func (t *Trainer) interrupt(limit time.Duration) *Interrupt {
 	i := &Interrupt{stopping: &t.stopping}
 	if limit > 0 {
-		i.deadline = t.host.began.Add(limit)
+		i.deadline = t.monitor.began.Add(limit)
 	}
 	return i
 }
@@ -122,7 +122,7 @@ func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err e
 	}
 	interrupt := t.interrupt(limit)
 	interrupt.rollouts = rollouts
-	switch over := t.host.Steps.Load() >= t.end; {
+	switch over := t.monitor.Steps.Load() >= t.end; {
 	case !t.begun && steps == 0:
 		return errors.New("max_steps: 0, must be at least 1 where no run was begun")
 	case t.begun && t.needsReset:
@@ -131,7 +131,7 @@ func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err e
 		if err := t.settle(interrupt); err != nil {
 			return err
 		}
-		if interrupt.Raised(time.Now()) && t.host.UpdatesDue() > t.host.Updates.Load() {
+		if interrupt.Raised(time.Now()) && t.monitor.UpdatesDue() > t.monitor.Updates.Load() {
 			break // no step is taken: the updates of the previous run come first, with its rates
 		}
 		if err := t.begin(min(steps, maxSteps), 0); err != nil {
@@ -141,15 +141,15 @@ func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err e
 	}
 	until := t.end
 	if steps > 0 {
-		until = t.host.Steps.Load() + min(steps, maxSteps)
+		until = t.monitor.Steps.Load() + min(steps, maxSteps)
 	}
 	t.halted, interrupt.end = false, t.end
 	err = t.method.Advance(until, interrupt)
 	filled := rollouts > 0 && interrupt.rollouts == 0
-	if err == nil && !filled && t.host.Steps.Load() >= t.end {
+	if err == nil && !filled && t.monitor.Steps.Load() >= t.end {
 		err = t.settle(interrupt)
 	}
-	t.host.speed.look(t.host)
+	t.monitor.speed.look(t.monitor)
 	if t.stopping.Swap(false) {
 		t.halt()
 	}
@@ -190,7 +190,7 @@ func (t *Trainer) Settle(limit time.Duration) (err error) {
 	}
 	defer t.leave(&err)
 	interrupt := t.interrupt(limit)
-	if err = t.settle(interrupt); err == nil && !t.halted && errors.Is(interrupt.Err(time.Now()), fault.ErrTimedOut) && t.host.UpdatesDue() > t.host.Updates.Load() {
+	if err = t.settle(interrupt); err == nil && !t.halted && errors.Is(interrupt.Err(time.Now()), fault.ErrTimedOut) && t.monitor.UpdatesDue() > t.monitor.Updates.Load() {
 		return fmt.Errorf("settle: %w", fault.ErrTimedOut)
 	}
 	return err
@@ -329,8 +329,8 @@ func (t *Trainer) Observe(rows *vec.Rows, limit time.Duration) (err error) {
 		return waited("observe", err)
 	}
 	t.acted = false
-	t.host.speed.look(t.host)
-	if t.host.Steps.Load() >= t.end {
+	t.monitor.speed.look(t.monitor)
+	if t.monitor.Steps.Load() >= t.end {
 		return t.settle(interrupt)
 	}
 	return t.method.Failed()

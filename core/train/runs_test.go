@@ -47,8 +47,8 @@ func TestRunBeginsRunsOnlyWithoutABegin(t *testing.T) {
 func TestRunsBeyondTheLargestStepAreRefused(t *testing.T) {
 	tr, m := start(t)
 	check(t, tr.Begin(1<<50, 0))
-	m.host.Steps.Store(1<<51 - 8)
-	m.host.Updates.Store((1<<51 - 8) / 4)
+	m.monitor.Steps.Store(1<<51 - 8)
+	m.monitor.Updates.Store((1<<51 - 8) / 4)
 	says(t, tr.Begin(9, 0), "total_timesteps: 9, must be at most 8 after 2251799813685240 steps")
 	check(t, tr.Begin(8, 0))
 	check(t, tr.Begin(9, train.ResetTimesteps))

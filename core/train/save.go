@@ -118,16 +118,16 @@ func (t *Trainer) SaveTrace(path string) (err error) {
 
 // runPart is the part of the Trainer's own counts.
 func (t *Trainer) runPart() checkpoint.Part {
-	h := t.host
+	m := t.monitor
 	save := func() (savedRun, error) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		s := savedRun{Begun: t.begun, End: t.end, Halted: t.halted, Episodes: h.episodes, Others: t.others(true)}
-		n, window := len(h.recent), int64(h.window)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s := savedRun{Begun: t.begun, End: t.end, Halted: t.halted, Episodes: m.episodes, Others: t.others(true)}
+		n, window := len(m.recent), int64(m.window)
 		if n > 0 {
-			s.Recent = rotated(h.recent, n-int(h.episodes%int64(n)))
+			s.Recent = rotated(m.recent, n-int(m.episodes%int64(n)))
 		}
-		if int64(n) < min(h.episodes, window) { // loaded from a file with a smaller window
+		if int64(n) < min(m.episodes, window) { // loaded from a file with a smaller window
 			window = int64(n)
 		}
 		s.Window = window
@@ -146,14 +146,14 @@ func (t *Trainer) runPart() checkpoint.Part {
 			if t.outsider != nil {
 				t.outsider.others = s.Others
 			}
-			h.mu.Lock()
-			h.episodes = s.Episodes
-			h.recent = h.recent[:0]
+			m.mu.Lock()
+			m.episodes = s.Episodes
+			m.recent = m.recent[:0]
 			if n > 0 {
 				latest := rotated(s.Recent, int(s.Episodes%int64(n)))
-				h.recent = append(h.recent, latest[max(0, n-h.window):]...)
+				m.recent = append(m.recent, latest[max(0, n-m.window):]...)
 			}
-			h.mu.Unlock()
+			m.mu.Unlock()
 		}, nil
 	})
 }
@@ -186,14 +186,14 @@ func (t *Trainer) Load(path string) (err error) {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	t.haltUpdates()
-	t.host.Loading = envs
+	t.monitor.Loading = envs
 	adopt, err := r.Load(append([]checkpoint.Part{t.runPart()}, parts...))
 	if err != nil {
 		return err
 	}
 	adopt()
 	if c := (content{}); r.Content(&c) == nil && c.Lost != "" {
-		t.host.Notify("the checkpoint was made after %s; it is of step %d, the latest copy, and learning goes on when the replay memory has been filled again", c.Lost, t.host.Steps.Load())
+		t.monitor.Notify("the checkpoint was made after %s; it is of step %d, the latest copy, and learning goes on when the replay memory has been filled again", c.Lost, t.monitor.Steps.Load())
 	}
 	return nil
 }

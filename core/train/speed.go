@@ -17,7 +17,7 @@ type speed struct {
 	started bool
 	// own is the time of the goroutine that calls the method, by Activity.
 	own [Waiting + 1]time.Duration
-	// Host.mu guards these. from is when the measuring began, to is the latest look.
+	// Monitor.mu guards these. from is when the measuring began, to is the latest look.
 	from, to reading
 }
 
@@ -64,43 +64,43 @@ func (s *stopwatch) read(now time.Time) time.Duration {
 const lookEvery = 500 * time.Millisecond
 
 // begin begins a run.
-func (s *speed) begin(h *Host) {
-	s.first, s.started = h.Updates.Load(), false
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (s *speed) begin(m *Monitor) {
+	s.first, s.started = m.Updates.Load(), false
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	s.from, s.to = reading{}, reading{}
 }
 
 // spend adds time of the calling goroutine.
-func (s *speed) spend(h *Host, a Activity, took time.Duration) {
+func (s *speed) spend(m *Monitor, a Activity, took time.Duration) {
 	if s.knobs == nil {
 		return
 	}
 	s.own[a] += took
-	if !s.started && h.Updates.Load() > s.first {
+	if !s.started && m.Updates.Load() > s.first {
 		s.started = true
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		s.from = h.read(time.Now())
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s.from = m.read(time.Now())
 	}
 }
 
 // look reads the counters at the end of a call that takes steps. Other calls come later, and the time
 // before them is not the run's.
-func (s *speed) look(h *Host) {
+func (s *speed) look(m *Monitor) {
 	now := time.Now()
 	if !s.started || now.Sub(s.from.at) < lookEvery || now.Sub(s.to.at) < lookEvery {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s.to = h.read(now)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.to = m.read(now)
 }
 
-func (h *Host) read(now time.Time) reading {
-	r := reading{at: now, own: h.speed.own, updating: time.Duration(h.train.Load()), idle: h.speed.idle.read(now), steps: h.Steps.Load(), updates: h.Updates.Load()}
+func (m *Monitor) read(now time.Time) reading {
+	r := reading{at: now, own: m.speed.own, updating: time.Duration(m.train.Load()), idle: m.speed.idle.read(now), steps: m.Steps.Load(), updates: m.Updates.Load()}
 	for a := range r.held {
-		r.held[a] = time.Duration(h.use.spent[a].Load())
+		r.held[a] = time.Duration(m.use.spent[a].Load())
 	}
 	r.computed, r.queued, r.known = threads.Usage()
 	return r
@@ -125,17 +125,17 @@ func (r *reading) since(from *reading) reading {
 // would make this run faster, by what was measured since its first update; see proposal.go. It
 // changes nothing. It may be called at any time, and shows the state of the latest call that ended.
 func (t *Trainer) Proposal() string {
-	h := t.host
-	if h.speed.knobs == nil {
+	m := t.monitor
+	if m.speed.knobs == nil {
 		return "nothing to propose for " + t.def.Name + ": there are no rules for methods whose learners or queues decide what waits; " +
 			"the metrics time/utilisation_* say what the cores do"
 	}
-	h.mu.Lock()
+	m.mu.Lock()
 	f := figures{
-		Knobs: *h.speed.knobs, envs: t.common.NumEnvs, groups: t.common.Groups, cores: t.cores.Cores(), available: threads.Cores,
+		Knobs: *m.speed.knobs, envs: t.common.NumEnvs, groups: t.common.Groups, cores: t.cores.Cores(), available: threads.Cores,
 		hosted: t.source == nil, waits: t.spec.Waits, batched: t.source != nil && t.source.Batched(),
-		wall: h.speed.to.at.Sub(h.speed.from.at), reading: h.speed.to.since(&h.speed.from),
+		wall: m.speed.to.at.Sub(m.speed.from.at), reading: m.speed.to.since(&m.speed.from),
 	}
-	h.mu.Unlock()
+	m.mu.Unlock()
 	return f.proposal()
 }

@@ -37,7 +37,7 @@ type Trainer struct {
 	pool     *threads.Pool
 	device   nn.Device
 	lost     string // why the GPU is lost; "": it is not
-	host     *Host
+	monitor  *Monitor
 
 	begun    bool // a run was begun
 	implied  bool // Run has begun the run, or a load
@@ -99,7 +99,7 @@ func NewPushed(cfg *Config, spec env.Spec) (*Trainer, error) {
 		return nil, errors.Join(err, t.closeParts())
 	}
 	if t.common.Groups > 1 {
-		t.host.Notify("groups: %d, where the caller steps all environments in one call, changes nothing", t.common.Groups)
+		t.monitor.Notify("groups: %d, where the caller steps all environments in one call, changes nothing", t.common.Groups)
 	}
 	return t, t.make(setup)
 }
@@ -118,8 +118,8 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 	if g, w := t.common.Groups, t.common.NumEnvs; g > w {
 		return nil, nil, fmt.Errorf("groups: %d, must be at most num_envs (%d)", g, w)
 	}
-	t.host = newHost(t.common.StatsWindowSize)
-	t.host.notices = notices
+	t.monitor = newMonitor(t.common.StatsWindowSize)
+	t.monitor.notices = notices
 	if err := cpu.Err(); err != nil { // PACELINE_ISA names instructions that this machine lacks
 		return nil, nil, err
 	}
@@ -133,8 +133,8 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 	if t.pool, err = threads.NewPool(n, t.cores); err != nil {
 		return nil, nil, err
 	}
-	t.host.use.cores = n
-	setup := &Setup{Config: t.cfg.settings(), Common: t.common, Cores: t.cores, Pool: t.pool, Host: t.host, cfg: t.cfg}
+	t.monitor.use.cores = n
+	setup := &Setup{Config: t.cfg.settings(), Common: t.common, Cores: t.cores, Pool: t.pool, Monitor: t.monitor, cfg: t.cfg}
 	if o := outsideOf(setup.Config); o != nil {
 		t.outsider = &outsider{}
 		setup.Learners, setup.FirstEnv = o.OutsideLearners, o.OutsideLearner*t.common.NumEnvs
@@ -214,7 +214,7 @@ func (t *Trainer) noticeUnused() {
 		return // a method may have no such setting
 	}
 	if usual, _ := t.cfg.Table().Defaults().Get(name); value != usual {
-		t.host.Notify("%s: %s is not used where policy is %s", name, value, t.common.Policy)
+		t.monitor.Notify("%s: %s is not used where policy is %s", name, value, t.common.Policy)
 	}
 }
 
@@ -239,7 +239,7 @@ func (t *Trainer) make(setup *Setup) (err error) {
 	}
 	if t.measured != nil {
 		knobs := t.measured.Knobs()
-		t.host.speed.knobs = &knobs
+		t.monitor.speed.knobs = &knobs
 	}
 	if t.pushed == nil && t.source == nil {
 		return fmt.Errorf("method: %s, cannot learn in environments that the caller steps", t.def.Name)
@@ -254,9 +254,9 @@ func (t *Trainer) enter() error {
 	if err := t.lock(); err != nil {
 		return err
 	}
-	t.host.start()
+	t.monitor.start()
 	t.cores.Acquire() // an update on another goroutine releases its core when it ends
-	t.host.Lap(Waiting)
+	t.monitor.Lap(Waiting)
 	return nil
 }
 

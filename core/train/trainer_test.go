@@ -29,14 +29,14 @@ import (
 // counting is a Method without a network to train: a round is num_envs steps, after which an update
 // is due, which Settle does. It records its calls.
 type counting struct {
-	host   *train.Host
-	spec   env.Spec
-	net    nn.Spec
-	theta  *nn.Params
-	envs   int
-	calls  []string
-	failed error
-	round  func() error // before each
+	monitor *train.Monitor
+	spec    env.Spec
+	net     nn.Spec
+	theta   *nn.Params
+	envs    int
+	calls   []string
+	failed  error
+	round   func() error // before each
 	// interrupted is why the latest Settle ended early, latest the Interrupt of the latest Advance.
 	interrupted error
 	latest      *train.Interrupt
@@ -65,7 +65,7 @@ func init() {
 		New: func(s *train.Setup) (train.Method, error) {
 			net := nn.Spec{Obs: s.Spec.Obs, Trunks: []nn.Trunk{{Arch: "mlp", Hidden: []int{4}}}, Heads: []nn.Head{{Name: "q", Out: s.Spec.Action.N}}}
 			theta, err := net.InitialParams(rng.New(1, "weights", 0))
-			made = &counting{host: s.Host, spec: s.Spec, net: net, theta: theta, envs: s.Common.NumEnvs}
+			made = &counting{monitor: s.Monitor, spec: s.Spec, net: net, theta: theta, envs: s.Common.NumEnvs}
 			return made, err
 		},
 	})
@@ -78,7 +78,7 @@ func (m *counting) say(format string, args ...any) {
 func (m *counting) Begin(total int64, flags train.Flags) error {
 	m.say("begin %d %d", total, flags)
 	if flags&train.ResetTimesteps != 0 {
-		m.host.Steps.Store(0)
+		m.monitor.Steps.Store(0)
 		m.failed = nil
 	}
 	return nil
@@ -86,24 +86,24 @@ func (m *counting) Begin(total int64, flags train.Flags) error {
 
 func (m *counting) Advance(until int64, interrupt *train.Interrupt) error {
 	m.latest = interrupt
-	for m.host.Steps.Load() < until && !interrupt.Raised(time.Now()) {
+	for m.monitor.Steps.Load() < until && !interrupt.Raised(time.Now()) {
 		if m.round != nil {
 			if err := m.round(); err != nil {
 				return err
 			}
 		}
-		n := m.host.Steps.Add(int64(m.envs))
-		m.host.Ended(train.Episode{Return: float64(n), Length: n})
+		n := m.monitor.Steps.Add(int64(m.envs))
+		m.monitor.Ended(train.Episode{Return: float64(n), Length: n})
 	}
 	return nil
 }
 
 func (m *counting) Settle(interrupt *train.Interrupt) error {
-	for m.host.Updates.Load() < m.host.Steps.Load()/int64(m.envs) {
+	for m.monitor.Updates.Load() < m.monitor.Steps.Load()/int64(m.envs) {
 		if m.interrupted = interrupt.Err(time.Now()); m.interrupted != nil {
 			return m.interrupted
 		}
-		m.theta.Updates = uint64(m.host.Updates.Add(1))
+		m.theta.Updates = uint64(m.monitor.Updates.Add(1))
 	}
 	m.say("settled")
 	return m.failed
@@ -132,9 +132,9 @@ func (m *counting) Latest() (*vec.Rows, vec.Actions) {
 	return vec.NewRows(m.spec.Obs, m.envs), vec.Actions{Discrete: make([]int32, m.envs)}
 }
 func (m *counting) Metrics(to *train.Metrics) {
-	to.Due(m.host.Steps.Load() / int64(m.envs))
+	to.Due(m.monitor.Steps.Load() / int64(m.envs))
 	to.Add("train/loss", "", "none", math.NaN())
-	to.Add("rounds", "rounds", "of all", float64(m.host.Steps.Load()/int64(m.envs)))
+	to.Add("rounds", "rounds", "of all", float64(m.monitor.Steps.Load()/int64(m.envs)))
 }
 func (m *counting) Close() error {
 	m.closed.Add(1)
@@ -369,7 +369,7 @@ func TestParameterSetsAreReadAndSet(t *testing.T) {
 
 func TestNoticesAreReturnedOnce(t *testing.T) {
 	tr, m := start(t)
-	m.host.Notify("%d lines", 2)
+	m.monitor.Notify("%d lines", 2)
 	for _, want := range []string{"said once", "2 lines", ""} {
 		if got, err := tr.Notice(); err != nil || got != want {
 			t.Errorf("%q, %v, want %q", got, err, want)
@@ -398,7 +398,7 @@ func TestNoticesAreReturnedOnce(t *testing.T) {
 		t.Errorf("a metric past the last one, or shares that add up to %v", 1-rest)
 	}
 	for n := range 250 { // the latest 100 are kept
-		m.host.Ended(train.Episode{Return: float64(n), Length: int64(n)})
+		m.monitor.Ended(train.Episode{Return: float64(n), Length: int64(n)})
 	}
 	if s := tr.Stats(); s.Episodes != 252 || math.Abs(s.MeanReturn-199.5) > 1e-9 || math.Abs(s.MeanLength-199.5) > 1e-9 {
 		t.Errorf("%+v", s)
@@ -439,7 +439,7 @@ func TestMeansCoverTheStatsWindow(t *testing.T) {
 				check(t, tr.Save(path, true))
 				for _, other := range []int{2, 7, 500} {
 					loaded := trainer(other)
-					host, saved := made.host, all
+					host, saved := made.monitor, all
 					check(t, loaded.Load(path))
 					verify(loaded, min(window, other))
 					all = append(slices.Clone(all), train.Episode{Return: 0.1, Length: 1})
@@ -449,7 +449,7 @@ func TestMeansCoverTheStatsWindow(t *testing.T) {
 				}
 			}
 			all = append(all, train.Episode{Return: r.NormFloat64(), Length: 1 + int64(len(all))})
-			m.host.Ended(all[len(all)-1])
+			m.monitor.Ended(all[len(all)-1])
 			verify(tr, window)
 		}
 	}

@@ -143,14 +143,14 @@ func allEqualRows(obs []byte, size int, rows []int32) bool {
 }
 
 // Metrics reports the shares of dead units and notifies the user. The call in progress calls it.
-func (u *Units) Metrics(m *Metrics, h *Host) {
+func (u *Units) Metrics(m *Metrics, mon *Monitor) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i, layer := range u.activity.Layers {
 		m.Add("train/dead_units/"+layer.Name, "", "share of this layer's units that were 0 on all observations of 32 minibatches, checked every 10,000 steps", u.shares[i])
 	}
 	for _, text := range u.notices {
-		h.Notify("%s", text)
+		mon.Notify("%s", text)
 	}
 	u.notices = nil
 }

@@ -37,12 +37,12 @@ func newSeen() (*Units, *seen) {
 // report returns the shares and the notices.
 func report(u *Units) (shares []float64, said []string) {
 	var m Metrics
-	h := newHost(1)
-	u.Metrics(&m, h)
+	mon := newMonitor(1)
+	u.Metrics(&m, mon)
 	for _, x := range m.list {
 		shares = append(shares, x.Value)
 	}
-	return shares, h.notices
+	return shares, mon.notices
 }
 
 // In every run the first 32 updates at and past each multiple of 10,000 steps are checked. The

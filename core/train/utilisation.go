@@ -63,51 +63,51 @@ func (u *utilisation) metrics(m *Metrics) {
 }
 
 // Lap adds the caller's time since the last lap to an Activity, and returns the time of this lap.
-func (h *Host) Lap(a Activity) time.Time {
+func (m *Monitor) Lap(a Activity) time.Time {
 	now := time.Now()
-	took := now.Sub(h.mark)
-	h.mark = now
-	helped := h.use.helpers()
-	h.speed.spend(h, a, took)
+	took := now.Sub(m.mark)
+	m.mark = now
+	helped := m.use.helpers()
+	m.speed.spend(m, a, took)
 	switch a {
 	case Acting:
-		h.act += took
+		m.act += took
 	case Learning:
-		h.train.Add(int64(took))
+		m.train.Add(int64(took))
 	case Waiting:
-		h.wait += took
+		m.wait += took
 	}
 	if a != Waiting {
-		h.use.add(a, took+helped)
+		m.use.add(a, took+helped)
 	}
 	return now
 }
 
 // Spent returns the times of acting and of stepping of the call in progress, added over threads.
-func (h *Host) Spent() (acting, stepping time.Duration) { return h.act, h.env }
+func (m *Monitor) Spent() (acting, stepping time.Duration) { return m.act, m.env }
 
 // Ran ends a lap in which a group took steps.
-func (h *Host) Ran(r actor.Ran) {
-	began := h.mark
-	h.mark = time.Now()
-	round, acting := h.mark.Sub(began), time.Duration(0)
+func (m *Monitor) Ran(r actor.Ran) {
+	began := m.mark
+	m.mark = time.Now()
+	round, acting := m.mark.Sub(began), time.Duration(0)
 	if all := r.Acting + r.Stepping; all > 0 { // added over threads, where these act alone
 		acting = time.Duration(float64(round) * (float64(r.Acting) / float64(all)))
 	}
-	h.speed.spend(h, Acting, acting)
-	h.speed.spend(h, Stepping, round-acting)
-	h.act += r.Acting
-	h.env += r.Stepping
-	h.use.add(Acting, r.Acting+h.use.helpers())
-	h.use.add(Stepping, r.Cores)
+	m.speed.spend(m, Acting, acting)
+	m.speed.spend(m, Stepping, round-acting)
+	m.act += r.Acting
+	m.env += r.Stepping
+	m.use.add(Acting, r.Acting+m.use.helpers())
+	m.use.add(Stepping, r.Cores)
 }
 
 // Idle says when the thread for updates begins and ends to wait for steps. That thread calls it.
-func (h *Host) Idle(idle bool) { h.speed.idle.set(idle, time.Now()) }
+func (m *Monitor) Idle(idle bool) { m.speed.idle.set(idle, time.Now()) }
 
 // Learned adds the time of an update on another thread than the caller's, and the time of its
 // helpers. It may be called at any time.
-func (h *Host) Learned(took, helped time.Duration) {
-	h.train.Add(int64(took))
-	h.use.add(Learning, took+helped)
+func (m *Monitor) Learned(took, helped time.Duration) {
+	m.train.Add(int64(took))
+	m.use.add(Learning, took+helped)
 }

@@ -67,8 +67,8 @@ func copyColumns(to, from [][]byte) {
 // Episodes returns the latest episodes that ended, oldest first: those of the means of Stats. It
 // may be called at any time.
 func (t *Trainer) Episodes() []Episode {
-	h := t.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.recent)
+	m := t.monitor
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.recent)
 }

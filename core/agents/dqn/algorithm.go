@@ -21,7 +21,7 @@ func (d *DQN) Advance(until int64, interrupt *train.Interrupt) error {
 	// left to complete. The first error of a step is returned.
 	var failed error
 	for d.InRound() || failed == nil && d.Clock.Steps() < until {
-		if !d.InRound() && interrupt.Raised(d.Host.Mark()) {
+		if !d.InRound() && interrupt.Raised(d.Monitor.Mark()) {
 			return nil
 		}
 		if err := d.betweenRounds(interrupt); err != nil {

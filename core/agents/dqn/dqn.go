@@ -59,7 +59,7 @@ func newMethod(s *train.Setup) (train.Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.noticeUnusedLayers(s.Host)
+	cfg.noticeUnusedLayers(s.Monitor)
 	d := &DQN{cfg: *cfg, uniform: policy.Uniform{Actions: s.Spec.Action.N}}
 	d.explore = &policy.EpsilonGreedy{Actions: s.Spec.Action.N, Epsilon: d.Exploration}
 	if err := d.Init(s, run); err != nil {

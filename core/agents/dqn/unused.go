@@ -34,7 +34,7 @@ func (c *Config) noticeUnused() (notices []string, err error) {
 
 // noticeUnusedLayers tells the user of a setting of layers that the network does not have. The
 // policy is resolved.
-func (c *Config) noticeUnusedLayers(h *train.Host) {
+func (c *Config) noticeUnusedLayers(h *train.Monitor) {
 	if c.DuelingRescaled && c.Policy == train.PolicyMLP && len(c.NetArch) < 2 {
 		h.Notify("dueling_rescaled: true is not used where net_arch is %v: no layer is below the streams", c.NetArch)
 	}

@@ -162,10 +162,10 @@ func (m *GA3C) apply(t *trainer) error {
 		return m.err
 	}
 	m.clock.Updates++
-	m.host.Updates.Store(m.clock.Updates)
+	m.monitor.Updates.Store(m.clock.Updates)
 	if !m.updated {
 		m.updated = true
-		m.host.FirstUpdate("learning_rate", m.clock.Rate, m.clock.Steps)
+		m.monitor.FirstUpdate("learning_rate", m.clock.Rate, m.clock.Steps)
 	}
 	if m.cfg.WaitForUpdate {
 		return m.release(t.envs)

@@ -306,8 +306,8 @@ func (m *GA3C) reportStep(i int) {
 		n++
 	}
 	m.launches = m.launches[:copy(m.launches, m.launches[n:])]
-	if done := m.clock.Steps - int64(m.moves); done > m.host.Steps.Load() { // for readers while the slice runs
-		m.host.Steps.Store(done)
+	if done := m.clock.Steps - int64(m.moves); done > m.monitor.Steps.Load() { // for readers while the slice runs
+		m.monitor.Steps.Store(done)
 	}
 }
 
@@ -319,7 +319,7 @@ func (m *GA3C) finish(l *launch) {
 
 func (m *GA3C) publish(l *launch) {
 	for _, e := range l.episodes {
-		m.host.Ended(train.Episode{Return: e.Return, Length: e.Length})
+		m.monitor.Ended(train.Episode{Return: e.Return, Length: e.Length})
 	}
 }
 
@@ -366,7 +366,7 @@ func (m *GA3C) drain(err error) error {
 		m.replan()
 	}
 	m.measure()
-	m.host.Steps.Store(m.clock.Steps)
+	m.monitor.Steps.Store(m.clock.Steps)
 	return err
 }
 

@@ -26,7 +26,7 @@ const valueRows = 64
 // caller's, touches everything besides what tasks compute.
 type GA3C struct {
 	cfg       Config // resolved
-	host      *train.Host
+	monitor   *train.Monitor
 	device    nn.Device
 	group     *actor.Group
 	chooser   policy.Chooser
@@ -205,7 +205,7 @@ func (m *GA3C) init(s *train.Setup) error {
 	if err != nil {
 		return err
 	}
-	m.host, m.device, m.chooser, m.pushed = s.Host, s.Device, run.Chooser, s.Source == nil
+	m.monitor, m.device, m.chooser, m.pushed = s.Monitor, s.Device, run.Chooser, s.Source == nil
 	m.headV, m.versions, m.units = run.Net.Head("v"), newVersions(theta), train.NewUnits(run.Net)
 	m.policy = run.Policy
 	m.policy.Set, m.policy.Env, m.policy.Net = set, s.Spec, run.Net
@@ -257,13 +257,13 @@ func (m *GA3C) init(s *train.Setup) error {
 	switch {
 	case c.Tuner == tunerNone:
 	case m.pushed:
-		s.Host.Notify("tuner: %s, where the caller steps all environments in one call, changes nothing", c.Tuner)
+		s.Monitor.Notify("tuner: %s, where the caller steps all environments in one call, changes nothing", c.Tuner)
 	default:
 		m.tuner = newTuner(c)
 		m.active = m.tuner.Kept
 	}
 	if c.Groups > 1 && !m.pushed { // of pushed ones the Trainer says so
-		s.Host.Notify("groups: %d, where each agent steps by itself, changes nothing", c.Groups)
+		s.Monitor.Notify("groups: %d, where each agent steps by itself, changes nothing", c.Groups)
 	}
 	group := s.Group()
 	group.Sink, group.Columns, group.Agents, group.Halves = m.segments, len(run.Chooser.Columns()), true, 1

@@ -30,7 +30,7 @@ func (m *GA3C) Begin(total int64, flags train.Flags) error {
 	m.setEnd(m.clock.Steps + total)
 	m.updated = false
 	m.sums = newSums(m.now)
-	m.host.Steps.Store(m.clock.Steps)
+	m.monitor.Steps.Store(m.clock.Steps)
 	return nil
 }
 
@@ -193,7 +193,7 @@ func (m *GA3C) Observe(rows *vec.Rows, _ *train.Interrupt) error {
 	if err != nil {
 		return err
 	}
-	m.host.Add(made, m.group)
+	m.monitor.Add(made, m.group)
 	m.clock.Steps += made
 	for i := range m.agents {
 		a := &m.agents[i]

@@ -52,8 +52,8 @@ func (m *GA3C) measure() {
 	if m.waits {
 		cores = 0
 	}
-	m.host.Ran(actor.Ran{Acting: acting, Stepping: stepping, Cores: cores})
-	m.host.Learned(learning, 0)
+	m.monitor.Ran(actor.Ran{Acting: acting, Stepping: stepping, Cores: cores})
+	m.monitor.Learned(learning, 0)
 }
 
 // seconds returns the time of the schedule since the run began: virtual time, or of a race and of a
@@ -117,5 +117,5 @@ func (m *GA3C) Metrics(to *train.Metrics) {
 		}
 		to.Add(fmt.Sprintf("ga3c/lag_%d_to_%s", low, name), "", fmt.Sprintf("share of the rows of this run whose lag was %d to %s", low, name), ratio(float64(n), float64(s.learned)))
 	}
-	m.units.Metrics(to, m.host)
+	m.units.Metrics(to, m.monitor)
 }

@@ -58,8 +58,8 @@ func (m *GA3C) clockPart() checkpoint.Part {
 			m.clock, m.err, m.updated = s.Clock, nil, true
 			m.optimizer.SetStep(s.OptimizerStep)
 			m.versions.now.Updates = uint64(c.Updates)
-			m.host.Steps.Store(c.Steps)
-			m.host.Updates.Store(c.Updates)
+			m.monitor.Steps.Store(c.Steps)
+			m.monitor.Updates.Store(c.Updates)
 		}, c.Rate.Check("learning_rate", 1e3)
 	})
 }

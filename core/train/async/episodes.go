@@ -20,7 +20,7 @@ type episodes struct {
 	list []ended
 }
 
-// reporter is the Host of the run.
+// reporter is the Monitor of the run.
 type reporter interface{ Ended(train.Episode) }
 
 type ended struct {

@@ -23,7 +23,7 @@ type learner struct {
 	k        int
 	first, n int // its environments
 	theta    *nn.Params
-	host     *train.Host
+	monitor  *train.Monitor
 	link     *link
 
 	steps   int64        // its steps, of those that T counts
@@ -59,7 +59,7 @@ func newLearner(m *Method, s *train.Setup, c *Config, k int) (l *learner, err er
 		return l, err
 	}
 	l.source, _ = setup.Source.(*vec.Vec)
-	l.host = setup.Host
+	l.monitor = setup.Monitor
 	method, err := def.New(setup)
 	if err != nil {
 		return l, err
@@ -109,11 +109,11 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 		if ok, err := l.m.turns.Round(l.k); !ok || err != nil {
 			return err
 		}
-		before := l.host.Steps.Load()
-		acted, stepped := l.host.Spent()
+		before := l.monitor.Steps.Load()
+		acted, stepped := l.monitor.Spent()
 		err := l.Learner.Round()
 		l.measureRound(acted, stepped)
-		steps := l.host.Steps.Load() - before
+		steps := l.monitor.Steps.Load() - before
 		l.count(steps)
 		l.behind = false
 		l.m.turns.Took(l.k, int(steps))
@@ -122,7 +122,7 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 		}
 		if l.rounds++; l.rounds%reporting == 0 {
 			l.now.Store(l.m.turns.At(l.k))
-			l.m.episodes.flush(l.m.host, l.m.reached())
+			l.m.episodes.flush(l.m.monitor, l.m.reached())
 		}
 	}
 }

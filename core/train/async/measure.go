@@ -20,7 +20,7 @@ func (m *Method) Unrecord() { m.turns.Unrecord() }
 // measureRound reports a round, before which the learner had spent these times.
 func (l *learner) measureRound(acted, stepped time.Duration) {
 	if f := l.m.measure; f != nil {
-		acting, stepping := l.host.Spent()
+		acting, stepping := l.monitor.Spent()
 		f("forward", acting-acted)
 		f("step", stepping-stepped)
 	}

@@ -28,7 +28,7 @@ type Method struct {
 	shared   *normalize.Shared // nil: nothing is normalised
 	center   *nn.Params
 	set      string // its name
-	host     *train.Host
+	monitor  *train.Monitor
 	cores    *threads.Budget
 	episodes episodes
 	envs     int
@@ -45,7 +45,7 @@ type Method struct {
 // Begin implements train.Method.
 func (m *Method) Begin(total int64, flags train.Flags) error {
 	if flags&train.ResetTimesteps != 0 {
-		m.episodes.flush(m.host, endOfTime)
+		m.episodes.flush(m.monitor, endOfTime)
 		m.turns.SetSteps(0)
 		if err := m.forgive(); err != nil {
 			return err
@@ -72,7 +72,7 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 		}
 		l.SetOthers(l.others)
 	}
-	m.host.Steps.Store(m.turns.Steps())
+	m.monitor.Steps.Store(m.turns.Steps())
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 		wait.Go(func() {
 			m.turns.Enter(l.k)
 			defer m.turns.Leave(l.k)
-			l.host.Resume()
+			l.monitor.Resume()
 			if err := guarded(func() error { return part(l) }); err != nil && !errors.Is(err, train.ErrInterrupted) {
 				m.turns.Fail(l.k, l.nameLearner(err))
 			}
@@ -160,7 +160,7 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 	err := m.turns.End()
 	m.cores.Acquire()
 	for _, l := range m.learners {
-		m.host.Take(l.host)
+		m.monitor.Take(l.monitor)
 		if m.err == nil && l.Learner.Failed() != nil {
 			m.err = err
 		}
@@ -173,8 +173,8 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 			before = min(before, m.turns.At(l.k))
 		}
 	}
-	m.episodes.flush(m.host, before)
-	m.host.Lap(train.Waiting)
+	m.episodes.flush(m.monitor, before)
+	m.monitor.Lap(train.Waiting)
 	return err
 }
 
@@ -187,10 +187,10 @@ func (m *Method) reached() int64 {
 	return least
 }
 
-// publish tells the host the counts.
+// publish reports the counts.
 func (m *Method) publish() {
-	m.host.Steps.Store(m.turns.Steps())
-	m.host.Updates.Store(int64(m.store.Counts().Updates))
+	m.monitor.Steps.Store(m.turns.Steps())
+	m.monitor.Updates.Store(int64(m.store.Counts().Updates))
 }
 
 // due is the number of updates that the latest call should have made. Those that the order puts after
@@ -329,19 +329,19 @@ func (m *Method) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
 	}
 	sum := int64(0)
 	for _, l := range m.learners {
-		before := l.host.Steps.Load()
+		before := l.monitor.Steps.Load()
 		if err := l.Learner.Observe(rows.Part(l.first, l.n), interrupt); err != nil {
 			return l.nameLearner(err)
 		}
-		steps := l.host.Steps.Load() - before
+		steps := l.monitor.Steps.Load() - before
 		l.count(steps)
 		sum += steps
 	}
 	if err := m.turns.Together(sum); err != nil {
 		return err
 	}
-	m.episodes.flush(m.host, endOfTime)
-	m.host.Steps.Store(m.turns.Steps())
+	m.episodes.flush(m.monitor, endOfTime)
+	m.monitor.Steps.Store(m.turns.Steps())
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Init makes the learners and the store.
 func (m *Method) Init(s *train.Setup, c Config) (err error) {
-	*m = Method{cfg: c, host: s.Host, cores: s.Cores, envs: s.Common.NumEnvs}
+	*m = Method{cfg: c, monitor: s.Monitor, cores: s.Cores, envs: s.Common.NumEnvs}
 	if s.Device.Name() != "cpu" {
 		return fmt.Errorf("device: %s, must be cpu for learners around a store", s.Device.Name())
 	}

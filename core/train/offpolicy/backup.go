@@ -51,6 +51,6 @@ func (r *Run) Recover() bool {
 	r.room.forget()
 	r.Updates.set(c.updates, 0) // a GPU drops no gradient
 	r.Updates.fail(r.Device.Lost())
-	r.Host.Steps.Store(r.Clock.Steps())
+	r.Monitor.Steps.Store(r.Clock.Steps())
 	return true
 }

@@ -40,7 +40,7 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 	// The weights of minibatches that a GPU has for the rest of the window have the betas of the run before.
 	r.Updates.gpu.prefetch.discard()
 	r.firstUpdate = r.Updates.Done() + 1
-	r.Host.Steps.Store(r.Clock.Steps())
+	r.Monitor.Steps.Store(r.Clock.Steps())
 	return nil
 }
 
@@ -61,11 +61,11 @@ func (r *Run) Settle(interrupt *train.Interrupt) error {
 func (r *Run) Report() {
 	r.backup.Poll()
 	if err := r.Updates.outgrown(); err != nil {
-		r.Host.Notify("replay_device: auto, and the CPU gathers the minibatches from now on: %v", err)
+		r.Monitor.Notify("replay_device: auto, and the CPU gathers the minibatches from now on: %v", err)
 	}
 	if r.refillNotice && r.Clock.Refill > 0 {
 		r.refillNotice = false
-		r.Host.Notify("the file loaded has no experience: %d steps with random actions fill the replay memory before updates go on; "+
+		r.Monitor.Notify("the file loaded has no experience: %d steps with random actions fill the replay memory before updates go on; "+
 			"a file saved with its experience, or experience loaded after it, needs none", r.Clock.WarmAt-r.Clock.Warmup)
 	}
 	r.reportRate()
@@ -73,12 +73,12 @@ func (r *Run) Report() {
 
 // reportRate reports the learning rate of a run's first update when that update is done.
 func (r *Run) reportRate() {
-	if r.firstUpdate > 0 && r.Host.Updates.Load() >= r.firstUpdate {
+	if r.firstUpdate > 0 && r.Monitor.Updates.Load() >= r.firstUpdate {
 		at := r.Updates.updater.stepOf(r.firstUpdate)
 		if r.cfg.Periods.ByUpdates {
 			at = r.Clock.Applied
 		}
-		r.Host.FirstUpdate("learning_rate", r.Schedule.Rate, at)
+		r.Monitor.FirstUpdate("learning_rate", r.Schedule.Rate, at)
 		r.firstUpdate = 0
 	}
 }
@@ -152,7 +152,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 	if r.cfg.Outliers > 0 {
 		m.Add("train/outliers", "", "gradients that were dropped because of their loss", float64(r.Updates.droppedGradients()))
 	}
-	r.Updates.updater.units.Metrics(m, r.Host)
+	r.Updates.updater.units.Metrics(m, r.Monitor)
 	m.Add("windows", "", "flushes into the replay memory after the warm-up", float64(c.Windows))
 	m.Add("replay_size", "transitions", "transitions that can be sampled", float64(r.Memory.Len()))
 	m.Add("replay_pending", "transitions", "transitions that can be sampled from the next window on", float64(r.Memory.Pending()))

@@ -98,7 +98,7 @@ const (
 
 // Run is the state of a run of such a method.
 type Run struct {
-	Host *train.Host
+	Monitor *train.Monitor
 	// Device computes for the main thread; alone, where samplers act on threads of their own, for
 	// these threads.
 	Device nn.Device
@@ -213,7 +213,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 
 // Init makes everything of a run. After an error Close frees what was made.
 func (r *Run) Init(s *train.Setup, c Config) (err error) {
-	*r = Run{Host: s.Host, Device: s.Device, cfg: c, spec: s.Spec, envs: s.Common.NumEnvs, learners: s.Learners, hold: math.MaxInt64}
+	*r = Run{Monitor: s.Monitor, Device: s.Device, cfg: c, spec: s.Spec, envs: s.Common.NumEnvs, learners: s.Learners, hold: math.MaxInt64}
 	if r.Theta, err = s.InitialParams(c.Net); err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (r *Run) Init(s *train.Setup, c Config) (err error) {
 		r.Updates.start()
 	}
 	if s.Source == nil && !c.Synchronized {
-		s.Host.Notify("synchronized: false, where the caller steps all environments in one call, changes only how Q-values are computed: one row at a time")
+		s.Monitor.Notify("synchronized: false, where the caller steps all environments in one call, changes only how Q-values are computed: one row at a time")
 	}
 	return nil
 }

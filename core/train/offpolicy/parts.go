@@ -88,7 +88,7 @@ func (r *Run) clockPart(clockLoaded *bool) checkpoint.Part {
 	}
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		draws := new(rng.Stream)
-		err := s.check(max(r.envs, r.Host.Loading), r.learners > 0)
+		err := s.check(max(r.envs, r.Monitor.Loading), r.learners > 0)
 		if err == nil {
 			err = draws.UnmarshalBinary(s.Draws)
 		}
@@ -115,7 +115,7 @@ func (r *Run) clockPart(clockLoaded *bool) checkpoint.Part {
 			r.Updates.updater.outliers = s.outliers()
 			r.turn, r.firstUpdate = 0, 0
 			r.room.forget()
-			r.Host.Steps.Store(r.Clock.Steps())
+			r.Monitor.Steps.Store(r.Clock.Steps())
 		}, nil
 	})
 }
@@ -243,12 +243,12 @@ func (r *Run) prioritiesPart(p checkpoint.Part, clockLoaded *bool) checkpoint.Pa
 		}
 		const instead = "; the transitions of the file were loaded with the priority of new ones"
 		if in == nil {
-			return func() { r.Host.Notify("prioritized: none in the file" + instead) }, nil
+			return func() { r.Monitor.Notify("prioritized: none in the file" + instead) }, nil
 		}
 		adopt, err := read(in, n)
 		if other := (*replay.OtherPriorities)(nil); errors.As(err, &other) {
 			_, err := io.Copy(io.Discard, in)
-			return func() { r.Host.Notify("%v"+instead, other) }, err
+			return func() { r.Monitor.Notify("%v"+instead, other) }, err
 		}
 		return adopt, err
 	}

@@ -19,7 +19,7 @@ import (
 //
 // Methods whose names begin with "locked" are called with mu held.
 type progress struct {
-	host *train.Host
+	monitor *train.Monitor
 
 	mu       sync.Mutex
 	changed  *sync.Cond // broadcast when released rises, an update ends or closing is set, and by wake
@@ -32,8 +32,8 @@ type progress struct {
 	dropped  int64 // gradients that outliers has dropped
 }
 
-func (g *progress) init(h *train.Host) {
-	g.host = h
+func (g *progress) init(h *train.Monitor) {
+	g.monitor = h
 	g.changed = sync.NewCond(&g.mu)
 }
 
@@ -100,7 +100,7 @@ func (g *progress) set(u, dropped int64) {
 	g.mu.Lock()
 	g.done, g.released, g.dropped, g.err, g.losses.n = u, u, dropped, nil, 0
 	g.mu.Unlock()
-	g.host.Updates.Store(u)
+	g.monitor.Updates.Store(u)
 }
 
 // quit makes the trainer thread end after the update in progress.

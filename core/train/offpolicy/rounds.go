@@ -61,10 +61,10 @@ func (r *Run) Reserve(interrupt *train.Interrupt) error {
 // RandomRound is a round of the warm-up.
 func (r *Run) RandomRound(c policy.Chooser) error {
 	ran, err := r.Samplers.Round(0, c, false)
-	r.Host.Ran(ran)
+	r.Monitor.Ran(ran)
 	r.room.rounds--
 	r.Clock.Warmup += ran.Taken
-	r.Host.Add(ran.Taken, r.Samplers)
+	r.Monitor.Add(ran.Taken, r.Samplers)
 	return err
 }
 
@@ -77,12 +77,12 @@ func (r *Run) JointRound(c policy.Chooser, until int64, interrupt *train.Interru
 	if err != nil && !r.Samplers.InRound() {
 		return err
 	}
-	anotherFollows = anotherFollows && err == nil && r.noise == nil && r.cfg.Concurrent && end < r.Clock.NextWindow && r.Clock.Warmup+end < until && r.room.rounds > 1 && !interrupt.Raised(r.Host.Mark())
+	anotherFollows = anotherFollows && err == nil && r.noise == nil && r.cfg.Concurrent && end < r.Clock.NextWindow && r.Clock.Warmup+end < until && r.room.rounds > 1 && !interrupt.Raised(r.Monitor.Mark())
 	ran, err := r.Samplers.Round(r.Clock.T, c, anotherFollows)
-	r.Host.Ran(ran)
+	r.Monitor.Ran(ran)
 	r.room.rounds--
 	r.Clock.T += ran.Taken
-	r.Host.Add(ran.Taken, r.Samplers)
+	r.Monitor.Add(ran.Taken, r.Samplers)
 	return err
 }
 
@@ -98,13 +98,13 @@ func (r *Run) StepAlone(c policy.Chooser, until int64, interrupt *train.Interrup
 	ran, err := r.Samplers.Run(r.Clock.T, r.turn, n, c, interrupt.Watch(), func(steps int64) {
 		r.release(r.Clock.T+steps, untilWindowEnd) // the next call returns the error
 	})
-	r.Host.Ran(ran)
+	r.Monitor.Ran(ran)
 	if first := (w - int64(r.turn)) % w; ran.Asked > first {
 		r.room.rounds -= (ran.Asked - first + w - 1) / w // rounds begun
 	}
 	r.turn = (r.turn + int(ran.Asked%w)) % r.envs
 	r.Clock.T += ran.Taken
-	r.Host.Add(ran.Taken, r.Samplers)
+	r.Monitor.Add(ran.Taken, r.Samplers)
 	if err != nil {
 		r.turn = 0 // the next call begins with a whole round
 	}
@@ -142,7 +142,7 @@ func (r *Run) Choose(c policy.Chooser) (vec.Actions, error) {
 		}
 	}
 	err := r.Samplers.Choose(r.Clock.T, c, r.cfg.Synchronized)
-	r.Host.Lap(train.Acting)
+	r.Monitor.Lap(train.Acting)
 	return r.Samplers.Actions(), err
 }
 
@@ -158,7 +158,7 @@ func (r *Run) Observe(rows *vec.Rows, interrupt *train.Interrupt) error {
 	} else {
 		r.Clock.Warmup += steps
 	}
-	r.Host.Add(steps, r.Samplers)
+	r.Monitor.Add(steps, r.Samplers)
 	return nil
 }
 
@@ -181,7 +181,7 @@ func (r *Run) storeWhole(interrupt *train.Interrupt) error {
 		return err
 	}
 	r.room.measure()
-	r.Host.Notify("observations are not stacks of successive frames along their first axis; they are stored whole, which takes %.1f MB more (%.1f MB in all)",
+	r.Monitor.Notify("observations are not stacks of successive frames along their first axis; they are stored whole, which takes %.1f MB more (%.1f MB in all)",
 		float64(more)/1e6, float64(r.Memory.Bytes())/1e6)
 	return nil
 }

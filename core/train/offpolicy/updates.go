@@ -35,7 +35,7 @@ type Updates struct {
 
 func newUpdates(r *Run, s *train.Setup) (up *Updates, err error) {
 	up = &Updates{Cores: s.Cores}
-	up.progress.init(r.Host)
+	up.progress.init(r.Monitor)
 	defer func() {
 		if err != nil {
 			up.close()
@@ -83,11 +83,11 @@ func (up *Updates) work() {
 	defer up.mu.Unlock()
 	for {
 		if !up.closing && up.lockedIdle() {
-			up.host.Idle(true)
+			up.monitor.Idle(true)
 			for !up.closing && up.lockedIdle() {
 				up.changed.Wait()
 			}
-			up.host.Idle(false)
+			up.monitor.Idle(false)
 		}
 		if up.closing {
 			return
@@ -123,7 +123,7 @@ func (up *Updates) lockedRun(f func(first int64) ([]float32, error)) {
 		up.losses.add(loss)
 	}
 	up.done += int64(len(done))
-	up.host.Updates.Store(up.done)
+	up.monitor.Updates.Store(up.done)
 	up.dropped = up.updater.outliers.Dropped
 	if err != nil {
 		up.err = err
@@ -135,7 +135,7 @@ func (up *Updates) lockedRun(f func(first int64) ([]float32, error)) {
 func (up *Updates) one(u int64) (losses []float32, err error) {
 	began, helped := time.Now(), up.device.Busy()+up.Pool.Busy()
 	losses, err = up.updater.update(u)
-	up.host.Learned(time.Since(began), up.device.Busy()+up.Pool.Busy()-helped)
+	up.monitor.Learned(time.Since(began), up.device.Busy()+up.Pool.Busy()-helped)
 	return losses, err
 }
 
@@ -154,7 +154,7 @@ func (up *Updates) many(first int64, n int, last int64) (losses []float32, err e
 		return up.one(first)
 	}
 	losses, err = up.gpu.updates(first, n, last)
-	up.host.Learned(time.Since(began), 0)
+	up.monitor.Learned(time.Since(began), 0)
 	return losses, err
 }
 

@@ -125,6 +125,6 @@ func (r *Run) await(u int64, interrupt *train.Interrupt) error {
 		return r.Updates.wait(u, nil)
 	}
 	err := r.Updates.wait(u, interrupt)
-	r.Host.Lap(train.Waiting)
+	r.Monitor.Lap(train.Waiting)
 	return err
 }

@@ -63,7 +63,7 @@ func (r *Run) Recover() bool {
 	}
 	r.minibatch, r.err = 0, r.backup.device.Lost()
 	r.loads++
-	r.Host.Steps.Store(r.Clock.Steps)
-	r.Host.Updates.Store(r.Clock.Updates)
+	r.Monitor.Steps.Store(r.Clock.Steps)
+	r.Monitor.Updates.Store(r.Clock.Updates)
 	return true
 }

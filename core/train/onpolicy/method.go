@@ -37,7 +37,7 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 	r.Clock.End = r.Clock.Now() + total
 	r.cfg.schedule(&r.Clock)
 	r.updated = false
-	r.Host.Steps.Store(r.Clock.Steps)
+	r.Monitor.Steps.Store(r.Clock.Steps)
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (r *Run) Metrics(m *train.Metrics) {
 	m.Add("train/learning_rate", "", "step size of the optimiser at this step", r.Clock.Rate.At(r.Clock.Now()))
 	m.Add("train/loss", "", "of the latest update", loss)
 	AddStd(m, r.Theta)
-	r.units.Metrics(m, r.Host)
+	r.units.Metrics(m, r.Monitor)
 }
 
 // AddStd adds the standard deviation of theta's policy, if it has a box.
@@ -157,8 +157,8 @@ func (r *Run) clockPart() checkpoint.Part {
 			r.loads++
 			r.Stepper.Optimizer().SetStep(s.OptimizerStep)
 			r.Theta.Updates = uint64(s.Clock.Updates)
-			r.Host.Steps.Store(s.Clock.Steps)
-			r.Host.Updates.Store(s.Clock.Updates)
+			r.Monitor.Steps.Store(s.Clock.Steps)
+			r.Monitor.Updates.Store(s.Clock.Updates)
 		}, s.check(&r.cfg)
 	})
 }

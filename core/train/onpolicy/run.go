@@ -137,7 +137,7 @@ func (r *Run) Advance(until int64, interrupt *train.Interrupt) error {
 	if err := r.Window.Repair(); err != nil {
 		return err
 	}
-	for r.Clock.Steps < until && !interrupt.Raised(r.Host.Mark()) {
+	for r.Clock.Steps < until && !interrupt.Raised(r.Monitor.Mark()) {
 		if err := r.Settle(interrupt); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (r *Run) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, erro
 	}
 	// One forward pass for all.
 	err := r.Actors.Choose(r.Clock.Steps, r.cfg.Chooser, true)
-	r.Host.Lap(train.Acting)
+	r.Monitor.Lap(train.Acting)
 	return r.Actors.Actions(), err
 }
 
@@ -173,7 +173,7 @@ func (r *Run) Observe(rows *vec.Rows, _ *train.Interrupt) error {
 	if err != nil {
 		return err
 	}
-	r.Host.Add(steps, r.Actors)
+	r.Monitor.Add(steps, r.Actors)
 	err = r.Rollout.EndRound()
 	r.count(steps)
 	return err
@@ -248,7 +248,7 @@ func (r *Run) Settle(interrupt *train.Interrupt) (err error) {
 		}
 		r.minibatch++
 		done = done || r.minibatch == r.cfg.Minibatches
-		now := r.Host.Lap(train.Learning)
+		now := r.Monitor.Lap(train.Learning)
 		if r.err != nil {
 			r.minibatch = 0
 			return r.err

@@ -64,13 +64,13 @@ func (r *Run) applied(err error) error {
 		return train.AtUpdate(err, r.Clock.Steps, r.Clock.Updates+1)
 	}
 	r.Clock.Updates++
-	r.Host.Updates.Store(r.Clock.Updates)
+	r.Monitor.Updates.Store(r.Clock.Updates)
 	if !r.updated {
 		r.updated = true
-		r.Host.FirstUpdate("learning_rate", r.Clock.Rate, r.Clock.Now())
+		r.Monitor.FirstUpdate("learning_rate", r.Clock.Rate, r.Clock.Now())
 		for _, s := range r.cfg.Schedules {
 			if s.Learns {
-				r.Host.FirstUpdate(s.Name, r.Clock.Schedules[s.Name], r.Clock.Now())
+				r.Monitor.FirstUpdate(s.Name, r.Clock.Schedules[s.Name], r.Clock.Now())
 			}
 		}
 	}

@@ -20,7 +20,7 @@ type Worker struct {
 	Network nn.Network // of num_envs rows, by which actions are chosen
 	Stepper nn.Stepper
 	Report  nn.Report // of the latest minibatch
-	Host    *train.Host
+	Monitor *train.Monitor
 	// Normalizer has the statistics of what is normalised; nil: nothing is.
 	Normalizer *normalize.Normalizer
 
@@ -43,7 +43,7 @@ type upload struct {
 
 func (w *Worker) init(s *train.Setup, c Config) (err error) {
 	envs := s.Common.NumEnvs
-	*w = Worker{Host: s.Host, cfg: c, Normalizer: normalize.New(s.Spec.Obs.Len(), c.Normalize.Obs, c.Normalize.Reward, c.Normalize.Gamma)}
+	*w = Worker{Monitor: s.Monitor, cfg: c, Normalizer: normalize.New(s.Spec.Obs.Len(), c.Normalize.Obs, c.Normalize.Reward, c.Normalize.Gamma)}
 	if w.Theta, err = s.InitialParams(c.Net); err != nil {
 		return err
 	}
@@ -81,15 +81,15 @@ func (w *Worker) close() {
 func (w *Worker) Fill(t, until int64, interrupt *train.Interrupt) (steps int64, err error) {
 	for {
 		end := t + steps + int64(w.Window.Pending())
-		anotherFollows := err == nil && end < until && w.Window.Left() > 1 && !interrupt.Raised(w.Host.Mark())
+		anotherFollows := err == nil && end < until && w.Window.Left() > 1 && !interrupt.Raised(w.Monitor.Mark())
 		ran, failed := w.Window.Round(t+steps, w.cfg.Chooser, anotherFollows)
-		w.Host.Ran(ran)
-		w.Host.Add(ran.Taken, w.Actors)
+		w.Monitor.Ran(ran)
+		w.Monitor.Add(ran.Taken, w.Actors)
 		steps += ran.Taken
 		if err == nil {
 			err = failed
 		}
-		if !w.Window.InRound() && (err != nil || w.Window.Full() || t+steps >= until || interrupt.Raised(w.Host.Mark())) {
+		if !w.Window.InRound() && (err != nil || w.Window.Full() || t+steps >= until || interrupt.Raised(w.Monitor.Mark())) {
 			return steps, err
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/paceline-rl/paceline/core/nearest"
 )
 
-// Host receives what a method reports during its work.
-type Host struct {
+// Monitor collects what a method reports: steps, updates, episodes, times, notices.
+type Monitor struct {
 	// Steps is num_timesteps: agent steps of all environments, warm-up included. Updates is the
 	// number of updates done. Both may be read at any time.
 	Steps, Updates atomic.Int64
@@ -52,32 +52,34 @@ type Episode struct {
 	Length int64   `json:"length"`
 }
 
-func newHost(window int) *Host { return &Host{window: window, recent: make([]Episode, 0, window+1)} }
+func newMonitor(window int) *Monitor {
+	return &Monitor{window: window, recent: make([]Episode, 0, window+1)}
+}
 
 // start begins to measure the time of a call.
-func (h *Host) start() {
-	h.began = time.Now()
-	h.mark = h.began
+func (m *Monitor) start() {
+	m.began = time.Now()
+	m.mark = m.began
 }
 
 // Mark returns the time of the latest lap.
-func (h *Host) Mark() time.Time { return h.mark }
+func (m *Monitor) Mark() time.Time { return m.mark }
 
 // Notify keeps a sentence that the user is told once. The call in progress calls it.
-func (h *Host) Notify(format string, args ...any) {
-	h.notices = append(h.notices, fmt.Sprintf(format, args...))
+func (m *Monitor) Notify(format string, args ...any) {
+	m.notices = append(m.notices, fmt.Sprintf(format, args...))
 }
 
 // FirstUpdate is called after the first update of a run, with its step. A rate that is 0 at that
 // step and at all later ones is reported, once for each name.
-func (h *Host) FirstUpdate(name string, rate Schedule, step int64) {
-	if h.ended != nil {
-		h.firsts = append(h.firsts, firstUpdate{name, rate, step})
+func (m *Monitor) FirstUpdate(name string, rate Schedule, step int64) {
+	if m.ended != nil {
+		m.firsts = append(m.firsts, firstUpdate{name, rate, step})
 		return
 	}
-	if rate.zeroFrom(step) && !slices.Contains(h.zero, name) {
-		h.zero = append(h.zero, name)
-		h.Notify("%s: 0 from the first update of this run (step %d) to its last, so the run learns next to nothing; "+
+	if rate.zeroFrom(step) && !slices.Contains(m.zero, name) {
+		m.zero = append(m.zero, name)
+		m.Notify("%s: 0 from the first update of this run (step %d) to its last, so the run learns next to nothing; "+
 			"schedules end where the run ends, at num_timesteps + total_timesteps", name, step)
 	}
 }
@@ -91,36 +93,36 @@ type firstUpdate struct {
 
 // Add publishes further steps of a group, and its episodes that have ended since the last call.
 // Goroutines with different groups may call it at the same time.
-func (h *Host) Add(steps int64, g *actor.Group) {
-	g.TakeFinished(func(e actor.Episode) { h.Ended(Episode{e.Return, e.Length}) })
-	h.Steps.Add(steps)
+func (m *Monitor) Add(steps int64, g *actor.Group) {
+	g.TakeFinished(func(e actor.Episode) { m.Ended(Episode{e.Return, e.Length}) })
+	m.Steps.Add(steps)
 }
 
 // Ended records an episode that ended.
-func (h *Host) Ended(e Episode) {
-	if h.ended != nil {
-		h.ended(e)
+func (m *Monitor) Ended(e Episode) {
+	if m.ended != nil {
+		m.ended(e)
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.recent = append(h.recent, e)
-	h.recent = slices.Delete(h.recent, 0, max(0, len(h.recent)-h.window))
-	h.episodes++
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.recent = append(m.recent, e)
+	m.recent = slices.Delete(m.recent, 0, max(0, len(m.recent)-m.window))
+	m.episodes++
 }
 
 // forgetEpisodes counts episodes from 0, with an empty window.
-func (h *Host) forgetEpisodes() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.episodes, h.recent = 0, h.recent[:0]
+func (m *Monitor) forgetEpisodes() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.episodes, m.recent = 0, m.recent[:0]
 }
 
 // UpdatesDue returns the number of updates that were due at the end of the latest call.
-func (h *Host) UpdatesDue() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.now.UpdatesDue
+func (m *Monitor) UpdatesDue() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now.UpdatesDue
 }
 
 // Stats is the state of a Trainer in numbers. The caller computes rates from two of them.
@@ -172,28 +174,28 @@ func (m *Metrics) Due(updates int64) { m.updatesDue = updates }
 func (t *Trainer) publish() {
 	var m Metrics
 	t.method.Metrics(&m)
-	h := t.host
-	h.use.metrics(&m)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.metrics = m.list
-	h.now.Total, h.now.UpdatesDue = t.end, m.updatesDue
-	h.now.Env, h.now.Act, h.now.Wait = h.env, h.act, h.wait
+	mon := t.monitor
+	mon.use.metrics(&m)
+	mon.mu.Lock()
+	defer mon.mu.Unlock()
+	mon.metrics = m.list
+	mon.now.Total, mon.now.UpdatesDue = t.end, m.updatesDue
+	mon.now.Env, mon.now.Act, mon.now.Wait = mon.env, mon.act, mon.wait
 }
 
 // Stats may be called at any time. Steps, Updates, episodes and their means are current, the other
 // numbers are those at the end of the latest call.
 func (t *Trainer) Stats() Stats {
-	h := t.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.now
-	now.Steps, now.Updates, now.Train = h.Steps.Load(), h.Updates.Load(), time.Duration(h.train.Load())
-	now.Episodes = h.episodes
+	m := t.monitor
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now
+	now.Steps, now.Updates, now.Train = m.Steps.Load(), m.Updates.Load(), time.Duration(m.train.Load())
+	now.Episodes = m.episodes
 	now.MeanReturn, now.MeanLength = math.NaN(), math.NaN()
-	if n := float64(len(h.recent)); n > 0 {
+	if n := float64(len(m.recent)); n > 0 {
 		now.MeanReturn, now.MeanLength = 0, 0
-		for _, e := range h.recent {
+		for _, e := range m.recent {
 			now.MeanReturn += e.Return
 			now.MeanLength += float64(e.Length)
 		}
@@ -206,23 +208,23 @@ func (t *Trainer) Stats() Stats {
 // Metric returns metric i of the method, as it was at the end of the latest call, or false past the
 // last one. It may be called at any time.
 func (t *Trainer) Metric(i int) (Metric, bool) {
-	h := t.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if i < 0 || i >= len(h.metrics) {
+	m := t.monitor
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i < 0 || i >= len(m.metrics) {
 		return Metric{}, false
 	}
-	return h.metrics[i], true
+	return m.metrics[i], true
 }
 
 // MetricIndex returns the number of the metric called name, which stays the same while the
 // Trainer lives. It may be called at any time.
 func (t *Trainer) MetricIndex(name string) (int, error) {
-	h := t.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	mon := t.monitor
+	mon.mu.Lock()
+	defer mon.mu.Unlock()
 	var names []string
-	for i, m := range h.metrics {
+	for i, m := range mon.metrics {
 		if m.Name == name {
 			return i, nil
 		}
@@ -240,8 +242,8 @@ func (t *Trainer) Notice() (text string, err error) {
 		return "", err
 	}
 	defer t.calls.Unlock()
-	if n := t.host.notices; len(n) > 0 {
-		text, t.host.notices = n[0], n[1:]
+	if n := t.monitor.notices; len(n) > 0 {
+		text, t.monitor.notices = n[0], n[1:]
 	}
 	return text, nil
 }

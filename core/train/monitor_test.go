@@ -4,17 +4,17 @@ import "testing"
 
 // A panic while an episode is recorded releases the lock that Stats needs.
 func TestEndedReleasesTheLockOnPanic(t *testing.T) {
-	h := newHost(100)
-	h.window = -1 // no setting has this value
+	m := newMonitor(100)
+	m.window = -1 // no setting has this value
 	func() {
 		defer func() {
 			if recover() == nil {
 				t.Error("no panic: the test proves nothing")
 			}
 		}()
-		h.Ended(Episode{})
+		m.Ended(Episode{})
 	}()
-	if !h.mu.TryLock() {
+	if !m.mu.TryLock() {
 		t.Error("the lock is held")
 	}
 }
