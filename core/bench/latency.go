@@ -72,7 +72,7 @@ func measureLearner(o *LatencyOptions, see func(*train.Trainer)) (map[string][]f
 	var mu sync.Mutex
 	list := map[string][]float64{}
 	err := measured(o, map[string]string{"learners": "1"}, func(t *train.Trainer) error {
-		m, ok := t.Method().(interface{ Measure(async.Measured) })
+		m, ok := t.Method().(interface{ Measure(async.DurationFunc) })
 		if !ok {
 			return fmt.Errorf("method: %s, cannot be measured", o.Method)
 		}

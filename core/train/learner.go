@@ -19,9 +19,9 @@ type Learner interface {
 	Method
 	Pushed
 	Stepped
-	// SetOthers says how many steps other learners have taken, as known now. Schedules follow the sum
+	// SetOtherSteps says how many steps other learners have taken, as known now. Schedules follow the sum
 	// of these and the learner's own.
-	SetOthers(steps int64)
+	SetOtherSteps(steps int64)
 	// BeforeUpdates makes f come before every gradient, on the goroutine that computes it. An error of f
 	// ends the call; the next one that updates calls f again.
 	BeforeUpdates(f func() error)
@@ -37,8 +37,9 @@ type Learner interface {
 	Discard() error
 	// CheckRows returns the error with which Observe refuses the rows.
 	CheckRows(rows *vec.Rows) error
-	// Lacks returns how many rounds the learner takes before its next update; 0: that update is due.
-	Lacks() int
+	// RoundsToUpdate returns how many rounds the learner takes before its next update. 0: an update is
+	// due.
+	RoundsToUpdate() int
 }
 
 // Rolling is a Learner that learns from rollouts.

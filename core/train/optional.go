@@ -12,7 +12,7 @@ type optional struct {
 	digested   Digested
 	ordered    Ordered
 	traced     Traced
-	measured   Measured
+	tunable    Tunable
 }
 
 func optionalOf(m Method) (o optional) {
@@ -24,7 +24,7 @@ func optionalOf(m Method) (o optional) {
 	o.digested, _ = m.(Digested)
 	o.ordered, _ = m.(Ordered)
 	o.traced, _ = m.(Traced)
-	o.measured, _ = m.(Measured)
+	o.tunable, _ = m.(Tunable)
 	return o
 }
 
@@ -82,8 +82,8 @@ type Traced interface {
 	Trace() []byte
 }
 
-// Measured is a Method for which Trainer.Proposal has rules.
-type Measured interface {
+// Tunable is a Method for which Trainer.Proposal has rules.
+type Tunable interface {
 	Knobs() Knobs
 }
 

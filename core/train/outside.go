@@ -237,7 +237,7 @@ func (t *Trainer) nextUpdate(interrupt *Interrupt) error {
 		if t.stopping.Swap(false) {
 			return fmt.Errorf("gradient: %w", fault.ErrStopped)
 		}
-		if o.learner.Lacks() == 0 {
+		if o.learner.RoundsToUpdate() == 0 {
 			if err := t.method.Settle(nil); err != nil && !errors.Is(err, ErrInterrupted) {
 				return err
 			}
@@ -296,7 +296,7 @@ func (t *Trainer) Adopt(from []float32, updates, steps int64) (err error) {
 	set.Params.Updates = max(set.Params.Updates, uint64(updates))
 	if steps >= 0 {
 		o.others = max(0, steps-t.monitor.Steps.Load())
-		o.learner.SetOthers(o.others)
+		o.learner.SetOtherSteps(o.others)
 	}
 	if errors.Is(t.method.Failed(), fault.ErrNotFinite) {
 		t.method.Wrote(set.Name)

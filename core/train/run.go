@@ -269,7 +269,7 @@ func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) 
 		return errors.New("act: no run was begun since the environments were made or loaded; call begin first")
 	case t.acted:
 		return errors.New("act: called twice without observe between")
-	case t.outsider != nil && t.outsider.learner.Lacks() == 0:
+	case t.outsider != nil && t.outsider.learner.RoundsToUpdate() == 0:
 		return errors.New("act: an update is due; call gradient before")
 	}
 	if err := t.checkRows(rows, false); err != nil {

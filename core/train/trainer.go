@@ -237,8 +237,8 @@ func (t *Trainer) make(setup *Setup) (err error) {
 		}
 		o.learner.BeforeUpdates(o.begin)
 	}
-	if t.measured != nil {
-		knobs := t.measured.Knobs()
+	if t.tunable != nil {
+		knobs := t.tunable.Knobs()
 		t.monitor.speed.knobs = &knobs
 	}
 	if t.pushed == nil && t.source == nil {

@@ -15,15 +15,15 @@ type Transitions = experience.Transitions
 // Replayed is a Method with a replay memory that the host may read and add to. The Trainer calls it
 // between two calls of Advance, after the updates that are due.
 type Replayed interface {
-	// Stored returns how many transitions can be read.
-	Stored() int
-	// Recall copies transitions by their numbers, 0 to Stored()-1. They are ordered by environment,
-	// and within an environment by age, oldest first.
-	Recall(numbers []int64, to *Transitions)
-	// Insert adds transitions of no episode of the run, transition i to environment i mod num_envs.
-	// They, and all steps before them, can be drawn at once, and updates go on after
+	// NumTransitions returns how many transitions can be read.
+	NumTransitions() int
+	// ReadTransitions copies transitions by their numbers, 0 to NumTransitions()-1. They are ordered
+	// by environment, and within an environment by age, oldest first.
+	ReadTransitions(numbers []int64, to *Transitions)
+	// AddTransitions adds transitions of no episode of the run, transition i to environment i mod
+	// num_envs. They, and all steps before them, can be drawn at once, and updates go on after
 	// ErrNothingToDraw. An error names a row; the rows before it have been added.
-	Insert(from *Transitions) error
+	AddTransitions(from *Transitions) error
 }
 
 // needsReplay refuses calls on a method without a replay memory.
@@ -35,7 +35,7 @@ func (t *Trainer) needsReplay() error {
 }
 
 // ReadTransitions copies transitions of the replay memory, after the updates that are due at this
-// step. numbers: see Replayed.Recall. It draws no random number and changes nothing.
+// step. numbers: see Replayed.ReadTransitions. It draws no random number and changes nothing.
 func (t *Trainer) ReadTransitions(numbers []int64, to *Transitions) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -49,19 +49,19 @@ func (t *Trainer) ReadTransitions(numbers []int64, to *Transitions) (err error) 
 	}
 	r := t.replayed
 	for i, n := range numbers {
-		if stored := r.Stored(); n < 0 || n >= int64(stored) {
+		if stored := r.NumTransitions(); n < 0 || n >= int64(stored) {
 			return fmt.Errorf("numbers[%d]: %d, must be 0 to %d: there are %d transitions", i, n, stored-1, stored)
 		}
 	}
 	if err := t.sizes(to, len(numbers)); err != nil {
 		return err
 	}
-	r.Recall(numbers, to)
+	r.ReadTransitions(numbers, to)
 	return nil
 }
 
 // AddTransitions adds transitions to the replay memory, after the updates that are due at this
-// step: see Replayed.Insert. It ignores Updates. It refuses rows that are not transitions of these
+// step: see Replayed.AddTransitions. It ignores Updates. It refuses rows that are not transitions of these
 // environments before it adds any.
 func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 	if err := t.enter(); err != nil {
@@ -82,7 +82,7 @@ func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 	if err := t.settle(nil); err != nil && !errors.Is(err, ErrNothingToDraw) {
 		return err
 	}
-	return t.replayed.Insert(from)
+	return t.replayed.AddTransitions(from)
 }
 
 // sizes refuses slices that do not have n transitions.

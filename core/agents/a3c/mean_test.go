@@ -188,7 +188,7 @@ func TestMeanBeginsAgainTogether(t *testing.T) {
 			"batch_size", "16", "n_epochs", "3", "pull_period", "0", "normalize_advantage", normalize, "num_threads", "1")
 		defer tr.Close()
 		gradients, stop := 0, at
-		tr.Method().(interface{ BeforeUpdates(func()) }).BeforeUpdates(func() {
+		tr.Method().(interface{ HookGradients(func()) }).HookGradients(func() {
 			if gradients++; gradients == stop {
 				tr.Stop()
 			}

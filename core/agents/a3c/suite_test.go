@@ -15,7 +15,7 @@ func subject(edit map[string]string) traintest.Subject {
 	maps.Copy(settings, edit)
 	return traintest.Subject{
 		Method: "a3c", Settings: settings, Digests: []string{"rollout", "policy"}, Set: "policy",
-		Hook:  func(m train.Method, before func()) { m.(interface{ BeforeUpdates(func()) }).BeforeUpdates(before) },
+		Hook:  func(m train.Method, before func()) { m.(interface{ HookGradients(func()) }).HookGradients(before) },
 		Large: []string{"n_steps", "16384", "net_arch_pi", strings.Repeat("500,", 999) + "500", "trunk", "separate"},
 	}
 }

@@ -43,36 +43,36 @@ func newLearners(s *train.Setup, c *Config) (train.Method, error) {
 	return l, nil
 }
 
-// Stored implements train.Replayed.
-func (l *Learners) Stored() (sum int) {
+// NumTransitions implements train.Replayed.
+func (l *Learners) NumTransitions() (sum int) {
 	for _, d := range l.learners {
-		sum += d.Stored()
+		sum += d.NumTransitions()
 	}
 	return sum
 }
 
-// Recall implements train.Replayed.
-func (l *Learners) Recall(numbers []int64, to *train.Transitions) {
+// ReadTransitions implements train.Replayed.
+func (l *Learners) ReadTransitions(numbers []int64, to *train.Transitions) {
 	first := 0 // number of the learner's first transition
 	for _, d := range l.learners {
-		stored := d.Stored()
+		stored := d.NumTransitions()
 		for row, n := range numbers {
 			if at := int(n) - first; at >= 0 && at < stored {
-				d.Recall([]int64{int64(at)}, to.Row(row, len(numbers)))
+				d.ReadTransitions([]int64{int64(at)}, to.Row(row, len(numbers)))
 			}
 		}
 		first += stored
 	}
 }
 
-// Insert implements train.Replayed.
-func (l *Learners) Insert(from *train.Transitions) error {
+// AddTransitions implements train.Replayed.
+func (l *Learners) AddTransitions(from *train.Transitions) error {
 	var runs []*offpolicy.Run
 	for _, d := range l.learners {
 		runs = append(runs, &d.Run)
 	}
 	n := l.envs / len(runs)
-	return offpolicy.Insert(from, l.envs, func(env int) (*offpolicy.Run, int) { return runs[env/n], env % n }, runs...)
+	return offpolicy.AddTransitions(from, l.envs, func(env int) (*offpolicy.Run, int) { return runs[env/n], env % n }, runs...)
 }
 
 // Metrics implements train.Method. The numbers of the replay memories are their sums.

@@ -112,7 +112,7 @@ func TestSuiteOfLearners(t *testing.T) {
 			s := subject(nil)
 			maps.Copy(s.Settings, edit)
 			s.Alone = edit["learners"] != "1"
-			s.Hook = func(m train.Method, before func()) { m.(interface{ BeforeUpdates(func()) }).BeforeUpdates(before) }
+			s.Hook = func(m train.Method, before func()) { m.(interface{ HookGradients(func()) }).HookGradients(before) }
 			s.Digests = []string{"replay", "q_net", "q_net_target"}
 			traintest.Run(t, s)
 		})

@@ -11,7 +11,7 @@ import (
 func TestProposal(t *testing.T) {
 	tr := newDQN(t, cartpole(func(c *Config) { c.NumEnvs, c.Window, c.TargetUpdateInterval = 4, 64, 256 }))
 	want := train.Knobs{Synchronized: true, Alternates: true, Replay: true, Concurrent: true, Window: 64, Longest: 256}
-	if got := tr.Trainer.Method().(train.Measured).Knobs(); got != want {
+	if got := tr.Trainer.Method().(train.Tunable).Knobs(); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := tr.Proposal(); !strings.HasPrefix(got, "not measured yet: ") {

@@ -306,9 +306,9 @@ func (m *GA3C) setEnd(end int64) {
 	m.clock.Rate = c.LearningRateCurve.Rate(c.LearningRate, c.LearningRateFinal, max(1, end))
 }
 
-// BeforeUpdates makes every trainer call before before it computes a gradient, for the tests of
+// HookGradients makes every trainer call before before it computes a gradient, for the tests of
 // methods.
-func (m *GA3C) BeforeUpdates(before func()) { m.before = before }
+func (m *GA3C) HookGradients(before func()) { m.before = before }
 
 // Measure makes the run report to f, for benchmarks, how long every "step", "predict" and "update" took,
 // and its rows, when it ends.

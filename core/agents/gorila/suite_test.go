@@ -18,7 +18,7 @@ func subject(edit map[string]string) traintest.Subject {
 	return traintest.Subject{
 		Method: "gorila", Settings: settings, Digests: []string{"replay", "q_net", "q_net_target"}, Set: "q_net",
 		Large: []string{"buffer_size", "4000000000"}, Alone: settings["bundles"] != "1", ByUpdates: true,
-		Hook: func(m train.Method, before func()) { m.(interface{ BeforeUpdates(func()) }).BeforeUpdates(before) },
+		Hook: func(m train.Method, before func()) { m.(interface{ HookGradients(func()) }).HookGradients(before) },
 	}
 }
 

@@ -139,7 +139,7 @@ const reporting = 64
 // visits does what comes before the next round: the visits to the store that are due, and the update.
 func (l *learner) visits(interrupt *train.Interrupt) error {
 	for {
-		if l.link.joint != nil && l.Lacks() > 0 {
+		if l.link.joint != nil && l.RoundsToUpdate() > 0 {
 			l.link.planShort()
 			l.link.contributeNothing()
 		}
@@ -147,7 +147,7 @@ func (l *learner) visits(interrupt *train.Interrupt) error {
 			return err
 		}
 		switch period := int64(l.m.cfg.PullPeriod); {
-		case l.Lacks() == 0:
+		case l.RoundsToUpdate() == 0:
 			began := time.Now()
 			if err := l.Settle(interrupt); err != nil {
 				return err
@@ -180,17 +180,17 @@ func (l *learner) leg() (rounds int, then order.Visits) {
 			return left, order.PushAndPull
 		}
 	}
-	lacks := l.Lacks()
-	if period := l.m.cfg.PullPeriod; period > 0 && period-int(l.taken) < lacks {
+	rounds = l.RoundsToUpdate()
+	if period := l.m.cfg.PullPeriod; period > 0 && period-int(l.taken) < rounds {
 		return period - int(l.taken), order.PullAll
 	}
-	if left, _ := l.m.turns.Leg(l.k); lacks > max(left, longestLeg) {
+	if left, _ := l.m.turns.Leg(l.k); rounds > max(left, longestLeg) {
 		return longestLeg, order.NoVisit // planned again before every round
 	}
 	if l.link.period > 1 { // whether the first gradient of the update is pushed is seen then
-		return lacks, order.NoVisit
+		return rounds, order.NoVisit
 	}
-	return lacks, order.PushAndPull
+	return rounds, order.PushAndPull
 }
 
 // count counts the steps of a round.
@@ -203,7 +203,7 @@ func (l *learner) count(steps int64) {
 // setTotal tells the learner's schedules what a pull has read: T.
 func (l *learner) setTotal(steps int64) {
 	l.others = steps - l.steps
-	l.SetOthers(l.others)
+	l.SetOtherSteps(l.others)
 }
 
 // nameLearner names the learner in an error of its own, and the environment and the step by their

@@ -32,14 +32,14 @@ type Method struct {
 	cores    *threads.Budget
 	episodes episodes
 	envs     int
-	pushed   bool        // the host steps the environments
-	rows     *vec.Rows   // of Latest; nil where the host steps
-	actions  vec.Actions // of Act and Latest
-	cut      bool        // an Interrupt or a failure ended the latest slice
-	ending   bool        // learners begin no rollout in this slice
-	before   func()      // of the tests
-	measure  Measured    // of benchmarks; nil: nothing is measured
-	err      error       // what ended training
+	pushed   bool         // the host steps the environments
+	rows     *vec.Rows    // of Latest; nil where the host steps
+	actions  vec.Actions  // of Act and Latest
+	cut      bool         // an Interrupt or a failure ended the latest slice
+	ending   bool         // learners begin no rollout in this slice
+	before   func()       // of the tests
+	measure  DurationFunc // of benchmarks; nil: nothing is measured
+	err      error        // what ended training
 }
 
 // Begin implements train.Method.
@@ -54,7 +54,7 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 	if flags != 0 && m.joint != nil {
 		// Learners do not drop legs by themselves. If an update is due, some learners may have given
 		// more of its minibatches than others, and would stay ahead.
-		due := slices.ContainsFunc(m.learners, func(l *learner) bool { return l.Lacks() == 0 })
+		due := slices.ContainsFunc(m.learners, func(l *learner) bool { return l.RoundsToUpdate() == 0 })
 		m.forget()
 		if due {
 			if err := m.discard(); err != nil {
@@ -66,11 +66,11 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 		if flags&train.ResetTimesteps != 0 {
 			l.steps, l.others = 0, 0
 		}
-		l.SetOthers(m.turns.Steps() - l.steps) // for the end of the schedules
+		l.SetOtherSteps(m.turns.Steps() - l.steps) // for the end of the schedules
 		if err := l.Learner.Begin(total, flags); err != nil {
 			return l.nameLearner(err)
 		}
-		l.SetOthers(l.others)
+		l.SetOtherSteps(l.others)
 	}
 	m.monitor.Steps.Store(m.turns.Steps())
 	return nil
@@ -198,7 +198,7 @@ func (m *Method) publish() {
 func (m *Method) due() int64 {
 	done, due := int64(m.store.Counts().Updates), int64(0)
 	for _, l := range m.learners {
-		if f := &l.link.flight; m.cut && (f.Due && !f.Alone || l.Lacks() == 0) {
+		if f := &l.link.flight; m.cut && (f.Due && !f.Alone || l.RoundsToUpdate() == 0) {
 			due++
 		}
 	}
@@ -423,9 +423,9 @@ func (m *Method) Metrics(to *train.Metrics) {
 	to.Add("async/recording", "seconds", "time to record the order", times.Recording.Seconds())
 }
 
-// BeforeUpdates makes every learner call before on its goroutine before it computes a gradient, for
+// HookGradients makes every learner call before on its goroutine before it computes a gradient, for
 // the tests of methods.
-func (m *Method) BeforeUpdates(before func()) { m.before = before }
+func (m *Method) HookGradients(before func()) { m.before = before }
 
 // Close closes the learners.
 func (m *Method) Close() error {

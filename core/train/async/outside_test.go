@@ -258,7 +258,7 @@ func TestOutsideWhereTheHostSteps(t *testing.T) {
 				if n := h.Trainer.Stats().Steps; info.Steps+3 != n {
 					t.Fatalf("%+v, %d steps", info, n)
 				}
-				if h.Trainer.Method().(train.Learner).Lacks() == 0 {
+				if h.Trainer.Method().(train.Learner).RoundsToUpdate() == 0 {
 					if err := h.Act(); err == nil || err.Error() != "act: an update is due; call gradient before" {
 						t.Fatal(err)
 					}

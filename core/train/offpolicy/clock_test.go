@@ -55,7 +55,7 @@ func TestUpdatesDueFollowTheBursts(t *testing.T) {
 	}
 }
 
-// Lacks says when a walk from round to round meets the next update.
+// RoundsToUpdate says when a walk from round to round meets the next update.
 func TestLacksIsAWalk(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -92,14 +92,14 @@ func TestLacksIsAWalk(t *testing.T) {
 				break
 			}
 		}
-		if got := run.Lacks(); got != max(0, want) {
+		if got := run.RoundsToUpdate(); got != max(0, want) {
 			t.Fatalf("%+v, %d environments, %+v, %d updates done: %d rounds, want %d", c.Periods, w, *k, run.Updates.done, got, max(0, want))
 		}
 	}
 	// The longest period of updates.
 	run := &Run{cfg: Config{Concurrent: true, Periods: Periods{TrainFreq: 1 << 40, GradientSteps: 1, Window: 8}}, envs: 8, hold: math.MaxInt64, Updates: &Updates{}}
 	run.Clock.Warm = true
-	if got := run.Lacks(); got != 1<<37 {
+	if got := run.RoundsToUpdate(); got != 1<<37 {
 		t.Errorf("%d rounds, want 2^37", got)
 	}
 }

@@ -14,9 +14,9 @@ import (
 // are a learner's share here. Epsilon, the learning rate and the copies of the target network
 // follow the steps of all learners, as known at the latest pull.
 
-// SetOthers implements train.Learner. The others have as many environments, and take equally long
+// SetOtherSteps implements train.Learner. The others have as many environments, and take equally long
 // to warm up.
-func (r *Run) SetOthers(steps int64) {
+func (r *Run) SetOtherSteps(steps int64) {
 	r.Clock.Others = steps
 	r.Clock.OthersT = max(0, steps-int64(r.learners-1)*int64(r.cfg.LearningStarts))
 }
@@ -55,9 +55,9 @@ func (r *Run) DueUpdates() int64 {
 // have no more. Updates that are held may come in a later window than they would otherwise.
 func (r *Run) HoldUpdates(n int64) { r.hold = r.Updates.Done() + n }
 
-// Lacks implements train.Learner. Rounds are whole here: rows that wait for a reset would make more
-// of them.
-func (r *Run) Lacks() int {
+// RoundsToUpdate implements train.Learner. Rounds are whole here: rows that wait for a reset
+// would make more of them.
+func (r *Run) RoundsToUpdate() int {
 	c, w, done := &r.Clock, int64(r.envs), r.Updates.Done()
 	if c.Warm && r.due(c.T) > done {
 		return 0

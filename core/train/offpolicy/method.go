@@ -83,7 +83,7 @@ func (r *Run) reportRate() {
 	}
 }
 
-// Knobs implements train.Measured.
+// Knobs implements train.Tunable.
 func (r *Run) Knobs() train.Knobs {
 	p := r.cfg.Periods
 	longest := p.TargetInterval

@@ -23,7 +23,7 @@
 //   - Inside a window the replay memory and ThetaMinus do not change, so the window's updates are
 //     defined at its start and may run at any time inside it. The replay memory is flushed while no
 //     window is open, with two exceptions. Without concurrent training it is also flushed before the
-//     updates that the latest steps have made due. Insert flushes it at any time, and prefetched
+//     updates that the latest steps have made due. AddTransitions flushes it at any time, and prefetched
 //     minibatches are then drawn again.
 //   - The trainer thread writes Theta and the optimiser, and only while an update is in progress.
 //     Every other reader and writer first waits until no update is in progress (Updates.wait).

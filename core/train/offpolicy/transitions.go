@@ -11,11 +11,11 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// Stored implements train.Replayed.
-func (r *Run) Stored() int { return r.Memory.Len() }
+// NumTransitions implements train.Replayed.
+func (r *Run) NumTransitions() int { return r.Memory.Len() }
 
-// Recall implements train.Replayed.
-func (r *Run) Recall(numbers []int64, to *experience.Transitions) {
+// ReadTransitions implements train.Replayed.
+func (r *Run) ReadTransitions(numbers []int64, to *experience.Transitions) {
 	picks := make([]int, len(numbers))
 	for row, i := range numbers {
 		picks[row] = int(i)
@@ -23,15 +23,15 @@ func (r *Run) Recall(numbers []int64, to *experience.Transitions) {
 	r.Memory.Gather(picks, 1, r.cfg.Gamma, to, nil)
 }
 
-// Insert implements train.Replayed.
-func (r *Run) Insert(from *experience.Transitions) error {
-	return Insert(from, r.envs, func(env int) (*Run, int) { return r, env }, r)
+// AddTransitions implements train.Replayed.
+func (r *Run) AddTransitions(from *experience.Transitions) error {
+	return AddTransitions(from, r.envs, func(env int) (*Run, int) { return r, env }, r)
 }
 
-// Insert adds transitions to the replay memories of runs, transition i to environment i mod envs.
-// of returns the run of an environment, and the number that it has in that run. Insert flushes the
-// memories, even inside a window; prefetched minibatches are then drawn again.
-func Insert(from *experience.Transitions, envs int, of func(env int) (*Run, int), runs ...*Run) error {
+// AddTransitions adds transitions to the replay memories of runs, transition i to environment i mod
+// envs. of returns the run of an environment, and the number that it has in that run. AddTransitions
+// flushes the memories, even inside a window; prefetched minibatches are then drawn again.
+func AddTransitions(from *experience.Transitions, envs int, of func(env int) (*Run, int), runs ...*Run) error {
 	for _, r := range runs {
 		if r.spec.Masks && r.cfg.ownMasks() {
 			return errors.New("munchausen: true, no transitions can be added where environments have action masks, because they come without the masks of their observations")

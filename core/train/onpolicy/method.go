@@ -67,7 +67,7 @@ func (r *Run) Wrote(string) { r.forgive() }
 // Policy is Theta, with actions as Config.Policy says.
 func (r *Run) Policy() policy.Spec { return r.policy }
 
-// Knobs implements train.Measured.
+// Knobs implements train.Tunable.
 func (r *Run) Knobs() train.Knobs {
 	return train.Knobs{Synchronized: true, Alternates: r.Normalizer == nil}
 }

@@ -50,8 +50,8 @@ type Clock struct {
 // Now is the step of all learners, which schedules follow.
 func (c *Clock) Now() int64 { return c.Steps + c.Others }
 
-// SetOthers implements train.Learner.
-func (r *Run) SetOthers(steps int64) { r.Clock.Others = steps }
+// SetOtherSteps implements train.Learner.
+func (r *Run) SetOtherSteps(steps int64) { r.Clock.Others = steps }
 
 // BeforeUpdates implements train.Learner.
 func (r *Run) BeforeUpdates(f func() error) { r.before = f }
@@ -67,8 +67,8 @@ func (r *Run) UpdateEmpty() { r.empty = true }
 // Statistics implements train.Learner.
 func (r *Run) Statistics() *normalize.Normalizer { return r.Normalizer }
 
-// Lacks implements train.Learner.
-func (r *Run) Lacks() int {
+// RoundsToUpdate implements train.Learner.
+func (r *Run) RoundsToUpdate() int {
 	if r.due() {
 		return 0
 	}
