@@ -58,7 +58,7 @@ func New(cfg *Config, mk func(i int) (env.Env, error)) (*Trainer, error) {
 	}
 	if mk == nil {
 		setup.Trusted = true
-		t.source, err = t.known(setup)
+		t.source, err = t.makeBuiltIn(setup)
 	} else {
 		of := func(i int) (env.Env, error) { return mk(setup.FirstEnv + i) }
 		t.source, err = vec.New(of, t.common.NumEnvs, t.pool, t.autoreset())
@@ -142,9 +142,9 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 	return t, setup, nil
 }
 
-// known makes the environments of the setting env, after memory for them and for everything else
-// was admitted.
-func (t *Trainer) known(setup *Setup) (*vec.Vec, error) {
+// makeBuiltIn makes the environments of the setting env, after memory for them and for everything
+// else was admitted.
+func (t *Trainer) makeBuiltIn(setup *Setup) (*vec.Vec, error) {
 	c := t.common
 	if c.Env == "" {
 		return nil, fmt.Errorf("env: empty, must name a built-in environment (%s)", env.Known())
@@ -166,9 +166,18 @@ func (t *Trainer) known(setup *Setup) (*vec.Vec, error) {
 	return v, v.Seed(seeds, nil)
 }
 
-// fit checks that the method can learn in environments of this spec, and admits the memory that the
-// method will allocate, together with parts.
+// fit adapts setup and the settings to environments of this spec, opens the device and admits the
+// memory of the run, together with parts.
 func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
+	if err := t.checkSpec(setup, spec); err != nil {
+		return err
+	}
+	return t.openAndAdmit(setup, parts...)
+}
+
+// checkSpec checks that the method can learn in environments of this spec. It sets the specs of t and
+// setup, the setting action_masks and the settings of the policy.
+func (t *Trainer) checkSpec(setup *Setup, spec env.Spec) error {
 	setup.Spec = spec
 	if t.common.FrameStack > 0 {
 		setup.Spec.Obs.FrameStack = t.common.FrameStack
@@ -192,6 +201,12 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 		return err
 	}
 	t.noticeUnused()
+	return nil
+}
+
+// openAndAdmit opens the device, on which the method's memory depends. Then it admits that memory,
+// together with parts.
+func (t *Trainer) openAndAdmit(setup *Setup, parts ...limits.Part) error {
 	if err := t.openDevice(); err != nil {
 		return err
 	}

@@ -120,19 +120,21 @@ func (r *Run) clockPart(clockLoaded *bool) checkpoint.Part {
 	})
 }
 
+// mostCounted bounds the steps and updates that a file counts, so that sums do not overflow.
+const mostCounted = int64(1) << 51
+
 // check refuses counts that no run has, so that a damaged file never asks for endless updates. envs
 // is the largest number of environments that may have counted.
 func (s *savedClock) check(envs int, learner bool) error {
-	const most = int64(1) << 51
 	c, p := &s.Clock, s.Periods
 	for name, v := range map[string]int64{"warmup": c.Warmup, "warm_at": c.WarmAt, "t": c.T, "windows": c.Windows, "due": c.NextWindow,
-		"begun": c.UpdatesBefore + most, "end": c.End, "updates": s.Updates, "optimizer_step": s.OptimizerStep, "copies": c.TargetMultiple + 1, "refill": c.Refill} {
-		if v < 0 || v > 2*most {
+		"begun": c.UpdatesBefore + mostCounted, "end": c.End, "updates": s.Updates, "optimizer_step": s.OptimizerStep, "copies": c.TargetMultiple + 1, "refill": c.Refill} {
+		if v < 0 || v > 2*mostCounted {
 			return fmt.Errorf("clock: %s is %d", name, v)
 		}
 	}
-	if p.TrainFreq < 1 || int64(p.TrainFreq) > 1<<40 || p.GradientSteps < 1 || p.GradientSteps > 1<<20 || p.TargetInterval < 1 || p.Window < 1 || p.Window > most ||
-		max(c.T, c.NextWindow)/int64(p.TrainFreq) > most/int64(p.GradientSteps) {
+	if p.TrainFreq < 1 || int64(p.TrainFreq) > 1<<40 || p.GradientSteps < 1 || p.GradientSteps > 1<<20 || p.TargetInterval < 1 || p.Window < 1 || p.Window > mostCounted ||
+		max(c.T, c.NextWindow)/int64(p.TrainFreq) > mostCounted/int64(p.GradientSteps) {
 		return fmt.Errorf("clock: periods %+v", p)
 	}
 	if err := s.Schedule.Epsilon.Check("epsilon", 1); err != nil {
@@ -146,38 +148,89 @@ func (s *savedClock) check(envs int, learner bool) error {
 			return err
 		}
 	}
-	// A round may go past the end of the warm-up, and past a boundary.
 	w := int64(envs)
-	if c.Warmup >= c.WarmAt+w || c.Warm && c.Warmup < c.WarmAt || c.Refill > c.WarmAt || c.Warm && c.Refill > 0 {
-		return fmt.Errorf("clock: %d steps of warm-up, which ends at %d", c.Warmup, c.WarmAt)
-	}
-	if c.Warm && (c.T >= c.NextWindow+w || c.NextWindow > (c.T/p.Window+1)*p.Window) {
-		return fmt.Errorf("clock: the next window at %d, at t %d", c.NextWindow, c.T)
+	if err := s.checkWarmup(w); err != nil {
+		return err
 	}
 	// Others, of whose steps a learner hears at a pull, move on by any number of steps in a window.
-	if c.Others < 0 || c.Others > most || c.OthersT < 0 || c.OthersT > c.Others {
+	if c.Others < 0 || c.Others > mostCounted || c.OthersT < 0 || c.OthersT > c.Others {
 		return fmt.Errorf("clock: %d steps of other learners, %d after their warm-up", c.Others, c.OthersT)
 	}
+	if err := s.checkTarget(w); err != nil {
+		return err
+	}
+	if err := s.checkUpdates(w, learner); err != nil {
+		return err
+	}
+	return s.checkSeen(learner)
+}
+
+// checkWarmup checks the warm-up and the windows after it. A round of w environments may go past the
+// end of the warm-up, and past a boundary.
+func (s *savedClock) checkWarmup(w int64) error {
+	c, window := &s.Clock, s.Periods.Window
+	tooLong := c.Warmup >= c.WarmAt+w
+	tooShort := c.Warm && c.Warmup < c.WarmAt
+	badRefill := c.Refill > c.WarmAt || c.Warm && c.Refill > 0
+	if tooLong || tooShort || badRefill {
+		return fmt.Errorf("clock: %d steps of warm-up, which ends at %d", c.Warmup, c.WarmAt)
+	}
+	missed := c.T >= c.NextWindow+w
+	tooFar := c.NextWindow > (c.T/window+1)*window
+	if c.Warm && (missed || tooFar) {
+		return fmt.Errorf("clock: the next window at %d, at t %d", c.NextWindow, c.T)
+	}
+	return nil
+}
+
+// checkTarget checks the updates of the target network. Where this learner's steps alone ask for them,
+// they lag by little more than a window.
+func (s *savedClock) checkTarget(w int64) error {
+	c, p := &s.Clock, s.Periods
 	passed := c.elapsed(p.ByUpdates) / p.TargetInterval
-	if few := passed - 2 - (p.Window+w)/p.TargetInterval; c.TargetMultiple > passed || c.TargetMultiple < 0 && c.T > 0 || c.Others == 0 && !p.ByUpdates && c.TargetMultiple < few {
+	tooMany := c.TargetMultiple > passed
+	noneYet := c.TargetMultiple < 0 && c.T > 0
+	ownSteps := c.Others == 0 && !p.ByUpdates
+	tooFew := ownSteps && c.TargetMultiple < passed-2-(p.Window+w)/p.TargetInterval
+	if tooMany || noneYet || tooFew {
 		return fmt.Errorf("clock: %d copies of the target, where %d are due", c.TargetMultiple, passed)
 	}
-	// The updates done differ from those due by at most the updates of a window, or a burst.
-	due, spread := s.UpdatesDue, p.spread(c.T)
+	return nil
+}
+
+// checkUpdates checks the updates due and done. They differ by at most the updates of a window, or a
+// burst.
+func (s *savedClock) checkUpdates(w int64, learner bool) error {
+	c, p := &s.Clock, s.Periods
 	slack := p.spread(min(p.Window, 1<<20)+w) + int64(p.GradientSteps)
 	behind := slack
 	if learner { // see HoldUpdates
-		behind = max(slack, due-c.UpdatesBefore)
+		behind = max(slack, s.UpdatesDue-c.UpdatesBefore)
 	}
-	if d := due - c.UpdatesBefore; d != p.burst(c.T) && d != min(spread, p.burst(max(c.T, c.NextWindow))) || s.Updates > due+slack || due-s.Updates > behind {
-		return fmt.Errorf("clock: %d updates where %d are due at t %d", s.Updates, due, c.T)
+	due := s.UpdatesDue - c.UpdatesBefore // since t = 0
+	inBursts := due == p.burst(c.T)
+	evenly := due == min(p.spread(c.T), p.burst(max(c.T, c.NextWindow)))
+	tooMany := s.Updates > s.UpdatesDue+slack
+	tooFew := s.UpdatesDue-s.Updates > behind
+	if !inBursts && !evenly || tooMany || tooFew {
+		return fmt.Errorf("clock: %d updates where %d are due at t %d", s.Updates, s.UpdatesDue, c.T)
 	}
-	o, seen := s.outliers(), s.Seen[setTheta]
+	return nil
+}
+
+// checkSeen checks the steps of the optimiser and the updates that the parameters have seen. The
+// parameters of a learner have also seen updates of the other learners.
+func (s *savedClock) checkSeen(learner bool) error {
+	c, o, seen := &s.Clock, s.outliers(), s.Seen[setTheta]
 	if err := o.check(s.Updates); err != nil {
 		return err
 	}
 	applied := s.Updates - o.Dropped
-	if s.OptimizerStep != applied || s.Learner != learner || !learner && seen != uint64(applied) || seen > uint64(most) || s.Seen[setThetaMinus] > seen || s.Seen[setSnapshot] > seen {
+	otherKind := s.Learner != learner
+	otherSteps := s.OptimizerStep != applied
+	otherTheta := !learner && seen != uint64(applied)
+	tooMany := seen > uint64(mostCounted) || s.Seen[setThetaMinus] > seen || s.Seen[setSnapshot] > seen
+	if otherKind || otherSteps || otherTheta || tooMany {
 		return fmt.Errorf("clock: %d updates, %d steps of the optimiser, seen by the parameters %v", s.Updates, s.OptimizerStep, s.Seen)
 	}
 	if c.Applied < 0 || c.AppliedBefore < 0 || c.Applied > int64(seen) || c.AppliedBefore > int64(seen)-c.Applied {
