@@ -123,6 +123,25 @@ type Report struct {
 	Rows []float32
 }
 
+// Evaluator is what Learner and Stepper share: it computes the outputs of a network for a batch.
+type Evaluator interface {
+	// SetObs sets the observations that Batch.Rows refers to. A GPU uploads them once, also for
+	// several minibatches of a rollout; the CPU reads the caller's memory. The caller does not change
+	// obs before the last batch that refers to it, or before the next SetObs or Refresh. Float32
+	// observations must be aligned to 4 bytes. Only more rows than ever before allocate memory.
+	SetObs(obs []byte) error
+	// Refresh uploads `rows` rows of SetObs again, from `first` on, wrapping to row 0, because the
+	// caller has changed them. It does not allocate.
+	Refresh(first, rows int) error
+	// Outputs returns the outputs of the heads at p for the observations of b, with the same bits as
+	// in Gradient and Learn; those of a head with taus are at MiddleTaus. It reads only Obs or Rows of
+	// b. The result is valid until the next call. Outputs does not allocate. On a GPU it is one launch.
+	Outputs(p *Params, b Batch) (Outputs, error)
+	// Look adds the hidden units and outputs of the latest Gradient, Learn or Outputs to a, which
+	// Spec.NewActivity made. It does not allocate.
+	Look(a *Activity)
+}
+
 // Learner computes the loss of a batch and its gradient. It has buffers and a graph; each call
 // passes the parameters. One goroutine at a time may call it.
 type Learner interface {
@@ -131,21 +150,7 @@ type Learner interface {
 	// error: the caller checks r. Gradient does not allocate, except r.Parts at the first use of a
 	// Report.
 	Gradient(p *Params, b Batch, grad []float32, r *Report) error
-	// SetObs sets the observations that Batch.Rows refers to. A GPU uploads them once; the CPU reads
-	// the caller's memory. The caller does not change obs before the last batch that refers to it,
-	// or before the next SetObs or Refresh. Float32 observations must be aligned to 4 bytes. Only
-	// more rows than ever before allocate memory.
-	SetObs(obs []byte) error
-	// Refresh uploads `rows` rows of SetObs again, from `first` on, wrapping to row 0, because the
-	// caller has changed them. It does not allocate.
-	Refresh(first, rows int) error
-	// Outputs returns the outputs of the heads at p for the observations of b, with the same bits as
-	// in Gradient; those of a head with taus are at MiddleTaus. It reads only Obs or Rows of b. The
-	// result is valid until the next call. Outputs does not allocate.
-	Outputs(p *Params, b Batch) (Outputs, error)
-	// Look adds the hidden units and outputs of the latest Gradient or Outputs to a, which
-	// Spec.NewActivity made. It does not allocate.
-	Look(a *Activity)
+	Evaluator
 	Layout() *Layout
 }
 
@@ -177,8 +182,8 @@ type StepperConfig struct {
 	Rows      int // of a minibatch, 1 to MaxRows
 	Loss      Loss
 	Optimizer OptimizerConfig
-	// Steps takes the steps in the place of that optimiser, if it is not nil. A GPU refuses it.
-	Steps Optimizer
+	// External takes the steps instead of Optimizer; nil: none. A GPU refuses it.
+	External Optimizer
 	// MaxGradNorm is the norm to which larger gradients are scaled down; 0: gradients are not
 	// clipped.
 	MaxGradNorm float64
@@ -207,15 +212,7 @@ type Stepper interface {
 	Step(p *Params, lr float64, r *Report) error
 	// Update is Learn and Step. On a GPU it is one launch.
 	Update(p *Params, b Batch, lr float64, r *Report) error
-	// SetObs is that of Learner. With several minibatches for each rollout, a GPU uploads the
-	// observations of a rollout only once.
-	SetObs(obs []byte) error
-	// Refresh is that of Learner.
-	Refresh(first, rows int) error
-	// Outputs is that of Learner. On a GPU it is one launch.
-	Outputs(p *Params, b Batch) (Outputs, error)
-	// Look is that of Learner.
-	Look(a *Activity)
+	Evaluator
 	// Optimizer has the state that a checkpoint holds.
 	Optimizer() Optimizer
 }
@@ -228,7 +225,7 @@ type QStepper interface {
 	// finite, theta and the optimiser do not change, and the error is a *NotFinite. The CPU checks
 	// r.Rows, too; a GPU does not.
 	Update(theta, target *Params, t *experience.Transitions, lr float64, r *Report) error
-	// Look is that of Learner.
+	// Look is that of Evaluator, for the latest Update.
 	Look(a *Activity)
 	// Optimizer has the state that a checkpoint holds.
 	Optimizer() Optimizer

@@ -171,7 +171,7 @@ type outsideDevice struct {
 
 func (d *outsideDevice) changed(c nn.StepperConfig) nn.StepperConfig {
 	d.of.rows = c.Rows
-	c.Steps, c.Admit = d.of, d.of.admitted(c.Admit)
+	c.External, c.Admit = d.of, d.of.admitted(c.Admit)
 	return c
 }
 

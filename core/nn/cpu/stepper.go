@@ -30,7 +30,7 @@ func (d *device) stepper(c nn.StepperConfig) (*stepper, error) {
 		return nil, err
 	}
 	size := l.Layout().Size
-	o := c.Steps
+	o := c.External
 	if o == nil {
 		if o, err = d.Optimizer(c.Optimizer, size); err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ func (d *device) stepper(c nn.StepperConfig, more func(*learner)) (*stepper, err
 	if err := graph.CheckStepper(&c); err != nil {
 		return nil, err
 	}
-	if c.Steps != nil || c.Admit != nil {
+	if c.External != nil || c.Admit != nil {
 		return nil, errors.New("stepper: the caller takes or admits the steps, must be on the CPU")
 	}
 	l := d.gpu.learner()

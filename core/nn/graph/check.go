@@ -99,7 +99,7 @@ func (l *Learner) CheckReport(r *nn.Report) error {
 	return nil
 }
 
-// CheckSetObs checks a call of Learner.SetObs and returns the number of rows.
+// CheckSetObs checks a call of Evaluator.SetObs and returns the number of rows.
 func (l *Learner) CheckSetObs(obs []byte) (rows int, err error) {
 	size, most := l.Spec.Obs.Bytes(), 1<<31-2
 	if len(obs) == 0 || len(obs)%size != 0 || len(obs)/size > most {
@@ -111,7 +111,7 @@ func (l *Learner) CheckSetObs(obs []byte) (rows int, err error) {
 	return len(obs) / size, nil
 }
 
-// CheckRefresh checks a call of Learner.Refresh after a SetObs of obsRows rows.
+// CheckRefresh checks a call of Evaluator.Refresh after a SetObs of obsRows rows.
 func CheckRefresh(obsRows, first, rows int) error {
 	switch {
 	case obsRows == 0:

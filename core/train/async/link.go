@@ -18,7 +18,7 @@ type device struct {
 }
 
 func (d *device) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
-	c.Steps = d.link
+	c.External = d.link
 	s, err := d.Device.Stepper(c)
 	if err != nil || d.link.l.m.cfg.Rule != param.RuleMean {
 		return s, err
@@ -27,7 +27,7 @@ func (d *device) Stepper(c nn.StepperConfig) (nn.Stepper, error) {
 }
 
 func (d *device) QStepper(c nn.StepperConfig, target nn.Target) (nn.QStepper, error) {
-	c.Steps, d.link.rows = d.link, float64(c.Rows)
+	c.External, d.link.rows = d.link, float64(c.Rows)
 	if admit := c.Admit; admit != nil {
 		c.Admit = func(r *nn.Report) bool {
 			admitted := admit(r)
