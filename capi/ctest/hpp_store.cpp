@@ -15,7 +15,7 @@ static paceline::Trainer trainer(const char *updates) {
 }
 
 // A replay memory of one trainer, and a gradient of another one.
-static void apart() {
+static void decoupled() {
   paceline::Config cfg("dqn");
   cfg.set("env", "CartPole-v1")
       .set("num_envs", 2)
@@ -56,7 +56,7 @@ static void apart() {
 }
 
 int main() {
-  apart();
+  decoupled();
   paceline::Trainer own = trainer("own"), outside = trainer("outside");
   own.run();
   throws(PACELINE_EINVAL, "run: the updates of this trainer come from outside", [&] { outside.run(); });

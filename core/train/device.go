@@ -36,7 +36,7 @@ func (t *Trainer) openDevice() (err error) {
 	if name != "cpu" && t.def.OnlyCPU {
 		return fmt.Errorf("device: %s, must be auto or cpu for %s", name, t.def.Name)
 	}
-	if name != "cpu" && t.outsider != nil {
+	if name != "cpu" && t.external != nil {
 		return fmt.Errorf("device: %s, must be auto or cpu where updates is outside", name)
 	}
 	if given, must := t.onlyCPU(); name != "cpu" && given != "" {
@@ -83,7 +83,7 @@ func (t *Trainer) onlyCPU() (given, must string) {
 // choose returns the device that "auto" stands for. firstGPU is devices.FirstGPU.
 func (t *Trainer) choose(firstGPU func() (gpu.Info, bool)) string {
 	c := t.common
-	if c.ISA == "portable" || t.def.OnlyCPU || t.outsider != nil {
+	if c.ISA == "portable" || t.def.OnlyCPU || t.external != nil {
 		return "cpu"
 	}
 	first, ok := firstGPU()

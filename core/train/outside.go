@@ -100,9 +100,9 @@ type GradientInfo struct {
 	Rate float64
 }
 
-// outsider is what a Trainer has whose updates come from outside. It is the optimiser of the method's
-// steppers.
-type outsider struct {
+// externalUpdates is the state of a Trainer whose updates come from outside. It is the optimiser of
+// the method's steppers.
+type externalUpdates struct {
 	learner Learner
 	others  int64 // steps of other learners, as of the latest Adopt
 	number  int64
@@ -114,12 +114,12 @@ type outsider struct {
 }
 
 // done reports whether the Gradient in progress has its update.
-func (o *outsider) done() bool {
+func (o *externalUpdates) done() bool {
 	return o.info.State == GradientReady || o.info.State == GradientDropped
 }
 
 // begin comes before every gradient.
-func (o *outsider) begin() error {
+func (o *externalUpdates) begin() error {
 	if o.to == nil || o.done() {
 		return ErrInterrupted
 	}
@@ -127,7 +127,7 @@ func (o *outsider) begin() error {
 }
 
 // admitted wraps StepperConfig.Admit.
-func (o *outsider) admitted(admit func(*nn.Report) bool) func(*nn.Report) bool {
+func (o *externalUpdates) admitted(admit func(*nn.Report) bool) func(*nn.Report) bool {
 	return func(r *nn.Report) bool {
 		o.info.Loss, o.info.Rows = r.Loss, o.rows
 		if admit != nil && !admit(r) {
@@ -138,16 +138,16 @@ func (o *outsider) admitted(admit func(*nn.Report) bool) func(*nn.Report) bool {
 	}
 }
 
-func (o *outsider) Step() int64        { return o.number }
-func (o *outsider) SetStep(step int64) { o.number = step }
-func (o *outsider) State() []nn.Tensor { return nil }
+func (o *externalUpdates) Step() int64        { return o.number }
+func (o *externalUpdates) SetStep(step int64) { o.number = step }
+func (o *externalUpdates) State() []nn.Tensor { return nil }
 
-func (o *outsider) ApplyRange(*nn.Params, int, []float32, float32, float64, int64) error {
+func (o *externalUpdates) ApplyRange(*nn.Params, int, []float32, float32, float64, int64) error {
 	return errors.New("optimizer: a learner takes steps of all parameters")
 }
 
 // Apply takes the gradient that the optimiser would step along.
-func (o *outsider) Apply(_ *nn.Params, grad []float32, factor float32, lr float64) error {
+func (o *externalUpdates) Apply(_ *nn.Params, grad []float32, factor float32, lr float64) error {
 	if len(grad) != len(o.to) {
 		return fmt.Errorf("gradient: %d numbers, must be %d", len(o.to), len(grad))
 	}
@@ -166,7 +166,7 @@ func (o *outsider) Apply(_ *nn.Params, grad []float32, factor float32, lr float6
 // outsideDevice is a device whose steppers take no steps.
 type outsideDevice struct {
 	nn.Device
-	of *outsider
+	of *externalUpdates
 }
 
 func (d *outsideDevice) changed(c nn.StepperConfig) nn.StepperConfig {
@@ -204,7 +204,7 @@ func (t *Trainer) Gradient(to []float32, limit time.Duration) (info GradientInfo
 		return info, err
 	}
 	defer t.leave(&err)
-	o := t.outsider
+	o := t.external
 	switch {
 	case o == nil:
 		return info, t.notOutside("gradient")
@@ -228,7 +228,7 @@ func (t *Trainer) Gradient(to []float32, limit time.Duration) (info GradientInfo
 
 // nextUpdate takes rounds and does the next update, unless the run ends before it.
 func (t *Trainer) nextUpdate(interrupt *Interrupt) error {
-	o := t.outsider
+	o := t.external
 	t.halted = false
 	for took := false; ; took = true {
 		if err := t.method.Failed(); err != nil {
@@ -272,7 +272,7 @@ func (t *Trainer) Adopt(from []float32, updates, steps int64) (err error) {
 		return err
 	}
 	defer t.leave(&err)
-	o := t.outsider
+	o := t.external
 	if o == nil {
 		return t.notOutside("adopt")
 	}

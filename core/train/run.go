@@ -56,8 +56,8 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	if err := t.method.Begin(total, flags); err != nil {
 		return err
 	}
-	if t.outsider != nil {
-		t.outsider.others = others
+	if t.external != nil {
+		t.external.others = others
 	}
 	if flags&ResetTimesteps != 0 {
 		t.monitor.forgetEpisodes()
@@ -72,10 +72,10 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 
 // others returns the steps of other learners, where Adopt has said them and the count goes on.
 func (t *Trainer) others(goesOn bool) int64 {
-	if t.outsider == nil || !goesOn {
+	if t.external == nil || !goesOn {
 		return 0
 	}
-	return t.outsider.others
+	return t.external.others
 }
 
 // interrupt returns the Interrupt of the call in progress; limit 0 is no time limit.
@@ -111,7 +111,7 @@ func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err e
 	if t.source == nil {
 		return errors.New("run: the environments of this trainer are stepped by the caller; use act and observe")
 	}
-	if t.outsider != nil {
+	if t.external != nil {
 		return errors.New("run: the updates of this trainer come from outside; use gradient and adopt")
 	}
 	if steps < 0 {
@@ -269,7 +269,7 @@ func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) 
 		return errors.New("act: no run was begun since the environments were made or loaded; call begin first")
 	case t.acted:
 		return errors.New("act: called twice without observe between")
-	case t.outsider != nil && t.outsider.learner.RoundsToUpdate() == 0:
+	case t.external != nil && t.external.learner.RoundsToUpdate() == 0:
 		return errors.New("act: an update is due; call gradient before")
 	}
 	if err := t.checkRows(rows, false); err != nil {

@@ -136,15 +136,15 @@ func (t *Trainer) runPart() checkpoint.Part {
 	return checkpoint.JSON("run.json", 1<<20, save, func(s savedRun) (func(), error) {
 		n := len(s.Recent)
 		if s.End < 0 || s.End > maxEnd || s.Episodes > maxSteps || int64(n) != min(s.Episodes, s.Window) || s.Window < 0 || s.Window > maxStatsWindow ||
-			s.Begun != (s.End > 0) || s.Others < 0 || s.Others > maxEnd || s.Others > 0 && t.outsider == nil ||
+			s.Begun != (s.End > 0) || s.Others < 0 || s.Others > maxEnd || s.Others > 0 && t.external == nil ||
 			slices.ContainsFunc(s.Recent, func(e Episode) bool { return e.Length < 1 || e.Length > maxSteps }) {
 			return nil, fmt.Errorf("counts that no run has: begun %v, end %d, %d episodes, %d of them listed", s.Begun, s.End, s.Episodes, n)
 		}
 		return func() {
 			t.begun, t.implied, t.end, t.halted = s.Begun, true, s.End, s.Halted
 			t.needsReset, t.acted = t.source == nil, false
-			if t.outsider != nil {
-				t.outsider.others = s.Others
+			if t.external != nil {
+				t.external.others = s.Others
 			}
 			m.mu.Lock()
 			m.episodes = s.Episodes

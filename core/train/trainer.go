@@ -31,9 +31,9 @@ type Trainer struct {
 
 	method Method
 	optional
-	outsider *outsider       // nil: the updates are the trainer's own
-	source   *vec.Vec        // nil where the host steps
-	cores    *threads.Budget // num_threads: the caller holds one inside a call
+	external *externalUpdates // nil: the updates are the trainer's own
+	source   *vec.Vec         // nil where the host steps
+	cores    *threads.Budget  // num_threads: the caller holds one inside a call
 	pool     *threads.Pool
 	device   nn.Device
 	lost     string // why the GPU is lost; "": it is not
@@ -136,7 +136,7 @@ func prepare(cfg *Config) (*Trainer, *Setup, error) {
 	t.monitor.use.cores = n
 	setup := &Setup{Config: t.cfg.settings(), Common: t.common, Cores: t.cores, Pool: t.pool, Monitor: t.monitor, cfg: t.cfg}
 	if o := outsideOf(setup.Config); o != nil {
-		t.outsider = &outsider{}
+		t.external = &externalUpdates{}
 		setup.Learners, setup.FirstEnv = o.OutsideLearners, o.OutsideLearner*t.common.NumEnvs
 	}
 	return t, setup, nil
@@ -211,8 +211,8 @@ func (t *Trainer) openAndAdmit(setup *Setup, parts ...limits.Part) error {
 		return err
 	}
 	setup.Device = t.device
-	if t.outsider != nil {
-		setup.Device = &outsideDevice{t.device, t.outsider}
+	if t.external != nil {
+		setup.Device = &outsideDevice{t.device, t.external}
 	}
 	own, err := t.def.Memory(setup)
 	if err != nil {
@@ -245,7 +245,7 @@ func (t *Trainer) make(setup *Setup) (err error) {
 		return err
 	}
 	t.optional = optionalOf(t.method)
-	if o := t.outsider; o != nil {
+	if o := t.external; o != nil {
 		var ok bool
 		if o.learner, ok = t.method.(Learner); !ok {
 			return fmt.Errorf("updates: outside, must be own for %s", t.def.Name)

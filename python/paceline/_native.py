@@ -178,7 +178,7 @@ class Native:
         """Overwrites the first set."""
         _lib.lib().paceline_trainer_adopt(self.value, parameters.ctypes.data_as(POINTER(c_float)), parameters.size, updates, steps)
 
-    # ------------------- actors, replay memories and learners that are apart
+    # ------------------- actors, replay memories and learners that are decoupled
 
     def add_steps(self, env: int, steps: _ffi.Steps) -> None:
         _lib.lib().paceline_trainer_add_steps(self.value, env, ctypes.byref(steps))

@@ -90,7 +90,7 @@ class Minibatch(NamedTuple):
 class ReplayBuffer:
     """A view of a model's replay memory: `sample` and `read` copy transitions, `add` adds transitions.
 
-    add_steps, draw and set_errors are for a replay memory apart from its actors and learners: that of a
+    add_steps, draw and set_errors are for a replay memory decoupled from its actors and learners: that of a
     model with updates="outside" of which no run is begun. See DQN.gradient_of.
 
     Each call first does the updates that are due. No call draws from the random streams of

@@ -352,7 +352,7 @@ class DQN(Trainer):
     def gradient_of(self, minibatch: Minibatch, out: Array | None = None) -> tuple[Gradient, Array]:
         """The gradient of a minibatch that another model's replay_buffer has drawn, and the errors of its rows.
 
-        For learners apart from their actors and replay memories: models with updates="outside" and
+        For learners decoupled from their actors and replay memories: models with updates="outside" and
         clock="updates", whose settings of the network, n_steps, gamma and prioritized agree.
 
             batch = memory.replay_buffer.draw(beta)          # memory gets steps by replay_buffer.add_steps

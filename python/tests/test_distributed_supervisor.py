@@ -8,7 +8,7 @@ import pytest
 
 from fake_ray import Ray, TaskError
 from in_process import Direct, shard
-from paceline.distributed import _apart, _processes, _ray, _supervisor
+from paceline.distributed import _decoupled, _processes, _ray, _supervisor
 from paceline.distributed._keepers import Keeper
 from paceline.distributed._learner import ShardLost
 from paceline.distributed._spec import Spec
@@ -293,9 +293,9 @@ class Playing:
 
 def test_an_actor_is_halted_before_it_begins(monkeypatch):
     for name in ("ReplayChannel", "model_without_envs"):
-        monkeypatch.setattr(_apart, name, lambda *_, **__: None)
-    monkeypatch.setattr(_apart, "Actor", Playing)
-    one = _apart.ActorProcess(Spec(**{**vars(SPEC), "actors": 1}), 0)
+        monkeypatch.setattr(_decoupled, name, lambda *_, **__: None)
+    monkeypatch.setattr(_decoupled, "Actor", Playing)
+    one = _decoupled.ActorProcess(Spec(**{**vars(SPEC), "actors": 1}), 0)
     until(lambda: one._actor is not None)
     one.halt(1)
     one.begin(1, 10**9)

@@ -120,7 +120,7 @@ func (d *DQN) updateTarget() {
 	d.Clock.TargetMultiple = passed
 }
 
-// UpdateOf implements train.Apart: the update of a learner whose minibatches come from other replay
+// UpdateOf implements train.Decoupled: the update of a learner whose minibatches come from other replay
 // memories.
 func (d *DQN) UpdateOf(batch *train.Transitions, errors []float32) error {
 	d.TakeApplied()

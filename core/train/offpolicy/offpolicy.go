@@ -16,7 +16,7 @@
 //	backup      backup.go      copies of what is lost with a GPU
 //	noise       noise.go       the parameters that a noisy network acts with
 //	            learner.go     a Run as one of several learners
-//	            apart.go       a Run as a replay memory or a learner apart from the actors
+//	            decoupled.go   a Run as a replay memory or a learner decoupled from the actors
 //
 // # What holds for a Run
 //

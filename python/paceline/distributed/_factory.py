@@ -127,7 +127,7 @@ def start(
     )  # fmt: skip
     bundles, actors = cluster["bundles"], cluster["actors"]
     if actors:
-        _check_apart(actors, method, schedule, order, keywords)
+        _check_decoupled(actors, method, schedule, order, keywords)
     schedule = schedule or ("race" if order is None else "recorded")
     latency = tuple(str(text) for text in (latency_step, latency_forward, latency_gradient, latency_pull, latency_push))
     path = _checked_order(schedule, order, method, latency)
@@ -153,8 +153,8 @@ def _check_env(env: Any) -> None:
         raise ConfigError(f"env: {type(env).__name__}, must be the name of a built-in environment, which every process makes for itself")
 
 
-def _check_apart(actors: int, method: str, schedule: str | None, order: File | None, keywords: Mapping[str, Any]) -> None:
-    """Refuses what actors that are apart do not have."""
+def _check_decoupled(actors: int, method: str, schedule: str | None, order: File | None, keywords: Mapping[str, Any]) -> None:
+    """Refuses what decoupled actors do not have."""
     if method != "dqn":
         raise ConfigError(f"actors: {actors}, must be 0 with method {method!r}, whose learners need the steps of the latest parameters")
     if schedule not in (None, "race") or order is not None:

@@ -108,8 +108,8 @@ class Distributed:
     def __repr__(self) -> str:
         spec = self.run.spec
         state = ", closed" if self._closed else ""
-        apart = f"{spec.actors} actors, {spec.replay_shards} replay shards, " if spec.actors else ""
-        return f"<paceline.Gorila {spec.run!r} on {label(self._local.env)}: {apart}{spec.bundles} bundles, {spec.shards} shards{state}>"
+        decoupled = f"{spec.actors} actors, {spec.replay_shards} replay shards, " if spec.actors else ""
+        return f"<paceline.Gorila {spec.run!r} on {label(self._local.env)}: {decoupled}{spec.bundles} bundles, {spec.shards} shards{state}>"
 
     # ------------------------------------------------------------- progress
 

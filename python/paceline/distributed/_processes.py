@@ -174,7 +174,7 @@ class RayChannel:
 
 
 class Bundle:
-    """Actors, replay memory and learner of the paper's bundled mode, in one process; the learner alone where actors are apart.
+    """Actors, replay memory and learner of the paper's bundled mode, in one process; the learner alone where actors are decoupled.
 
     The learner has a thread of its own. Calls that need the model are done by that thread between
     two gradients.
@@ -191,7 +191,7 @@ class Bundle:
         threading.Thread(target=self._main, name="paceline-bundle", daemon=True).start()
 
     def _main(self) -> None:
-        from ._apart import sampled
+        from ._decoupled import sampled
 
         try:
             rest = self._claim() if self._spec.pin else None

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any
 
-from . import _apart, _processes, _ray
+from . import _decoupled, _processes, _ray
 from ._keepers import Keeper
 from ._spec import Spec
 from ._watch import Watch
@@ -53,9 +53,9 @@ class Supervisor:
         for part, cls, number, options in (
             ("keeper", Keeper, spec.keepers, {"num_cpus": _ray.LITTLE, "max_concurrency": 2}),
             ("shard", _processes.ParameterServerShard, spec.shards, {"num_cpus": 0}),
-            ("replay", _apart.Replay, spec.replay_shards if spec.actors else 0, {"num_cpus": 0}),
+            ("replay", _decoupled.Replay, spec.replay_shards if spec.actors else 0, {"num_cpus": 0}),
             ("bundle", _processes.Bundle, spec.bundles, {"num_cpus": spec.num_cpus, "max_concurrency": 4}),
-            ("actor", _apart.ActorProcess, spec.actors, {"num_cpus": 1, "max_concurrency": 4}),
+            ("actor", _decoupled.ActorProcess, spec.actors, {"num_cpus": 1, "max_concurrency": 4}),
         ):
             remote = ray.remote(cls)
             for k in range(number):

@@ -160,8 +160,8 @@ class Watch:
         """The counts of the whole run, under the names of a model's stats."""
         shards = [self._seen[key].status for key in sorted(self._seen) if key[0] == "shard"]
         lives, latest = self._learners("bundle")
-        apart = any(part == "actor" for part, _ in self._seen)
-        acting, now_acting = self._learners("actor") if apart else (lives, latest)
+        decoupled = any(part == "actor" for part, _ in self._seen)
+        acting, now_acting = self._learners("actor") if decoupled else (lives, latest)
         replays = [seen.status for (part, _), seen in self._seen.items() if part == "replay"] or latest
         pushes = _sum(lives, "applied") + _sum(lives, "stale")
         played = [s["mean_return"] for s in now_acting if s.get("episodes") and not math.isnan(s.get("mean_return", math.nan))]

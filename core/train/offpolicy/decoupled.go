@@ -11,11 +11,11 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// This file makes a Run one part of a method whose actors, replay memories and learners are apart
-// (train.Apart): a replay memory that others fill and draw from, or a learner of minibatches that
-// others bring.
+// This file makes a Run one part of a method whose actors, replay memories and learners are
+// decoupled (train.Decoupled): a replay memory that others fill and draw from, or a learner of
+// minibatches that others bring.
 
-// AddSteps implements train.Apart.
+// AddSteps implements train.Decoupled.
 func (r *Run) AddSteps(e int, from *train.Steps) error {
 	if r.spec.Masks && r.cfg.ownMasks() {
 		return errors.New("munchausen: true, no steps can be added where environments have action masks, because they come without the masks of their observations")
@@ -83,10 +83,10 @@ func (r *Run) addOrStoreWhole(add func() error) error {
 	return add()
 }
 
-// DrawRows implements train.Apart.
+// DrawRows implements train.Decoupled.
 func (r *Run) DrawRows() int { return r.cfg.BatchSize }
 
-// Draw implements train.Apart.
+// Draw implements train.Decoupled.
 func (r *Run) Draw(beta float64, to *train.Transitions, identities []int64) error {
 	upd := &r.Updates.updater
 	if err := upd.drawable(); err != nil {
@@ -99,7 +99,7 @@ func (r *Run) Draw(beta float64, to *train.Transitions, identities []int64) erro
 	return nil
 }
 
-// SetErrors implements train.Apart.
+// SetErrors implements train.Decoupled.
 func (r *Run) SetErrors(identities []int64, of []float32) {
 	picks, known := make([]int, 0, len(identities)), make([]float32, 0, len(identities))
 	for row, identity := range identities {
@@ -112,7 +112,7 @@ func (r *Run) SetErrors(identities []int64, of []float32) {
 	}
 }
 
-// UpdateOf implements train.Apart. The method has updated ThetaMinus.
+// UpdateOf implements train.Decoupled. The method has updated ThetaMinus.
 func (r *Run) UpdateOf(batch *train.Transitions, to []float32) error {
 	if r.spec.Masks && r.cfg.ownMasks() {
 		return errors.New("munchausen: true, must be false for gradient_of where environments have action masks, because the minibatch comes without the masks of its observations")
@@ -139,10 +139,10 @@ func (r *Run) UpdateOf(batch *train.Transitions, to []float32) error {
 	return up.err
 }
 
-// Weighted implements train.Apart.
+// Weighted implements train.Decoupled.
 func (r *Run) Weighted() bool { return r.cfg.Priorities != nil }
 
-// ByUpdates implements train.Apart.
+// ByUpdates implements train.Decoupled.
 func (r *Run) ByUpdates() bool { return r.cfg.Periods.ByUpdates }
 
 // TakeApplied lets the clocks know the updates of Theta, before an update of a minibatch that

@@ -1,4 +1,4 @@
-"""Replay memories and learners that are apart: add_steps, draw, set_errors, gradient_of."""
+"""Replay memories and learners that are decoupled: add_steps, draw, set_errors, gradient_of."""
 
 import numpy as np
 import pytest

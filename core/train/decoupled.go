@@ -24,8 +24,9 @@ type Steps struct {
 	NextMasks []byte  // n masks of next observations; empty where actions have none
 }
 
-// Apart is a Learner of which replay memories and learners may be apart. Arguments have been checked.
-type Apart interface {
+// Decoupled is a Learner whose replay memory and whose updates can be used from different processes.
+// Arguments have been checked.
+type Decoupled interface {
 	// AddSteps adds steps of environment e. A transition can be drawn as soon as its n steps are stored
 	// or its episode has ended. After an error the steps before the one that failed have been added.
 	AddSteps(e int, from *Steps) error
@@ -54,7 +55,7 @@ func (t *Trainer) AddSteps(e int, from *Steps) (err error) {
 		return err
 	}
 	defer t.leave(&err)
-	a, err := t.partApart("add_steps")
+	a, err := t.decoupled("add_steps")
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (t *Trainer) Draw(beta float64, to *Transitions, identities []int64) (err e
 		return err
 	}
 	defer t.leave(&err)
-	a, err := t.partApart("draw")
+	a, err := t.decoupled("draw")
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (t *Trainer) SetErrors(identities []int64, of []float32) (err error) {
 		return err
 	}
 	defer t.leave(&err)
-	a, err := t.partApart("set_errors")
+	a, err := t.decoupled("set_errors")
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func (t *Trainer) GradientOf(out []float32, batch *Transitions, to []float32) (i
 		return info, err
 	}
 	defer t.leave(&err)
-	a, err := t.partApart("gradient_of")
+	a, err := t.decoupled("gradient_of")
 	if err != nil {
 		return info, err
 	}
@@ -202,7 +203,7 @@ func (t *Trainer) GradientOf(out []float32, batch *Transitions, to []float32) (i
 		unweighted.Weights = nil
 		batch = &unweighted
 	}
-	o := t.outsider
+	o := t.external
 	o.to, o.info = out, GradientInfo{}
 	defer func() { o.to = nil }()
 	if err := a.UpdateOf(batch, to); err != nil {
@@ -215,19 +216,19 @@ func (t *Trainer) GradientOf(out []float32, batch *Transitions, to []float32) (i
 	return o.info, nil
 }
 
-// partApart returns the method as an Apart with updates from outside. call is for the error.
-func (t *Trainer) partApart(call string) (Apart, error) {
-	if t.outsider == nil {
+// decoupled returns the method as a Decoupled with updates from outside. call is for the error.
+func (t *Trainer) decoupled(call string) (Decoupled, error) {
+	if t.external == nil {
 		return nil, t.notOutside(call)
 	}
-	a, ok := t.method.(Apart)
+	a, ok := t.method.(Decoupled)
 	if !ok {
 		return nil, fmt.Errorf("%s: %s", call, t.noReplay())
 	}
 	return a, nil
 }
 
-func (t *Trainer) minibatchSizes(a Apart, x *Transitions) error {
+func (t *Trainer) minibatchSizes(a Decoupled, x *Transitions) error {
 	n := a.DrawRows()
 	obs, masks := n*t.spec.Obs.Bytes(), 0
 	if t.spec.Masks {

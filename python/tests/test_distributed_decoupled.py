@@ -1,4 +1,4 @@
-"""Actors, replay shards and learners that are apart, in one process: Actor, Memory, Sampled and Learner without Ray."""
+"""Actors, replay shards and learners that are decoupled, in one process: Actor, Memory, Sampled and Learner without Ray."""
 
 import collections
 import contextlib
@@ -13,7 +13,7 @@ import pytest
 
 import paceline
 from in_process import CHECKED
-from paceline.distributed import _apart, _factory
+from paceline.distributed import _decoupled, _factory
 from paceline.distributed._actor import Actor, apex_epsilon
 from paceline.distributed._factory import keywords_of_worker, local_worker, optimizer_of
 from paceline.distributed._learner import Learner, ShardLost
@@ -58,7 +58,7 @@ class Whole:
             Shard(spec.id, k, Store(theta, first, size, **options), lambda p: p, lambda *_: None, 1)
             for k, (first, size) in enumerate(self.ranges)
         ]
-        self.memories = [Memory(_apart.memory_model(spec, k), spec, k) for k in range(spec.replay_shards)]
+        self.memories = [Memory(_decoupled.memory_model(spec, k), spec, k) for k in range(spec.replay_shards)]
         self.sent, self.lose = [], 0
         self.flying, self.most = collections.Counter(), collections.Counter()  # calls that are sent and not answered
         self.models = []
@@ -128,11 +128,11 @@ class Whole:
     def actor(self, index):
         spec = self.spec
         envs = paceline.make_vec(spec.env, spec.envs_per_actor, num_threads=1, autoreset_mode="same_step")
-        return Actor(envs, _apart.model_without_envs(spec, 1, num_threads=1), self.of(index), self.ranges, spec, index, patience=2)
+        return Actor(envs, _decoupled.model_without_envs(spec, 1, num_threads=1), self.of(index), self.ranges, spec, index, patience=2)
 
     def learner(self, index=0):
         spec = self.spec
-        model = _apart.model_without_envs(spec, 1, learning_starts=spec.worker["learning_starts"])
+        model = _decoupled.model_without_envs(spec, 1, learning_starts=spec.worker["learning_starts"])
         sampled = Sampled(model, self, spec.replay_shards, index, lambda: self.join(0).steps)
         self.models.append(sampled)
         return Learner(sampled, self, self.ranges, run=spec.id, learner=index, delay=1)
@@ -259,7 +259,7 @@ def test_a_memory_that_is_new_goes_on_in_the_middle_of_an_episode():
         memory.add("i", 0, 1, 2, [Piece(0, obs[2:].repeat(2, 0), np.zeros(1, np.int64), np.ones(1, np.float32), False, True, False)])
         assert memory.added == memory.model.replay_buffer.size() == 3
         saved = memory.state()
-        other = Memory(_apart.memory_model(spec, 0), spec, 0)
+        other = Memory(_decoupled.memory_model(spec, 0), spec, 0)
         other.restore(saved)
         assert (other.added, other.model.hashes().replay) == (3, memory.model.hashes().replay)
         other.model.close()
@@ -269,7 +269,7 @@ def test_actors_belong_to_shards():
     spec = spec_of(actors=5, replay_shards=2, envs_per_actor=3)
     assert [shard_of(actor, 2) for actor in range(5)] == [0, 1, 0, 1, 0]
     assert [actors_of(shard, spec) for shard in range(2)] == [3, 2]
-    with _apart.memory_model(spec, 1) as model:
+    with _decoupled.memory_model(spec, 1) as model:
         assert model.n_envs == 6
 
 
@@ -293,7 +293,7 @@ def test_cores_of_a_process_are_its_threads():
     with worker(spec, 0) as model:
         assert model.setting("num_threads") == "2" and model.n_envs == 3
     spec = spec_of(num_cpus=2, keywords={**SETTINGS, "learning_starts": 50_000})
-    with _apart.model_without_envs(spec, 1, num_threads=spec.num_cpus, learning_starts=spec.worker["learning_starts"]) as model:
+    with _decoupled.model_without_envs(spec, 1, num_threads=spec.num_cpus, learning_starts=spec.worker["learning_starts"]) as model:
         assert model.setting("num_threads") == "2" and model.setting("learning_starts") == "50000"
 
 
@@ -334,7 +334,7 @@ def test_bad_keywords_are_refused(keywords, says):
         checked(**{**CHECKED, **keywords})
 
 
-def test_fast_dqn_with_actors_apart(monkeypatch):
+def test_fast_dqn_with_decoupled_actors(monkeypatch):
     with pytest.raises(ConfigError, match="^actors: None, must be at least 1 with preset 'fastdqn'$"):
         _factory.of_preset("fastdqn", "Pong", {})
     given = {}

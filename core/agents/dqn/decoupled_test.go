@@ -12,8 +12,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// apart is a replay memory and a learner with minibatches of 2 rows.
-func apart(t *testing.T, edit ...func(*Config)) *trial {
+// decoupled is a replay memory and a learner with minibatches of 2 rows.
+func decoupled(t *testing.T, edit ...func(*Config)) *trial {
 	return newDQN(t, cartpole(append(edit, func(c *Config) {
 		c.Concurrent, c.Clock, c.Updates, c.BatchSize = settings.Off, clockUpdates, "outside", 2
 	})...))
@@ -29,7 +29,7 @@ func minibatchOf2() *train.Transitions {
 
 // Rows and steps that are refused have numbers.
 func TestBadMinibatchesAndStepsAreRefused(t *testing.T) {
-	d := apart(t)
+	d := decoupled(t)
 	for says, change := range map[string]func(x *train.Transitions){
 		"row 1: action: 2, must be 0 to 1":                        func(x *train.Transitions) { x.Actions[1] = 2 },
 		"row 0: discount: 7, must be 0 to 1":                      func(x *train.Transitions) { x.Discounts[0] = 7 },
@@ -60,7 +60,7 @@ func TestBadMinibatchesAndStepsAreRefused(t *testing.T) {
 // Calls that fail write nothing.
 func TestFailedDrawsAndGradientsWriteNothing(t *testing.T) {
 	for _, edit := range []func(*Config){func(c *Config) { c.Loss = "squared" }, func(c *Config) { c.Prioritized = "dqn_zoo" }} {
-		d := apart(t, edit)
+		d := decoupled(t, edit)
 		x, identities := minibatchOf2(), []int64{-7, -7}
 		x.Weights = []float32{7, 7}
 		if err := d.Draw(0.5, x, identities); err == nil {

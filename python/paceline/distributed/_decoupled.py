@@ -1,4 +1,4 @@
-"""The processes of a run whose actors, replay memory and learners are apart: Ray actors around Memory and Actor."""
+"""The processes of a run whose actors, replay memory and learners are decoupled: Ray actors around Memory and Actor."""
 
 from __future__ import annotations
 

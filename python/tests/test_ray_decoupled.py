@@ -1,4 +1,4 @@
-"""Actors, replay shards and learners that are apart, on a local Ray cluster with tiny networks; make test-ray."""
+"""Actors, replay shards and learners that are decoupled, on a local Ray cluster with tiny networks; make test-ray."""
 
 import functools
 import os
