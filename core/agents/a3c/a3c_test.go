@@ -110,10 +110,14 @@ func endRun(t *testing.T, tr *train.Trainer, total, slice int64) string {
 	for steps := tr.Stats().Steps; steps < end; steps = tr.Stats().Steps {
 		traintest.Check(t, tr.Run(min(slice, end-steps), 0))
 	}
-	for unfinished(t, tr) {
+	for calls := 0; unfinished(t, tr); calls++ {
+		before := tr.Stats()
 		traintest.Check(t, tr.RunRollouts(1, slice, 0))
+		traintest.Check(t, tr.Settle(0))
+		if after := tr.Stats(); after.Steps == before.Steps && after.Updates == before.Updates && unfinished(t, tr) {
+			t.Fatalf("%d steps, in slices of %d: call %d at the end did nothing", total, slice, calls)
+		}
 	}
-	traintest.Check(t, tr.Settle(0))
 	s := tr.Stats()
 	return fmt.Sprint(s.Steps, s.Updates, " ", traintest.Must(tr.Hash("policy"))(t)[:12], traintest.Must(tr.Hash("rollout"))(t)[:8], " ")
 }
@@ -131,8 +135,8 @@ func unfinished(t *testing.T, tr *train.Trainer) bool {
 // Learners end with a rollout each, in any slices, with any number of threads, and when a race is repeated.
 func TestLearnersEndWithTheirRollouts(t *testing.T) {
 	runs := func(slice int64, path string, edits ...string) (results string) {
-		tr := trainer(t, "a3c", append([]string{"env", "CartPole-v1", "num_envs", "6", "learners", "3", "seed", "3", "mid_batch_reset", "false"}, edits...)...)
-		for _, total := range []int64{201, 77} {
+		tr := trainer(t, "a3c", append([]string{"env", "CartPole-v1", "num_envs", "6", "learners", "3", "seed", "3", "learning_rate_final", "0"}, edits...)...)
+		for _, total := range []int64{201, 77, 31} {
 			results += endRun(t, tr, total, slice)
 		}
 		if path != "" {
@@ -140,17 +144,22 @@ func TestLearnersEndWithTheirRollouts(t *testing.T) {
 		}
 		return results
 	}
-	for _, rule := range [][]string{{"rule", "gradient"}, {"rule", "overwrite", "n_steps", "8", "pull_period", "3"}, {"rule", "mean"}} {
-		want := runs(1000, "", append(rule, "num_threads", "1")...)
-		for _, slice := range []int64{1, 13} {
-			if got := runs(slice, "", append(rule, "num_threads", "2")...); got != want {
-				t.Errorf("%s, slices of %d: %s, want %s", rule, slice, got, want)
+	for _, rule := range [][]string{{"rule", "gradient", "n_steps", "8"}, {"rule", "overwrite", "n_steps", "8", "pull_period", "3"}, {"rule", "mean"}} {
+		for _, resets := range []string{"true", "false"} {
+			edits := append(rule[:len(rule):len(rule)], "mid_batch_reset", resets)
+			want := runs(1000, "", append(edits, "num_threads", "1")...)
+			for _, slice := range []int64{1, 13, 1000} {
+				for _, threads := range []string{"1", "2"} {
+					if got := runs(slice, "", append(edits, "num_threads", threads)...); got != want {
+						t.Errorf("%s, %s threads, slices of %d: %s, want %s", edits, threads, slice, got, want)
+					}
+				}
 			}
-		}
-		path := filepath.Join(t.TempDir(), "race.order")
-		want = runs(1000, path, append(rule, "schedule", "race")...)
-		if got := runs(1000, "", append(rule, "schedule", "recorded", "order", path)...); got != want {
-			t.Errorf("%s: %s, the race %s", rule, got, want)
+			path := filepath.Join(t.TempDir(), "race.order")
+			want = runs(1000, path, append(edits, "schedule", "race")...)
+			if got := runs(1000, "", append(edits, "schedule", "recorded", "order", path)...); got != want {
+				t.Errorf("%s: %s, the race %s", edits, got, want)
+			}
 		}
 	}
 }

@@ -98,13 +98,13 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 		if err := l.visits(interrupt); err != nil {
 			return err
 		}
-		n, then := l.leg()
-		if err := l.m.turns.Replan(l.k, n, then); err != nil {
-			return err
-		}
-		if l.m.ending && !l.behind && !l.inRollout() {
+		rests := l.rests()
+		if rests { // before other learners can see the rounds of its next leg
 			l.m.turns.Rest(l.k)
-			return nil
+		}
+		n, then := l.leg()
+		if err := l.m.turns.Replan(l.k, n, then); err != nil || rests {
+			return err
 		}
 		if ok, err := l.m.turns.Round(l.k); !ok || err != nil {
 			return err
@@ -126,6 +126,9 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 		}
 	}
 }
+
+// rests reports whether the learner takes no further round in the slice, because the run ends.
+func (l *learner) rests() bool { return l.m.ending && !l.behind && !l.inRollout() }
 
 // inRollout reports whether the learner's rollout has begun.
 func (l *learner) inRollout() bool {

@@ -145,6 +145,11 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 	}
 	m.cores.Release(1) // Turns gives the cores to learners
 	m.turns.Begin(until, interrupt)
+	for _, l := range m.learners {
+		if rounds, _ := m.turns.Leg(l.k); rounds > 0 && l.rests() {
+			m.turns.Rest(l.k) // before another learner can count these rounds
+		}
+	}
 	var wait sync.WaitGroup
 	for _, l := range m.learners {
 		wait.Go(func() {

@@ -36,8 +36,8 @@
 //   - A slice, from Begin to End, has all events before its end and no others. Its end is the first
 //     round whose T has reached `until`. Slices therefore change nothing: any sequence of slices has
 //     the events of one slice.
-//   - At the end of a run a learner may rest before the others (Rest). Its next leg then comes after all
-//     events of the others, except with Config.Barrier.
+//   - At the end of a run a learner may rest before the others (Rest). T then counts no round of its next
+//     leg. That leg comes after all events of the others, except with Config.Barrier.
 //   - A learner may find out after its rounds that it has no use for the visits of its leg (Replan).
 //     In a virtual order the time of these visits passes. In a record they do not exist, and the
 //     rounds of both legs come before the next visit.

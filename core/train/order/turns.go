@@ -305,9 +305,11 @@ func (t *Turns) End() error {
 	return nil
 }
 
-// Rest says that learner k, whose leg has no event yet, has none in this slice: its run has ended before
-// those of the other learners. In a virtual order the leg begins after their last event, except with
-// Config.Barrier, where the learners end together. The learner leaves next.
+// Rest says that learner k, whose leg is over or has no event yet, has no further event in this slice:
+// its run has ended before those of the other learners. It comes after Begin, and before a Plan whose
+// rounds the others must not count. The learner plans its next leg and leaves. In a virtual order that
+// leg begins after the last event of the others, except with Config.Barrier, where the learners end
+// together.
 func (t *Turns) Rest(k int) {
 	t.mu.Lock()
 	defer t.unlock()
