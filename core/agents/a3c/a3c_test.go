@@ -86,26 +86,54 @@ func TestOneLearnerIsA2C(t *testing.T) {
 	}
 }
 
-// One learner also ends where A2C does, with a rollout, where rounds may have fewer steps than environments.
+// One learner also ends where A2C does, with a rollout, where rounds may have fewer steps than environments,
+// and where a window that slides was discarded.
 func TestOneLearnerEndsAsA2C(t *testing.T) {
-	for _, total := range []int64{301, 310, 325} {
-		results := make([]string, 2)
-		for i, method := range []string{"a2c", "a3c"} {
-			tr := trainer(t, method, "env", "CartPole-v1", "num_envs", "3", "seed", "1", "n_steps", "5", "mid_batch_reset", "false")
-			for range 2 {
-				results[i] += endRun(t, tr, total, 7)
+	for _, edits := range [][]string{
+		{"num_envs", "3", "n_steps", "5", "mid_batch_reset", "false"},
+		{"num_envs", "1", "n_steps", "8", "vtrace", "true", "vtrace_steps", "4"},
+	} {
+		for _, total := range []int64{4, 301, 310, 325} {
+			results := make([]string, 2)
+			for i, method := range []string{"a2c", "a3c"} {
+				tr := trainer(t, method, append(edits, "env", "CartPole-v1", "seed", "1")...)
+				results[i] = endRun(t, tr, 22, 7, 0) + endRun(t, tr, total, 7, 0) + endRun(t, tr, total, 7, train.ResetTimesteps)
+			}
+			if results[0] != results[1] {
+				t.Errorf("%s, %d steps: %s, want A2C's %s", edits, total, results[1], results[0])
 			}
 		}
-		if results[0] != results[1] {
-			t.Errorf("%d steps: %s, want A2C's %s", total, results[1], results[0])
+	}
+}
+
+// A window that slides has no old rounds after a discard, also in a checkpoint: the run ends when it is full.
+func TestSlidingWindowsEndAfterADiscard(t *testing.T) {
+	for _, method := range []string{"a2c", "a3c"} {
+		edits := []string{"env", "CartPole-v1", "num_envs", "1", "n_steps", "8", "vtrace", "true", "vtrace_steps", "4"}
+		tr := trainer(t, method, edits...)
+		endRun(t, tr, 20, 7, 0)
+		traintest.Check(t, tr.Begin(4, train.ResetTimesteps))
+		traintest.Check(t, tr.Run(4, 0))
+		path := filepath.Join(t.TempDir(), "checkpoint")
+		traintest.Check(t, tr.Save(path, true))
+		loaded := trainer(t, method, edits...)
+		traintest.Check(t, loaded.Load(path))
+		for _, tr := range []*train.Trainer{tr, loaded} {
+			if !unfinished(t, tr) {
+				t.Errorf("%s: the rollout of 8 steps ends at step %d", method, tr.Stats().Steps)
+			}
+		}
+		endRun(t, tr, 4, 7, train.ResetTimesteps)
+		if steps := tr.Stats().Steps; steps != 8 {
+			t.Errorf("%s: ends at step %d, want 8", method, steps)
 		}
 	}
 }
 
 // endRun begins a run and takes it, in slices, to the end of the rollouts that are in progress at its end.
-func endRun(t *testing.T, tr *train.Trainer, total, slice int64) string {
+func endRun(t *testing.T, tr *train.Trainer, total, slice int64, flags train.Flags) string {
 	t.Helper()
-	traintest.Check(t, tr.Begin(total, 0))
+	traintest.Check(t, tr.Begin(total, flags))
 	end := tr.Stats().Steps + total
 	for steps := tr.Stats().Steps; steps < end; steps = tr.Stats().Steps {
 		traintest.Check(t, tr.Run(min(slice, end-steps), 0))
@@ -137,7 +165,7 @@ func TestLearnersEndWithTheirRollouts(t *testing.T) {
 	runs := func(slice int64, path string, edits ...string) (results string) {
 		tr := trainer(t, "a3c", append([]string{"env", "CartPole-v1", "num_envs", "6", "learners", "3", "seed", "3", "learning_rate_final", "0"}, edits...)...)
 		for _, total := range []int64{201, 77, 31} {
-			results += endRun(t, tr, total, slice)
+			results += endRun(t, tr, total, slice, 0)
 		}
 		if path != "" {
 			traintest.Check(t, tr.SaveOrder(path))

@@ -147,13 +147,17 @@ func (r *Run) Parts(saving bool) []checkpoint.Part {
 type savedClock struct {
 	Clock         Clock `json:"clock"`
 	OptimizerStep int64 `json:"optimizer_step"`
+	Filling       bool  `json:"filling,omitempty"` // see Run
 }
 
 func (r *Run) clockPart() checkpoint.Part {
-	save := func() (savedClock, error) { return savedClock{r.Clock, r.Stepper.Optimizer().Step()}, nil }
+	save := func() (savedClock, error) {
+		return savedClock{r.Clock, r.Stepper.Optimizer().Step(), r.filling}, nil
+	}
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		return func() {
 			r.Clock, r.err, r.minibatch, r.updated = r.cfg.adopted(s.Clock), nil, 0, true
+			r.filling = s.Filling
 			r.loads++
 			r.Stepper.Optimizer().SetStep(s.OptimizerStep)
 			r.Theta.Updates = uint64(s.Clock.Updates)

@@ -20,6 +20,7 @@ type Run struct {
 	units  *train.Units
 	// minibatch is the number of the next minibatch of an update in progress; 0: none is.
 	minibatch int
+	filling   bool // the window slides and was empty after the latest update
 	updated   bool // the run's first minibatch was learned from, or the run was loaded
 	reported  bool // Report is of a minibatch
 	backup    backup
@@ -84,7 +85,7 @@ func (r *Run) InRollout() bool {
 	if left == 0 {
 		return r.due()
 	}
-	return left < r.cfg.Horizon && (left != r.cfg.Slide || r.Clock.Rollouts == 0)
+	return left < r.cfg.Horizon && (left != r.cfg.Slide || r.filling)
 }
 
 // Init makes everything of a run of m, which embeds r.
@@ -141,6 +142,7 @@ func (r *Run) Advance(until int64, interrupt *train.Interrupt) error {
 		if err := r.Settle(interrupt); err != nil {
 			return err
 		}
+		r.beginRound()
 		steps, err := r.Fill(r.Clock.Steps, until, interrupt)
 		r.count(steps)
 		if err != nil {
@@ -161,6 +163,7 @@ func (r *Run) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, erro
 	if err := r.Actors.Use(rows, r.Clock.Steps); err != nil {
 		return vec.Actions{}, err
 	}
+	r.beginRound()
 	// One forward pass for all.
 	err := r.Actors.Choose(r.Clock.Steps, r.cfg.Chooser, true)
 	r.Monitor.Lap(train.Acting)
@@ -184,6 +187,7 @@ func (r *Run) Round() error {
 	if err := r.Window.Repair(); err != nil {
 		return err
 	}
+	r.beginRound()
 	steps, err := r.Fill(r.Clock.Steps, 0, nil)
 	r.count(steps)
 	return err
@@ -191,6 +195,14 @@ func (r *Run) Round() error {
 
 // CheckRows implements train.Learner.
 func (r *Run) CheckRows(rows *vec.Rows) error { return r.Actors.CheckRows(rows, r.Clock.Steps, nil) }
+
+// beginRound comes before a round. A window that slides is empty at the start, after a discard and after
+// a load without experience; else it has old rounds before its first new one.
+func (r *Run) beginRound() {
+	if r.cfg.Slide > 0 && r.Window.Left() == r.cfg.Horizon {
+		r.filling = true
+	}
+}
 
 // count counts steps after rounds that may have made the window full.
 func (r *Run) count(steps int64) {
@@ -262,7 +274,7 @@ func (r *Run) Settle(interrupt *train.Interrupt) (err error) {
 
 // next discards the rounds that the update has made old.
 func (r *Run) next() error {
-	r.minibatch = 0
+	r.minibatch, r.filling = 0, false
 	if err := r.backup.make(r); err != nil {
 		return err
 	}
