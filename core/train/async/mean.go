@@ -164,9 +164,10 @@ func (j *joint) pace() {
 	}
 }
 
-// begun is the number of rounds of gradients to which the learner has given its own.
+// begun is the number of rounds of gradients to which the learner has given its own, or nothing. Moments
+// are no gradient, but a learner that has given no moments gives no gradient either.
 func (k *link) begun() int64 {
-	if k.flight.Due {
+	if f := &k.flight; f.Due && (f.Round == gradient || f.Absent) {
 		return k.flight.Rounds + 1
 	}
 	return k.flight.Rounds
