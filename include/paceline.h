@@ -514,9 +514,9 @@ PACELINE_API int paceline_trainer_run(paceline_stats *out, paceline_trainer *t, 
  * full (0: no limit), before the update of that rollout, also at the end of the run. A rollout in
  * progress counts as one. Only the rollouts of methods a2c, ppo and pqn are counted. The learners of a3c
  * and appo have rollouts of their own: with max_rollouts above 0 a call at or after the end of the run
- * finishes those in progress and begins no others; max_steps must be above 0 there. Metric
- * "async/unfinished" is the number of learners that have not finished. With other methods max_rollouts
- * has no effect. */
+ * finishes those in progress and begins no others, and no further run; max_steps must be above 0 there.
+ * With rule mean all learners take a rollout that one of them has begun. Metric "async/unfinished" is
+ * the number of learners that have not finished. With other methods max_rollouts has no effect. */
 PACELINE_API int paceline_trainer_run_rollouts(paceline_stats *out, paceline_trainer *t, int64_t max_rollouts,
                                                int64_t max_steps, int64_t max_ms);
 

@@ -67,7 +67,8 @@ func (i *Interrupt) Filled() bool {
 }
 
 // Ends reports whether a call that counts rollouts begins at or after the end of the run, at a step.
-// Learners then finish the rollouts in progress and begin no others.
+// Learners then finish the rollouts in progress and begin no others, except with rule mean one that
+// another learner has begun.
 func (i *Interrupt) Ends(step int64) bool { return i != nil && i.rollouts > 0 && step >= i.end }
 
 // Deadline returns the deadline, or the zero time if there is none.

@@ -48,6 +48,12 @@ type Rolling interface {
 	InRollout() bool
 }
 
+// SeveralRollouts is a Method whose learners have rollouts of their own.
+type SeveralRollouts interface {
+	// Unfinished returns the number of learners whose rollout has begun and whose update is not done.
+	Unfinished() int
+}
+
 // inRollout reports whether a learner must go on to the end of a rollout.
 func inRollout(l Learner) bool {
 	r, ok := l.(Rolling)

@@ -102,7 +102,8 @@ func (t *Trainer) Run(steps int64, limit time.Duration) error {
 // full (0: no limit), before the update of that rollout, also at the end of the run. A rollout in
 // progress counts as one. Only the rollouts of methods a2c, ppo and pqn are counted
 // (Interrupt.Filled). The learners of a3c and appo have rollouts of their own: with a limit, a call
-// at or after the end of the run finishes those in progress and begins no others.
+// at or after the end of the run finishes those in progress and begins no others, and no further run.
+// With rule mean all learners take a rollout that one of them has begun.
 func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err e
 		return errors.New("max_steps: 0, must be at least 1 where no run was begun")
 	case t.begun && t.needsReset:
 		return errors.New("run: no run was begun since experience was loaded; call begin with ResetEnvs first")
-	case !t.begun, over && steps > 0 && t.implied:
+	case !t.begun, over && steps > 0 && t.implied && (rollouts == 0 || !t.unfinished()):
 		if err := t.settle(interrupt); err != nil {
 			return err
 		}
@@ -157,6 +158,12 @@ func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err e
 		err = t.method.Failed()
 	}
 	return err
+}
+
+// unfinished reports whether some learner with rollouts of its own is in one.
+func (t *Trainer) unfinished() bool {
+	m, ok := t.method.(SeveralRollouts)
+	return ok && m.Unfinished() > 0
 }
 
 // Stop makes the Run in progress return after the current round and the current update, or, if none

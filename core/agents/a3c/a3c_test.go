@@ -192,6 +192,30 @@ func TestLearnersEndWithTheirRollouts(t *testing.T) {
 	}
 }
 
+// Also a run that Run has begun ends with the rollouts of its learners, and so does one that was loaded.
+func TestRunsThatWereLoadedEndWithTheRollouts(t *testing.T) {
+	edits := []string{"env", "CartPole-v1", "num_envs", "8", "learners", "4", "n_steps", "16"}
+	tr := trainer(t, "a3c", edits...)
+	traintest.Check(t, tr.Run(150, 0))
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	traintest.Check(t, tr.Save(path, true))
+	loaded := trainer(t, "a3c", edits...)
+	traintest.Check(t, loaded.Load(path))
+	for _, tr := range []*train.Trainer{tr, loaded} {
+		if !unfinished(t, tr) {
+			t.Fatal("no rollout is in progress at the end")
+		}
+		traintest.Check(t, tr.RunRollouts(1, 1000, 0))
+		if steps := tr.Stats().Steps; unfinished(t, tr) || steps > 150+4*32 {
+			t.Errorf("ends at step %d, unfinished %v", steps, unfinished(t, tr))
+		}
+		traintest.Check(t, tr.RunRollouts(1, 1000, 0)) // a further run
+		if steps := tr.Stats().Steps; steps < 1000 {
+			t.Errorf("ends at step %d, must be above 1000", steps)
+		}
+	}
+}
+
 // The virtual schedule has one result for any number of threads and any slices.
 func TestVirtualRepeats(t *testing.T) {
 	for _, rule := range []string{"gradient", "overwrite", "mean"} {

@@ -104,8 +104,8 @@ func (m *Method) end(interrupt *train.Interrupt) {
 	}
 }
 
-// unfinished is the number of learners whose rollout has begun and whose update is not done.
-func (m *Method) unfinished() (n int) {
+// Unfinished implements train.SeveralRollouts.
+func (m *Method) Unfinished() (n int) {
 	for _, l := range m.learners {
 		if l.link.flight.Due || l.inRollout() {
 			n++
@@ -420,7 +420,7 @@ func (m *Method) Metrics(to *train.Metrics) {
 	to.Add("async/lag", "updates", "updates of other learners between a learner's pull and its push, mean over all pushes since the model was made or loaded", lag)
 	to.Add("async/lag_most", "updates", "the largest of these", float64(all.most))
 	to.Add("async/refused", "", "pushes of a shard that were refused because of max_staleness", float64(counts.Refused))
-	to.Add("async/unfinished", "", "learners whose rollout has begun and is not learned from", float64(m.unfinished()))
+	to.Add("async/unfinished", "", "learners whose rollout has begun and is not learned from", float64(m.Unfinished()))
 	to.Add("async/order_bytes", "bytes", "the order that was recorded", float64(times.Bytes))
 	to.Add("async/wait_turn", "seconds", "learners waited for their turn, without a core, added over the learners", times.Turns.Seconds())
 	to.Add("async/wait_core", "seconds", "learners waited for a core", times.Cores.Seconds())
