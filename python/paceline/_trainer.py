@@ -66,10 +66,11 @@ class Trainer(Model):
 
         total_timesteps: steps of all environments together. Methods that learn from rollouts go on
             to the end of a rollout, as stable-baselines3 does. The learners of A3C and APPO have
-            rollouts of their own: each finishes its rollout in progress. Schedules end at the number
-            given. Schedules (learning_rate, clip_range, epsilon) are functions of the remaining
-            progress, 1 - num_timesteps / (num_timesteps at the start + total_timesteps). A warning
-            reports a rate that is 0 in every update.
+            rollouts of their own: each finishes its rollout in progress. With rule="mean" all take a
+            rollout that one of them has begun. Schedules end at the number given.
+            Schedules (learning_rate, clip_range, epsilon) are functions of the remaining progress,
+            1 - num_timesteps / (num_timesteps at the start + total_timesteps). A warning reports a
+            rate that is 0 in every update.
         callback: a stable-baselines3 callback object, a function (locals, globals) -> bool, or a
             list of them, called after every round. A falsy result other than None ends learning.
         log_interval: episodes (DQN, GA3C) or rollouts (other methods) between two log records; None: no
