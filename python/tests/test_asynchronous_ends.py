@@ -31,14 +31,15 @@ def test_one_learner_ends_as_the_synchronous_method(cls, of, how):
     assert run(cls, **more) == run(cls, lambda *_: True, **more) == run(cls, schedule="race", **more) == want
 
 
+@pytest.mark.parametrize("mid_batch_reset", [True, False])
 @pytest.mark.parametrize("rule", ["gradient", "mean"])
 @pytest.mark.parametrize("cls", KEYWORDS)
-def test_learners_end_with_their_rollouts(cls, rule, tmp_path):
+def test_learners_end_with_their_rollouts(cls, rule, mid_batch_reset, tmp_path):
     """learn has the same end for callbacks and records, for any number of threads, and in a race that is repeated."""
 
     def run(callback=None, log_interval=None, save_to=None, **more):
-        keywords = {**KEYWORDS[cls], "num_envs": 8, "learners": 4, "rule": rule, "pull_period": 0, "mid_batch_reset": False}
-        with cls("MlpPolicy", "CartPole-v1", **keywords, **more) as model:
+        keywords = {**KEYWORDS[cls], "num_envs": 8, "learners": 4, "rule": rule, "pull_period": 0, "learning_rate": (0.01, 0.001)}
+        with cls("MlpPolicy", "CartPole-v1", **keywords, mid_batch_reset=mid_batch_reset, **more) as model:
             ends = []
             for total, reset in ((150, True), (31, False), (77, True)):
                 model.learn(total, callback, log_interval, reset_num_timesteps=reset)
@@ -48,6 +49,6 @@ def test_learners_end_with_their_rollouts(cls, rule, tmp_path):
             return ends
 
     want = run()
-    assert want == run(lambda *_: True) == run(log_interval=1, num_threads=1)
+    assert want == run(lambda *_: True) == run(lambda *_: True, num_threads=1) == run(log_interval=1, num_threads=1)
     want = run(schedule="race", save_to=tmp_path / "race.order")
     assert want == run(schedule="recorded", order=tmp_path / "race.order")
