@@ -9,9 +9,9 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// hostActions are the host's actions of n environments and their counterpart for core. In the host's
-// memory an action is an int32 for each branch, then a float32 for each entry of the box. If all
-// numbers are of one type, vec refers to the host's memory. Otherwise read and write copy.
+// hostActions are the host's actions of n environments and their counterpart for core. In the
+// host's memory an action is an int32 for each branch, then a float32 for each entry of the box. If
+// all numbers are of one type, vec refers to the host's memory. Otherwise read and write copy.
 type hostActions struct {
 	vec   vec.Actions
 	words []uint32 // the host's memory, if vec holds copies

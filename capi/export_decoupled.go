@@ -36,8 +36,8 @@ const (
 	mostRows  = 1 << 16
 )
 
-// hostMasks returns n action masks of the host's; nil if actions have none. NULL allows every action, unless
-// it must not.
+// hostMasks returns n action masks of the host's; nil if actions have none. NULL allows every
+// action, unless it must not.
 func hostMasks(spec *env.Spec, of string, at *C.uint8_t, n int, must bool) ([]byte, error) {
 	switch given := hostSlice((*byte)(at), n*spec.Action.N); {
 	case given != nil && !spec.Masks:

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// declared are the names of one package: "Run" and, for fields and methods, "Run.Advance". Embedded are
-// the types that a type embeds, "Run" or "offpolicy.Run".
+// declared are the names of one package: "Run" and, for fields and methods, "Run.Advance". Embedded
+// are the types that a type embeds, "Run" or "offpolicy.Run".
 type declared struct {
 	names    map[string]bool
 	embedded map[string][]string

@@ -7,11 +7,17 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+	"unicode/utf8"
 )
 
 // maxLines is how many lines a file may have. The two headers are manuals of their own, and the
 // frozen ones are copies of earlier headers.
 const maxLines = 500
+
+// maxComment is how many characters a line of a Go comment may have, tables and listings excepted.
+const maxComment = 100
+
+var comment = regexp.MustCompile(`(?m)^\t*// .*$`)
 
 var exempt = regexp.MustCompile(`^(include|capi/ctest/frozen)/|/testdata/`)
 
@@ -38,6 +44,14 @@ func TestFilesAreShort(t *testing.T) {
 		seen++
 		if n := bytes.Count(text, []byte("\n")); n > maxLines {
 			t.Errorf("%s: %d lines, must be at most %d", path, n, maxLines)
+		}
+		if filepath.Ext(path) != ".go" {
+			continue
+		}
+		for _, line := range comment.FindAll(text, -1) {
+			if n := utf8.RuneCount(line); n > maxComment {
+				t.Errorf("%s: a comment of %d characters, must be at most %d: %s", path, n, maxComment, line)
+			}
 		}
 	}
 	if seen < 200 {

@@ -8,7 +8,8 @@ import "github.com/paceline-rl/paceline/core/policy"
 // Row returns the observation on which row i acts next.
 func (g *Group) Row(i int) []byte { return g.row(g.rows.Obs, i) }
 
-// Idle reports whether row i takes no step: it failed, or the host's next observation only resets it.
+// Idle reports whether row i takes no step: it failed, or the host's next observation only resets
+// it.
 func (g *Group) Idle(i int) bool { return g.idle(i) }
 
 // Failed reports whether row i must be repaired.
@@ -29,8 +30,8 @@ func (g *Group) ChooseRow(i int, t int64, c policy.Chooser, outputs policy.Row, 
 func (g *Group) SkipRow(i int) { g.clearIdle(i) }
 
 // StepRow takes the chosen action of row i in its environment and records the step, whose number is
-// at. taken says whether the environment has taken the step; it may have done so in spite of an error.
-// The caller holds a core, except during a step that waits.
+// at. taken says whether the environment has taken the step; it may have done so in spite of an
+// error. The caller holds a core, except during a step that waits.
 func (g *Group) StepRow(i int, at int64) (taken bool, err error) {
 	g.show(i)
 	err = g.stepWithoutCore(i)
@@ -52,8 +53,8 @@ func (g *Group) show(i int) {
 	copy(g.shown.Box[i*g.floats:(i+1)*g.floats], g.actions.Box[i*g.floats:])
 }
 
-// ClearLatest makes Latest show no step of any row. A row that does not step keeps its observation, and
-// the action that led there.
+// ClearLatest makes Latest show no step of any row. A row that does not step keeps its observation,
+// and the action that led there.
 func (g *Group) ClearLatest() {
 	for i, end := range g.rows.Ends {
 		if end != 0 {

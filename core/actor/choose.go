@@ -191,12 +191,12 @@ func (g *Group) forward(net nn.Network, first, end int) (nn.Outputs, error) {
 	return net.Forward(g.Acting, obs, end-first)
 }
 
-// ErrAction is wrapped by the error of an action that is not finite, because an output of the network or
-// exp(log_std) is not. Nothing was stepped. It wraps fault.ErrNotFinite.
+// ErrAction is wrapped by the error of an action that is not finite, because an output of the
+// network or exp(log_std) is not. Nothing was stepped. It wraps fault.ErrNotFinite.
 var ErrAction = fmt.Errorf("%w", fault.ErrNotFinite)
 
-// choose lets c choose row i's action for step number t. It refuses a box that is not finite also where
-// clipping would make it finite, because the loss of that action is not.
+// choose lets c choose row i's action for step number t. It refuses a box that is not finite also
+// where clipping would make it finite, because the loss of that action is not.
 func (g *Group) choose(t int64, i int, c policy.Chooser, row policy.Row) error {
 	s := &g.steps[i]
 	copy(s.Mask, g.mask(g.rows.Masks, i)) // the environment's step overwrites the row's mask

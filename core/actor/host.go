@@ -127,8 +127,8 @@ func (g *Group) checkObs(i int, step int64, what string, rows []byte) error {
 	return nil
 }
 
-// Refused is the error of a row of the host that is not valid. Step is the number of steps before the
-// step of the row.
+// Refused is the error of a row of the host that is not valid. Step is the number of steps before
+// the step of the row.
 type Refused struct {
 	Step int64
 	Err  error

@@ -110,8 +110,9 @@ func (g *Group) TakeFinished(f func(Episode)) {
 }
 
 // Latest returns the rows that the Source's latest round wrote and the actions that it took, valid
-// until the Group's next call. Boxes are clipped to their bounds. FinalObs and FinalInfos are written where an episode ended, also
-// where the environment is reset later. A row that took no step has no reward and no End.
+// until the Group's next call. Boxes are clipped to their bounds. FinalObs and FinalInfos are
+// written where an episode ended, also where the environment is reset later. A row that took no
+// step has no reward and no End.
 func (g *Group) Latest() (*vec.Rows, vec.Actions) { return g.rows, g.shown }
 
 // clearIdle clears the action of row i, which takes no step, and what row i of the Source shows of

@@ -84,9 +84,9 @@ func (g *Group) stepBatch(first, end int) {
 	}
 }
 
-// stepInRound steps environment i, unless the row is idle. With record it also records the step. Steps
-// that wait are recorded by the caller, because their threads hold no core. With a Normalizer the
-// caller records after the round's last step, because the statistics need all of them.
+// stepInRound steps environment i, unless the row is idle. With record it also records the step.
+// Steps that wait are recorded by the caller, because their threads hold no core. With a Normalizer
+// the caller records after the round's last step, because the statistics need all of them.
 func (g *Group) stepInRound(i int, record bool) {
 	if g.failed[i], g.unrecorded[i] = nil, false; g.idle(i) {
 		return
@@ -98,8 +98,8 @@ func (g *Group) stepInRound(i int, record bool) {
 }
 
 // recordRest records the steps of rows first to end-1 that stepInRound did not record. The caller
-// holds a core, and recording takes too little time to be shared. It returns err, or the error of the
-// first row that failed.
+// holds a core, and recording takes too little time to be shared. It returns err, or the error of
+// the first row that failed.
 func (g *Group) recordRest(first, end int, err error) error {
 	g.normalizeSteps(first, end)
 	for i := first; i < end; i++ {

@@ -316,8 +316,8 @@ func TestDefectiveCartridgesDoNoHarm(t *testing.T) {
 	}
 }
 
-// thinkingImage thinks for several calls between two frames, in the middle of a frame. Each frame has
-// another colour.
+// thinkingImage thinks for several calls between two frames, in the middle of a frame. Each frame
+// has another colour.
 func thinkingImage() []byte {
 	var c code
 	frame := c.begin(0xF1, 0xF2, 0xF3, 0x80+numFrames)
@@ -331,8 +331,8 @@ func thinkingImage() []byte {
 	return c.image()
 }
 
-// The images of the last two frames are those that were seen, also where the last frame continues an
-// unfinished one, and in a saved state.
+// The images of the last two frames are those that were seen, also where the last frame continues
+// an unfinished one, and in a saved state.
 func TestImagesOfAnUnfinishedFrame(t *testing.T) {
 	rom := newROM(t, "tetris", thinkingImage())
 	c, twin := newConsole(t, rom, Settings{}), newConsole(t, rom, Settings{})

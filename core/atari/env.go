@@ -295,7 +295,8 @@ func (e *Env) press(a games.Action) error {
 
 func (e *Env) has(a games.Action) bool { return slices.Contains(e.console.game.MinActions, a) }
 
-// fires reports whether the recipe's actions include FIRE. A continuous action can be any legal one.
+// fires reports whether the recipe's actions include FIRE. A continuous action can be any legal
+// one.
 func (e *Env) fires() bool {
 	actions := e.actions
 	if e.recipe.Continuous {

@@ -25,8 +25,8 @@ type AsyncOptions struct {
 	Settings   map[string]string `json:"settings"` // of A3C
 }
 
-// AsyncResult has the turns of the schedules with a number of learners and of environments. Ratios are
-// medians of the turns' ratios.
+// AsyncResult has the turns of the schedules with a number of learners and of environments. Ratios
+// are medians of the turns' ratios.
 type AsyncResult struct {
 	Learners int `json:"learners"`
 	Envs     int `json:"envs"`

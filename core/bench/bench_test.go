@@ -9,7 +9,8 @@ import (
 	"github.com/paceline-rl/paceline/core/cpu"
 )
 
-// needsKernels skips a benchmark of the kernels in C if they are not built: in Go it takes 15 seconds.
+// needsKernels skips a benchmark of the kernels in C if they are not built: in Go it takes 15
+// seconds.
 func needsKernels(t *testing.T) {
 	if cpu.Chosen() == cpu.Go {
 		t.Skip("left out, because the C kernels are not built")

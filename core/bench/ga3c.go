@@ -32,8 +32,8 @@ type GA3CMachine struct {
 	Flow    Flow              `json:"flow"`
 }
 
-// GA3CRace has the trials of a race on this machine, each with all of its computations. All cases run
-// trial i before any case runs trial i+1.
+// GA3CRace has the trials of a race on this machine, each with all of its computations. All cases
+// run trial i before any case runs trial i+1.
 type GA3CRace struct {
 	Name      string    `json:"name"`   // "ga3c", or "a2c": A2C with 16 environments
 	Joined    int       `json:"joined"` // min_training_batch: the steps that segments are joined to; 1 in the paper; 0 for A2C

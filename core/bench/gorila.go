@@ -25,8 +25,8 @@ type GorilaOptions struct {
 	LatencyMS float64 `json:"latency_ms"`
 	Updates   int     `json:"updates"` // of the server that are simulated, at least 4 of each bundle
 	Seed      uint64  `json:"seed"`
-	// Scale are the numbers of bundles for which the smallest number of shards is searched. It is empty
-	// where the parts share cores.
+	// Scale are the numbers of bundles for which the smallest number of shards is searched. It is
+	// empty where the parts share cores.
 	Scale []int  `json:"scale"`
 	Env   string `json:"env"` // whose steps are measured
 	// Costs are cluster.Costs that replace those of this machine.
@@ -176,8 +176,8 @@ func (o *GorilaOptions) costs() (k cluster.Costs, sources map[string]string, err
 	return k, sources, nil
 }
 
-// measureGorila measures the costs of the library: of DQN by one learner, on one thread. They are lower
-// quartiles, because other programs only add to them.
+// measureGorila measures the costs of the library: of DQN by one learner, on one thread. They are
+// lower quartiles, because other programs only add to them.
 func measureGorila(env string, k *cluster.Costs) error {
 	o := LatencyOptions{Method: "dqn", Env: env, NumEnvs: 1, Steps: 240, Settings: map[string]string{
 		"shards": "1", "optimizer": "adagrad", "buffer_size": "1000", "learning_starts": "32", "train_freq": "4",

@@ -8,7 +8,8 @@ import (
 	"github.com/paceline-rl/paceline/core/bench/cluster"
 )
 
-// gorilaCosts are all costs but that of a gradient. With one of 28 ms, a learner makes an update in 36 ms.
+// gorilaCosts are all costs but that of a gradient. With one of 28 ms, a learner makes an update in
+// 36 ms.
 const gorilaCosts = `"parameters": 2000, "step": 0.002, "sigma": 0, "pause": 0, "apply": 1e-6, "message": 0, "inline": 0, "push": {"call": 0.001}, "get": {"call": 0.001},
 	"visit": {"call": 0.002, "object": 0.001}, "keep": {"call": 0.001}, "wait": {}, "ray": {}`
 

@@ -67,7 +67,8 @@ func benchLatency(decode func(any) error) (any, error) {
 	return r, err
 }
 
-// measureLearner measures a race of one learner, which nothing disturbs. see may look at the trainer.
+// measureLearner measures a race of one learner, which nothing disturbs. see may look at the
+// trainer.
 func measureLearner(o *LatencyOptions, see func(*train.Trainer)) (map[string][]float64, error) {
 	var mu sync.Mutex
 	list := map[string][]float64{}
@@ -91,8 +92,8 @@ func measureLearner(o *LatencyOptions, see func(*train.Trainer)) (map[string][]f
 	return list, err
 }
 
-// measureGA3C measures a race on one thread. A prediction or an update of n rows takes a + b n: b is
-// that of the least squares over all batches, and a is what is left of each.
+// measureGA3C measures a race on one thread. A prediction or an update of n rows takes a + b n: b
+// is that of the least squares over all batches, and a is what is left of each.
 func measureGA3C(o *LatencyOptions) (map[string][]float64, error) {
 	type one struct{ rows, seconds float64 }
 	all := map[string][]one{}

@@ -8,12 +8,12 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// A machine is a cost model of one of the systems of Babaeizadeh et al. 2017 ("GA3C"), Table 1, with
-// the small network. Given is what the paper states. Its facts do not all fit together: with 128
-// agents and 1,361 predictions a second an agent's whole cycle takes 94 ms (Little's law), and the
-// mean wait for a prediction of 108 ms is longer; two trainers with 272 updates a second take at most
-// 7.3 ms an update, and the mean is given as 11.1 ms. So the model has the rates of Table 2, and the
-// times on the GPU: 10 % of 108 ms for a prediction, 41 % of 11.1 ms for an update.
+// A machine is a cost model of one of the systems of Babaeizadeh et al. 2017 ("GA3C"), Table 1,
+// with the small network. Given is what the paper states. Its facts do not all fit together: with
+// 128 agents and 1,361 predictions a second an agent's whole cycle takes 94 ms (Little's law), and
+// the mean wait for a prediction of 108 ms is longer; two trainers with 272 updates a second take
+// at most 7.3 ms an update, and the mean is given as 11.1 ms. So the model has the rates of Table
+// 2, and the times on the GPU: 10 % of 108 ms for a prediction, 41 % of 11.1 ms for an update.
 //
 //	step         the CPU's time: utilisation x cores / PPS. The CPU's other work is counted in
 //	update       4.55 ms on System I. On II and III fitted: times the GPU's time for a step
@@ -124,9 +124,9 @@ func (m *machine) ga3c() map[string]string {
 
 // a3c is the model of A3C on the CPU as settings of A3C: a learner of one environment on each core,
 // and five steps between updates. A step takes as long as in ga3c. The rest of Table 2's time is
-// fitted: forward and backward pass of a gradient take four times as long as the five forward passes
-// before it, because a backward pass is two forward passes, and the values and the loss are another
-// one. Pulls and pushes take 1 ms.
+// fitted: forward and backward pass of a gradient take four times as long as the five forward
+// passes before it, because a backward pass is two forward passes, and the values and the loss are
+// another one. Pulls and pushes take 1 ms.
 func (m *machine) a3c() map[string]string {
 	const steps, visits = 5, 1e-3
 	step := m.CPU * float64(m.Cores) / m.GA3C

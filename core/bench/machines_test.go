@@ -15,8 +15,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// With the numbers of section 5.1 the models have the rates of Table 2, and on System I no numbers of
-// a grid around them have more than 2 % more updates a second.
+// With the numbers of section 5.1 the models have the rates of Table 2, and on System I no numbers
+// of a grid around them have more than 2 % more updates a second.
 func TestMachinesHaveTheRatesOfTable2(t *testing.T) {
 	best := numbers{bestPredictors, bestTrainers, bestAgents}
 	for _, m := range machines {
@@ -42,8 +42,8 @@ func TestMachinesHaveTheRatesOfTable2(t *testing.T) {
 	}
 }
 
-// No update ends in the first steps of a machine whose update takes as long as all of them; its rate
-// is found nevertheless.
+// No update ends in the first steps of a machine whose update takes as long as all of them; its
+// rate is found nevertheless.
 func TestSlowUpdates(t *testing.T) {
 	m := machine{Name: "slow", measured: map[string]string{
 		"latency_step": "0.001", "latency_predict": "0.0001", "latency_predict_row": "1e-06", "latency_update": "0.1", "latency_update_row": "1e-06",
@@ -117,7 +117,8 @@ func TestBenchTuner(t *testing.T) {
 			}
 		}
 	}
-	// Of the machine at hand: cores that predictions, updates and steps share, as many agents as wanted.
+	// Of the machine at hand: cores that predictions, updates and steps share, as many agents as
+	// wanted.
 	text, err = Bench("tuner", `{"machines": ["here"], "forms": ["ladder"], "seeds": 1, "periods": 2, "period_s": 1, "seconds": 1, "grid": [[1], [1], [2, 4]], "here": {"method": "ga3c", "env": "CartPole-v1", "num_envs": 4, "steps": 200, "settings": {"policy": "MlpPolicy", "net_arch_pi": "4", "net_arch_vf": "4"}}}`)
 	if err != nil {
 		t.Fatal(err)

@@ -107,7 +107,8 @@ type Flow struct {
 	// Lags are shares of the rows whose lag was 0, 1, 2 to 3, 4 to 7, and so on; the last one is open.
 	Lags []float64 `json:"lags"`
 	// CycleMS is the mean time from one step of an agent to its next one. MostUpdateMS is the longest
-	// time that an update can take on average with this number of trainers. Both follow from Little's law.
+	// time that an update can take on average with this number of trainers. Both follow from Little's
+	// law.
 	CycleMS      float64 `json:"cycle_ms"`
 	MostUpdateMS float64 `json:"most_update_ms"`
 }
@@ -115,7 +116,8 @@ type Flow struct {
 // lagNames are the ends of the names of the lags' metrics.
 var lagNames = []string{"0_to_0", "1_to_1", "2_to_3", "4_to_7", "8_to_15", "16_to_31", "32_to_63", "64_to_above"}
 
-// take takes parts[0] steps, then parts[1], and so on. The trainer's means are then of the last part.
+// take takes parts[0] steps, then parts[1], and so on. The trainer's means are then of the last
+// part.
 func take(t *train.Trainer, parts ...int64) error {
 	for _, steps := range parts {
 		if err := t.Begin(steps, 0); err != nil {
@@ -160,7 +162,8 @@ func (m *machine) simulate(seed int, n numbers, seconds float64) (f Flow, err er
 		return f, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	// The rate is not known before: at most all agents step all the time. Perhaps no update ends in so few steps.
+	// The rate is not known before: at most all agents step all the time. Perhaps no update ends in so
+	// few steps.
 	if err := take(s.Trainer, int64(8*n.Agents), int64(32*n.Agents)); err != nil {
 		return f, err
 	}

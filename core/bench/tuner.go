@@ -67,9 +67,9 @@ type TunerReport struct {
 	Machines []TunerMachine `json:"machines"`
 }
 
-// benchTuner compares the numbers that GA3C's tuner finds in virtual time with the best of a grid. A
-// period is shorter than the paper's minute, because that takes a third of the time. A window of such a period is
-// 26 times as long as a cycle of an agent.
+// benchTuner compares the numbers that GA3C's tuner finds in virtual time with the best of a grid.
+// A period is shorter than the paper's minute, because that takes a third of the time. A window of
+// such a period is 26 times as long as a cycle of an agent.
 func benchTuner(decode func(any) error) (result any, err error) {
 	o := TunerOptions{
 		Machines: machineNames(), Forms: []string{"ladder", "paper", "authors"}, Seeds: 20, Periods: 60, Period: 20, Seconds: 20,
@@ -231,8 +231,8 @@ func (x *tunerBench) tune(form string, seed int, best float64) (r TunerRun, err 
 	return r, nil
 }
 
-// keptNumbers returns the kept numbers before the first period and after each of the first ones of a
-// trace.
+// keptNumbers returns the kept numbers before the first period and after each of the first ones of
+// a trace.
 func keptNumbers(text string, start numbers, periods int) ([]numbers, error) {
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil {

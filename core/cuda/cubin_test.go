@@ -229,8 +229,8 @@ func TestCubinsFitTheChips(t *testing.T) {
 	}
 }
 
-// openKernels opens the archive of compile.py. The test is left out where there is none, or where it is
-// of other sources than those of this checkout.
+// openKernels opens the archive of compile.py. The test is left out where there is none, or where
+// it is of other sources than those of this checkout.
 func openKernels(t *testing.T) *zip.ReadCloser {
 	t.Helper()
 	archive, err := zip.OpenReader("kernels.zip")

@@ -209,9 +209,9 @@ func (s *ActionSpec) CheckMask(mask []byte) error {
 	return nil
 }
 
-// Random draws an action: an allowed value of each branch uniformly, by one call of r.Intn, and each
-// entry of the box uniformly within its bounds, by one call of r.Uniform. An entry without bounds is
-// drawn from [-1, 1]. An entry with one bound lies within 1 of it.
+// Random draws an action: an allowed value of each branch uniformly, by one call of r.Intn, and
+// each entry of the box uniformly within its bounds, by one call of r.Uniform. An entry without
+// bounds is drawn from [-1, 1]. An entry with one bound lies within 1 of it.
 func (s *ActionSpec) Random(mask []byte, r *rng.Stream, branches []int32, box []float32) {
 	for b := range branches {
 		n := s.Branch(b)

@@ -165,8 +165,8 @@ type Env interface {
 }
 
 // ActionEnv is an Env whose actions may be of every kind. If ActionSpec.N is 0, the caller calls
-// StepAction instead of Step: branches has an integer for each branch, box a number for each entry of
-// the box. The caller has checked their ranges.
+// StepAction instead of Step: branches has an integer for each branch, box a number for each entry
+// of the box. The caller has checked their ranges.
 type ActionEnv interface {
 	Env
 	StepAction(branches []int32, box []float32, obs []byte) (reward float32, end End, err error)
@@ -299,8 +299,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // OfEnvironment implements fault.OfEnvironment.
 func (e *Error) OfEnvironment() {}
 
-// RowError refuses an argument for one environment, or one row or step of the arguments. Nothing has
-// failed: an Error is the failure of an environment.
+// RowError refuses an argument for one environment, or one row or step of the arguments. Nothing
+// has failed: an Error is the failure of an environment.
 type RowError struct {
 	Of    string // "environment", "row" or "step"
 	Index int

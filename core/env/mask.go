@@ -8,8 +8,8 @@ import (
 )
 
 // A mask has one byte for each action, with branches one for each action of each branch; 0: the
-// action is not allowed. A nil mask allows all actions. The functions that do not take an ActionSpec
-// are about the mask of one branch.
+// action is not allowed. A nil mask allows all actions. The functions that do not take an
+// ActionSpec are about the mask of one branch.
 
 // Masker is an Env that knows which actions its state allows. The caller asks for masks only if
 // the Spec says Masks.

@@ -260,7 +260,8 @@ func TestOneBranchIsTheWidth(t *testing.T) {
 }
 
 // LogSoftmax of each branch and GaussianLogProbs, added in order, are the log-probabilities of the
-// loss, bit for bit: the policy that acted has the divergence 0 and the gradients of the plain loss.
+// loss, bit for bit: the policy that acted has the divergence 0 and the gradients of the plain
+// loss.
 func TestLogProbsOfTheActingPolicy(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		for _, o := range everyKind {

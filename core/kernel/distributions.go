@@ -91,19 +91,19 @@ func (b *DistributionBatch) check(dx, perRow []float32) {
 //
 //	-sum over k of targets[i, k] * log(max(p[k], least))
 //
-// where p is the softmax of the logits of actions[i]; a probability below least has no gradient, and
-// in the sums a denormal target counts as 0. A row's loss is multiplied by its weight. The result is
-// the sum in float64, times weight. perRow, if not nil, gets the rows' losses without weights or,
-// with divergence, these minus the entropies of the targets: the Kullback-Leibler divergences. dx
-// must not be an input.
+// where p is the softmax of the logits of actions[i]; a probability below least has no gradient,
+// and in the sums a denormal target counts as 0. A row's loss is multiplied by its weight. The
+// result is the sum in float64, times weight. perRow, if not nil, gets the rows' losses without
+// weights or, with divergence, these minus the entropies of the targets: the Kullback-Leibler
+// divergences. dx must not be an input.
 func CategoricalLoss(dx, perRow []float32, b *DistributionBatch, least float32, divergence bool, weight float32) float64 {
 	b.check(dx, perRow)
 	return current.Load().categoricalLoss(dx, perRow, b, least, divergence, weight)
 }
 
 // QuantileLoss returns the quantile Huber loss of a batch (Dabney et al. 2018) and overwrites dx
-// with its gradient. With b.Points quantiles x[j] of action actions[i] and n = b.Goals targets, row i
-// has the loss
+// with its gradient. With b.Points quantiles x[j] of action actions[i] and n = b.Goals targets, row
+// i has the loss
 //
 //	1/n * sum over j and k of |tau[j] - (u < 0)| * huber(u) / kappa
 //

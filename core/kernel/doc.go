@@ -5,8 +5,8 @@
 // Layouts. Every array is row-major. Images are [n, height, width, channel], or
 // [n, channel, height, width] where a Conv says planar. Convolution weights are
 // [out, in, kernel, kernel] and dense weights [out, in], as in PyTorch. Convolution kernels are
-// square and never padded. A slice may be longer than a call needs; the call neither reads nor writes
-// the rest. Outputs must not overlap inputs, except where a function says so.
+// square and never padded. A slice may be longer than a call needs; the call neither reads nor
+// writes the rest. Outputs must not overlap inputs, except where a function says so.
 //
 // Paths. Every function exists once per path:
 //

@@ -144,8 +144,9 @@ type Dense struct {
 	ReLU      bool
 	Precision Precision
 	Portable  bool // the same bits on every processor; see HasPortable
-	// Tiled is for layers whose calls have some 32 rows or more. DenseForward in FP32 is then a product
-	// by tiles, whose sums have another order: a row has the same bits in all calls with Tiled.
+	// Tiled is for layers whose calls have some 32 rows or more. DenseForward in FP32 is then a
+	// product by tiles, whose sums have another order: a row has the same bits in all calls with
+	// Tiled.
 	Tiled bool
 }
 

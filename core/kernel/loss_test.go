@@ -169,8 +169,8 @@ func TestHuberEdges(t *testing.T) {
 	})
 }
 
-// Trap: w clip(d), clip(w d) and w clip(w d) differ. Each order of weighting has its own loss and slope,
-// inside of the clip and outside.
+// Trap: w clip(d), clip(w d) and w clip(w d) differ. Each order of weighting has its own loss and
+// slope, inside of the clip and outside.
 func TestOrdersOfWeights(t *testing.T) {
 	eachISA(t, func(t *testing.T) {
 		for _, c := range []struct {

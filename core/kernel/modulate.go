@@ -12,9 +12,9 @@ import (
 // features of the row are multiplied by the embedding of each of its taus.
 
 // Cosines overwrites to, [len(taus), n], with cos(pi i tau) for i from 1 to n, as the code of
-// DQN Zoo and of Dopamine has them: the paper's equation 4 also has i = 0, a second bias. The recurrence
-// cos(i+1)x = 2 cos x cos ix - cos(i-1)x in float64 has an error of about i*i*1e-16. All processors
-// have the same bits.
+// DQN Zoo and of Dopamine has them: the paper's equation 4 also has i = 0, a second bias. The
+// recurrence cos(i+1)x = 2 cos x cos ix - cos(i-1)x in float64 has an error of about i*i*1e-16. All
+// processors have the same bits.
 func Cosines(to, taus []float32, n int) {
 	atLeast("to", len(to), len(taus)*n)
 	for k, tau := range taus {
@@ -27,8 +27,8 @@ func Cosines(to, taus []float32, n int) {
 	}
 }
 
-// Modulate computes y[i, k] = x[i] * by[i, k], element by element, of n rows x of width numbers with
-// times factors each. All paths give the same bits.
+// Modulate computes y[i, k] = x[i] * by[i, k], element by element, of n rows x of width numbers
+// with times factors each. All paths give the same bits.
 func Modulate(t *Team, y, x, by []float32, n, times, width int) {
 	checkModulate(n, times, width)
 	atLeast("y", len(y), n*times*width)
@@ -37,8 +37,9 @@ func Modulate(t *Team, y, x, by []float32, n, times, width int) {
 	current.Load().modulate(t, y, x, by, n, times, width)
 }
 
-// ModulateBackward overwrites dby and dx with the gradients of Modulate's inputs. dy is the gradient
-// of y. The terms of dx are added in the order of the factors. All paths give the same bits.
+// ModulateBackward overwrites dby and dx with the gradients of Modulate's inputs. dy is the
+// gradient of y. The terms of dx are added in the order of the factors. All paths give the same
+// bits.
 func ModulateBackward(t *Team, dby, dx, x, by, dy []float32, n, times, width int) {
 	checkModulate(n, times, width)
 	atLeast("dby", len(dby), n*times*width)

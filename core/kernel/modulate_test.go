@@ -27,7 +27,8 @@ func TestCosinesMatchFloat64(t *testing.T) {
 	}
 }
 
-// Every element and every sum is that of float64, on all paths with the same bits, and with threads.
+// Every element and every sum is that of float64, on all paths with the same bits, and with
+// threads.
 func TestModulateMatchesFloat64(t *testing.T) {
 	team := newTeam(t, 2)
 	for _, c := range []struct{ n, times, width int }{{1, 1, 1}, {3, 5, 7}, {2, 1, 64}, {5, 8, 1000}} {

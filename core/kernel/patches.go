@@ -1,9 +1,9 @@
 package kernel
 
 // A convolution whose kernel is not two or three strides wide is a dense layer whose rows are the
-// patches, [channel, row, column]. Blocks of convBlock images are computed one after the other; each
-// block has sums of its own, as in the other convolutions. Threads share the work of the dense layer,
-// whose parts are outputs forward and inputs backward.
+// patches, [channel, row, column]. Blocks of convBlock images are computed one after the other;
+// each block has sums of its own, as in the other convolutions. Threads share the work of the dense
+// layer, whose parts are outputs forward and inputs backward.
 
 // patched reports whether the convolution is a dense layer of its patches.
 func (c *Conv) patched() bool { return c.Kernel != 2*c.Stride && c.Kernel != 3*c.Stride }

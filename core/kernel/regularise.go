@@ -15,9 +15,9 @@ type Regulariser struct {
 	Eps float32 // above 0
 }
 
-// Apply overwrites the policy and the entropy in parts, and d.Logits, which ActorCritic computed for b
-// without Clip, by those with the regulariser. The terms of the Gaussians stay exact. Only the first
-// call with a d allocates.
+// Apply overwrites the policy and the entropy in parts, and d.Logits, which ActorCritic computed
+// for b without Clip, by those with the regulariser. The terms of the Gaussians stay exact. Only
+// the first call with a d allocates.
 func (r Regulariser) Apply(d *ActorCriticGradients, b *ActorCriticBatch, entropyCoef float32, parts *ActorCriticParts) {
 	n, size, branches := b.rows(), len(b.LogStd), b.branches()
 	if len(d.numbers) < 3*b.Width {

@@ -135,7 +135,8 @@ type Evaluator interface {
 	Refresh(first, rows int) error
 	// Outputs returns the outputs of the heads at p for the observations of b, with the same bits as
 	// in Gradient and Learn; those of a head with taus are at MiddleTaus. It reads only Obs or Rows of
-	// b. The result is valid until the next call. Outputs does not allocate. On a GPU it is one launch.
+	// b. The result is valid until the next call. Outputs does not allocate. On a GPU it is one
+	// launch.
 	Outputs(p *Params, b Batch) (Outputs, error)
 	// Look adds the hidden units and outputs of the latest Gradient, Learn or Outputs to a, which
 	// Spec.NewActivity made. It does not allocate.
@@ -285,7 +286,8 @@ type Backup interface {
 	Restore() (k int, ok bool)
 }
 
-// NotFinite is the error of an update with a number that is not finite. It wraps fault.ErrNotFinite.
+// NotFinite is the error of an update with a number that is not finite. It wraps
+// fault.ErrNotFinite.
 type NotFinite struct {
 	What  string // the number, such as "loss", "gradient norm" or, of Report.Rows, "error of a row"
 	Value float64

@@ -132,8 +132,8 @@ func number(row []byte, k int) float32 {
 	return math.Float32frombits(binary.NativeEndian.Uint32(row[4*k:]))
 }
 
-// check refuses statistics that no run has, so that numbers computed from m are finite. least is the
-// least count.
+// check refuses statistics that no run has, so that numbers computed from m are finite. least is
+// the least count.
 func (m *Moments) check(n int, least float64) error {
 	const mostMean, mostVar, mostCount = 1e60, 1e120, 1e18
 	if len(m.Mean) != n || len(m.Var) != n {

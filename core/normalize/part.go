@@ -49,9 +49,9 @@ func (z *Normalizer) part(pushes *uint64) checkpoint.Part {
 	})
 }
 
-// ObsPart is the part of a policy's file: statistics of observations of n numbers. Files of runs have
-// a part of the same name. obs is what is written; nil: the part is not. read is called with the
-// file's statistics, or with nil if the file has none.
+// ObsPart is the part of a policy's file: statistics of observations of n numbers. Files of runs
+// have a part of the same name. obs is what is written; nil: the part is not. read is called with
+// the file's statistics, or with nil if the file has none.
 func ObsPart(n int, obs *Moments, read func(*Moments)) checkpoint.Part {
 	p := part(n, saved{Obs: obs}, func(s saved) (func(), error) {
 		if s.Obs == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/paceline-rl/paceline/core/checkpoint"
 )
 
-// Shared are the statistics of several learners, each of which has a Normalizer and a Share of these.
-// The caller decides the order of Push and Pull, of which one is in progress at a time.
+// Shared are the statistics of several learners, each of which has a Normalizer and a Share of
+// these. The caller decides the order of Push and Pull, of which one is in progress at a time.
 //
 //   - Push merges the rows that a learner has added since its previous Push (Chan et al. 1979).
 //   - Pull gives the learner the merged statistics. Rows that it has not pushed stay in its own.

@@ -41,9 +41,9 @@ func equal(a, b *Normalizer) bool {
 		slices.Equal(a.Returns.Mean, b.Returns.Mean) && slices.Equal(a.Returns.Var, b.Returns.Var) && a.Returns.Count == b.Returns.Count
 }
 
-// When all learners have pushed, the shared statistics are those of all rows, in whatever order they
-// pushed and pulled. One learner is bit-identical to a Normalizer alone. A run that is saved and
-// loaded goes on with the same bits.
+// When all learners have pushed, the shared statistics are those of all rows, in whatever order
+// they pushed and pulled. One learner is bit-identical to a Normalizer alone. A run that is saved
+// and loaded goes on with the same bits.
 func TestShared(t *testing.T) {
 	const n = 3
 	for learners := 1; learners <= 4; learners++ {

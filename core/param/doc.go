@@ -6,7 +6,8 @@
 //
 // A learner has a copy of the parameters, computes gradients with its copy, and visits the Store to
 // push a gradient and to pull newer parameters. The Store has the central parameters and the state
-// of their optimiser. Both are cut into shards: ranges of the flat array of nn.Params, without gaps.
+// of their optimiser. Both are cut into shards: ranges of the flat array of nn.Params, without
+// gaps.
 //
 //   - A visit is one Push or one Pull of one shard, under the lock of that shard. A whole push is a
 //     visit to each shard, from 0 to Shards()-1, and so is a whole pull.
@@ -14,14 +15,12 @@
 //     it. Different shards have different versions while a push is in progress, and a pull may see
 //     different versions of different shards, as in Stooke & Abbeel, section 4.3. No visit sees a
 //     part of another visit.
-//   - The lag of a push to a shard is the number of pushes that other learners applied to the shard
-//     after this learner read it: the version before the push, less Push.Seen. The lag of a gradient
-//     is the largest lag over the shards.
+//     after this learner read it: the version before the push, less Push.Seen. The lag of a
+//     gradient is the largest lag over the shards.
 //   - An update is a push that was applied to the last shard. Updates is the version of the last
 //     shard, and only a visit to the last shard sets nn.Params.Updates.
-//   - Adam's t of a shard is the number of optimiser steps in the pushes that were applied to the
-//     shard: one for each push, or with multi_step_adam the n steps of the push. With Rule.LocalSteps
-//     it is the pushing learner's own count of steps.
+//     shard: one for each push, or with multi_step_adam the n steps of the push. With
+//     Rule.LocalSteps it is the pushing learner's own count of steps.
 //
 // The caller decides the order of the visits. The result is a function of that order alone: a visit
 // depends on its arguments and on its own shard, never on another shard or on the time. Two visits
@@ -60,15 +59,15 @@
 //
 // # What a learner does
 //
-// The factor that clips the norm of a gradient comes from the learner, which has the whole gradient;
-// the Store sees one shard of it. For the same reason the learner refuses a gradient whose norm is
-// not finite, and pushes nothing then. The Store checks the factor and the learning rate, and does
-// not read a gradient a second time to look for NaN. Mean clips the combined gradient and checks its
-// norm.
+// The factor that clips the norm of a gradient comes from the learner, which has the whole
+// gradient; the Store sees one shard of it. For the same reason the learner refuses a gradient
+// whose norm is not finite, and pushes nothing then. The Store checks the factor and the learning
+// rate, and does not read a gradient a second time to look for NaN. Mean clips the combined
+// gradient and checks its norm.
 //
 // # Goroutines
 //
-// Push and Pull, and all methods of a Range, may be called by any goroutines at any time. A Local and
-// a Mean belong to one goroutine at a time. Params and the checkpoint parts may be used only while no
-// visit is in progress.
+// Push and Pull, and all methods of a Range, may be called by any goroutines at any time. A Local
+// and a Mean belong to one goroutine at a time. Params and the checkpoint parts may be used only
+// while no visit is in progress.
 package param

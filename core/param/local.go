@@ -142,8 +142,8 @@ func (l *Local) check(s *Store, shard int) error {
 // move applies the steps of a learner to a locked shard.
 func (s *Store) move(at *shard, l *Local) {
 	c := &s.rule.Optimizer
-	// In float64: a power of β rounded to float32 has the same error at every push, and such errors add
-	// up. A local step multiplies by β rounded to float32, so the power is that of the rounded β.
+	// In float64: a power of β rounded to float32 has the same error at every push, and such errors
+	// add up. A local step multiplies by β rounded to float32, so the power is that of the rounded β.
 	keep1, rest1 := power(float64(float32(c.Beta1)), l.n), float64(float32(1-c.Beta1))
 	keep2, rest2 := power(float64(float32(c.Beta2)), l.n), float64(float32(1-c.Beta2))
 	of := func(array []float32) []float32 { return array[at.first:][:at.size] }

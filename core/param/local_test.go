@@ -109,8 +109,8 @@ func TestNewLocalTakesTheMoments(t *testing.T) {
 	}
 }
 
-// After Forget, also between the shards of a push, l is that of a learner that joins, apart from Adam's t
-// of its own steps.
+// After Forget, also between the shards of a push, l is that of a learner that joins, apart from
+// Adam's t of its own steps.
 func TestForgottenSteps(t *testing.T) {
 	for _, local := range []bool{false, true} {
 		for _, pushed := range []int{0, 1} {

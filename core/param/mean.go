@@ -58,8 +58,8 @@ func NewMean(s *Store, maxNorm float64) (*Mean, error) {
 }
 
 // Combine takes a step along the gradients of all learners. If the combined gradient is not finite,
-// no step is taken, and the error wraps a *nn.NotFinite and names the first learner whose gradient is
-// not finite.
+// no step is taken, and the error wraps a *nn.NotFinite and names the first learner whose gradient
+// is not finite.
 func (m *Mean) Combine(all []Contribution) (c Combined, err error) {
 	for k := range all {
 		g := &all[k]

@@ -108,8 +108,8 @@ func (w *rangeTwin) push(grad []float32, rate float64, seen uint64, key Key) (a 
 	return a, false
 }
 
-// Learners push late, twice, out of order and in several lives; the Range, also one that is saved and
-// loaded again and again, answers as its twin.
+// Learners push late, twice, out of order and in several lives; the Range, also one that is saved
+// and loaded again and again, answers as its twin.
 func TestRangeAnswersAsItsTwin(t *testing.T) {
 	const size, pushes, learners = 37, 3000, 5
 	cfg := nn.OptimizerConfig{Name: "adagrad"}
@@ -232,8 +232,8 @@ func TestRangePushesRefused(t *testing.T) {
 	}
 }
 
-// Goroutines push and pull without an order, some of their pushes twice. Each key is applied once, and
-// pushes of one gradient are bit-identical to the same number of steps.
+// Goroutines push and pull without an order, some of their pushes twice. Each key is applied once,
+// and pushes of one gradient are bit-identical to the same number of steps.
 func TestRangeAtTheSameTime(t *testing.T) {
 	const size, learners, steps = 64, 6, 40
 	cfg := nn.OptimizerConfig{Name: "adam"}

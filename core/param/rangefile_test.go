@@ -158,8 +158,8 @@ func TestRangeFileWithoutMemory(t *testing.T) {
 	}
 }
 
-// FuzzRange loads any bytes. Reading needs memory by the size of the bytes, and what loads is saved as
-// the same bytes.
+// FuzzRange loads any bytes. Reading needs memory by the size of the bytes, and what loads is saved
+// as the same bytes.
 func FuzzRange(f *testing.F) {
 	r := used(f)
 	whole := nntest.Must(r.Bytes())(f)

@@ -127,8 +127,8 @@ func (s *Store) Counts() (c Counts) {
 	return c
 }
 
-// Pull copies a shard to a learner's copy of the parameters, and returns the version of the shard. A
-// pull of the last shard sets Updates of the copy. The copy has the layout of the central
+// Pull copies a shard to a learner's copy of the parameters, and returns the version of the shard.
+// A pull of the last shard sets Updates of the copy. The copy has the layout of the central
 // parameters: Pull panics if their sizes differ.
 func (s *Store) Pull(shard int, to *nn.Params) (version uint64) {
 	if len(to.Raw()) != len(s.theta) {

@@ -38,9 +38,9 @@ type Evaluation struct {
 // Evaluate plays whole episodes of the registered environment id. Each episode has its own
 // environment and its own stream, ("eval", episode), so the result depends on the arguments alone.
 // Environments that clip rewards or end an episode with a life play whole games for unclipped
-// rewards. An observation or a reward that is not finite is an error. The error of an environment is an
-// *env.Error with the number of its episode, which an env.Indexed gets as its index. Environments whose
-// steps wait (env.Spec.Waits) take them at the same time.
+// rewards. An observation or a reward that is not finite is an error. The error of an environment
+// is an *env.Error with the number of its episode, which an env.Indexed gets as its index.
+// Environments whose steps wait (env.Spec.Waits) take them at the same time.
 func (p *Policy) Evaluate(id string, options env.Options, o EvalOptions) (Evaluation, error) {
 	if o.Episodes < 1 || o.Episodes > 1_000_000 {
 		return Evaluation{}, fmt.Errorf("episodes: %d, must be 1 to 1000000", o.Episodes)
@@ -140,8 +140,8 @@ func (p *Policy) play(id string, options env.Options, first, n int, o EvalOption
 	return played, nil
 }
 
-// newEpisode makes episode `number` of the evaluation, whose environment is seeded and not yet reset.
-// On an error or a panic it closes the environment.
+// newEpisode makes episode `number` of the evaluation, whose environment is seeded and not yet
+// reset. On an error or a panic it closes the environment.
 func (p *Policy) newEpisode(id string, options env.Options, number int, o *EvalOptions) (_ episode, err error) {
 	e, err := env.Make(id, options)
 	if err != nil {

@@ -75,8 +75,8 @@ func TestEvaluateRefusesWhatIsNotFinite(t *testing.T) {
 	}
 }
 
-// meeter is an environment whose steps and resets wait for those of another one. The rewards are its
-// index.
+// meeter is an environment whose steps and resets wait for those of another one. The rewards are
+// its index.
 type meeter struct {
 	env.Env
 	index, steps int

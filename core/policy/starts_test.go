@@ -13,8 +13,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// emulated is a game whose state is its number of frames, a byte. A step takes two frames and gives a
-// point for each. The observation is CartPole's in shape.
+// emulated is a game whose state is its number of frames, a byte. A step takes two frames and gives
+// a point for each. The observation is CartPole's in shape.
 type emulated struct {
 	cartPoleSpec
 	frames, limit int
@@ -63,7 +63,8 @@ func (e *emulated) Step(_ int32, obs []byte) (float32, env.End, error) {
 
 func init() { env.RegisterPlain("Emulated-v0", newEmulated) }
 
-// Episode i starts in state i mod n and counts the points after it. Episodes from a reset count all.
+// Episode i starts in state i mod n and counts the points after it. Episodes from a reset count
+// all.
 func TestEpisodesStartInGivenStates(t *testing.T) {
 	p := cartPole(t, 1)
 	starts := [][]byte{{10}, {31}, {0}}

@@ -1,6 +1,6 @@
 // Package portable has functions of real numbers that return the same bits on every processor, for
-// numbers that the result of a run depends on. Those of package math are written for each processor.
-// Every product is rounded, because some processors add it unrounded.
+// numbers that the result of a run depends on. Those of package math are written for each
+// processor. Every product is rounded, because some processors add it unrounded.
 package portable
 
 import "math"
@@ -45,8 +45,8 @@ var factorials = func() (list [16]float64) {
 	return list
 }()
 
-// Pow returns x^a for x >= 0, where |a log x| < 700, to within about 1e-15 |a log x| of its value. 0^a
-// is 0, or 1 if a is 0. Powers of 1/2, 1 and their negatives are rounded once or twice.
+// Pow returns x^a for x >= 0, where |a log x| < 700, to within about 1e-15 |a log x| of its value.
+// 0^a is 0, or 1 if a is 0. Powers of 1/2, 1 and their negatives are rounded once or twice.
 func Pow(x, a float64) float64 {
 	switch {
 	case a == 0:

@@ -312,8 +312,8 @@ func reloaded(t *testing.T, s *Segments) *Segments {
 	return next
 }
 
-// Files that are cut off, of another Config, or damaged are refused, or load as something that can be
-// used.
+// Files that are cut off, of another Config, or damaged are refused, or load as something that can
+// be used.
 func TestLoadRefuses(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	c := Config{Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2}}, Action: env.ActionSpec{N: 3}, Envs: 2, Steps: 3, Bound: 2, Masks: true, Columns: []string{"value"}}

@@ -20,9 +20,9 @@ import (
 //	observation is none), its segment in progress
 //	the segments of the queue, the oldest first
 //
-// A segment is its environment, number of steps, end, 1 if it is over, and of these steps the actions,
-// the boxes, the masks, the rewards, the updates, the columns and the observations, with the one after
-// the last step. The checkpoint's manifest has the length and the checksum.
+// A segment is its environment, number of steps, end, 1 if it is over, and of these steps the
+// actions, the boxes, the masks, the rewards, the updates, the columns and the observations, with
+// the one after the last step. The checkpoint's manifest has the length and the checksum.
 const saveMagic = "PLQUEUE1"
 
 type saveHeader struct {

@@ -223,8 +223,8 @@ func (s *Segments) Ended(i int) bool { return s.envs[i].now.over }
 // Empty reports whether environment i has no segment with steps in progress.
 func (s *Segments) Empty(i int) bool { return s.envs[i].now.n == 0 }
 
-// Join appends the ended segment of environment i to the queue. The environment's earlier segments are
-// inside the queue or have left it.
+// Join appends the ended segment of environment i to the queue. The environment's earlier segments
+// are inside the queue or have left it.
 func (s *Segments) Join(i int) error {
 	e := &s.envs[i]
 	switch {

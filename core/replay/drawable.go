@@ -21,10 +21,10 @@ const (
 // TailNames are the names of Tails, as settings have them.
 var TailNames = []string{KeepTails: "keep", DropTruncated: "drop_truncated", DropTails: "drop"}
 
-// drawable keeps which visible transitions can be drawn as the first of n steps. A transition is ripe
-// if its n steps are visible or its segment has ended. A Sampler draws ripe transitions that are
-// not dropped tails. The transitions of a partition ripen in their order, so its ripe transitions
-// come first.
+// drawable keeps which visible transitions can be drawn as the first of n steps. A transition is
+// ripe if its n steps are visible or its segment has ended. A Sampler draws ripe transitions that
+// are not dropped tails. The transitions of a partition ripen in their order, so its ripe
+// transitions come first.
 //
 // Each transition that may be visible has a leaf, a number below Memory.leaves(). Leaves are
 // ordered by position in the ring and then by environment, so neighbours come from different

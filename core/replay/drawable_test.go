@@ -19,8 +19,8 @@ func drawablesOf(t *testing.T, m *Memory) (list []*drawable) {
 	return list
 }
 
-// compareDrawables takes in what has been flushed, and fails unless exactly those transitions can be
-// drawn that a look at each allows.
+// compareDrawables takes in what has been flushed, and fails unless exactly those transitions can
+// be drawn that a look at each allows.
 func compareDrawables(t *testing.T, list []*drawable, r *reference) {
 	t.Helper()
 	for _, s := range list {

@@ -11,7 +11,8 @@ import (
 	"github.com/paceline-rl/paceline/core/rng"
 )
 
-// operations are those of play. A corpus stores their bytes: changed bounds would change its meaning.
+// operations are those of play. A corpus stores their bytes: changed bounds would change its
+// meaning.
 var operations = []struct {
 	below int // the share of each operation of 256: bytes from the bound before it to this one
 	name  string

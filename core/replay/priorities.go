@@ -43,8 +43,8 @@ func otherPriorities(format string, args ...any) error {
 var errDamagedPriorities = fmt.Errorf("%w: the priorities contradict the replay memory", checkpoint.ErrFormat)
 
 // Part returns the part of a checkpoint with the priorities. It is optional: if a file does not
-// have it, no transition was drawn. Read refuses other Priorities with OtherPriorities; Deferred may
-// differ.
+// have it, no transition was drawn. Read refuses other Priorities with OtherPriorities; Deferred
+// may differ.
 func (p *Prioritised) Part(name string) (checkpoint.Part, bool) {
 	return checkpoint.Part{Name: name, Version: prioritiesVersion, Optional: true,
 		Write: p.save,

@@ -248,10 +248,10 @@ func (m *Memory) Add(e int, s *experience.Step, next []byte) error {
 
 // Insert adds a transition that does not belong to an episode of environment e. It is a segment of
 // one step, which is truncated if s does not terminate. A segment in progress is cut before it and
-// continues after it, from the same observation. Targets of one step stay the same. Over n steps the
-// added transition and the last n-1 before the cut are tails. If stacks are stored one frame for
-// each step, next must be obs shifted by a frame (ErrNotAStack under StackDetect). Insert takes up
-// to two of the steps of Room. An error changes nothing.
+// continues after it, from the same observation. Targets of one step stay the same. Over n steps
+// the added transition and the last n-1 before the cut are tails. If stacks are stored one frame
+// for each step, next must be obs shifted by a frame (ErrNotAStack under StackDetect). Insert takes
+// up to two of the steps of Room. An error changes nothing.
 func (m *Memory) Insert(e int, s *experience.Step, obs, next []byte) error {
 	p, whole := &m.parts[e], *s
 	if len(obs) != m.obsBytes {
@@ -307,8 +307,8 @@ func (m *Memory) CheckNext(e int, next []byte) error {
 
 // CheckSteps checks the observations before, between and after some steps of environment e, before
 // any of the steps is added. Under StackDeclared it returns the error that Add would return for an
-// observation that does not continue the stack. The first one begins a segment if begins is set, and
-// is not read otherwise.
+// observation that does not continue the stack. The first one begins a segment if begins is set,
+// and is not read otherwise.
 func (m *Memory) CheckSteps(e int, begins bool, obs []byte) error {
 	if m.cfg.Stack != StackDeclared {
 		return nil

@@ -12,13 +12,13 @@ func (s *Stream) Normal() float64 {
 	return quantile(float64(s.Float64()) + 0x1p-54)
 }
 
-// Lognormal returns a number whose logarithm is normal with mean 0 and standard deviation sigma, 0 to
-// 10, by one draw. It has the same bits on every processor.
+// Lognormal returns a number whose logarithm is normal with mean 0 and standard deviation sigma, 0
+// to 10, by one draw. It has the same bits on every processor.
 func (s *Stream) Lognormal(sigma float64) float64 { return portable.Exp(float64(sigma * s.Normal())) }
 
-// quantile returns the x below which a standard normal variable is with probability p, 0 < p < 1. It
-// is algorithm AS 241 (Wichura 1988, Applied Statistics 37, PPND16), whose relative error is about
-// 1e-16. Every product is rounded, because some processors add it unrounded.
+// quantile returns the x below which a standard normal variable is with probability p, 0 < p < 1.
+// It is algorithm AS 241 (Wichura 1988, Applied Statistics 37, PPND16), whose relative error is
+// about 1e-16. Every product is rounded, because some processors add it unrounded.
 func quantile(p float64) float64 {
 	q := p - 0.5
 	if math.Abs(q) <= 0.425 {

@@ -66,8 +66,8 @@ func (r *Rollout) header() saveHeader {
 	return h
 }
 
-// widths describes actions of several branches or with a box: numbers of branches and of box entries,
-// and the branches. It is nil for an action of one integer.
+// widths describes actions of several branches or with a box: numbers of branches and of box
+// entries, and the branches. It is nil for an action of one integer.
 func (r *Rollout) widths() []uint32 {
 	if r.cfg.Action.N > 0 {
 		return nil
@@ -316,8 +316,8 @@ func (r *Rollout) checkHeader(h *saveHeader) error {
 	return nil
 }
 
-// possible reports whether the action of row k is one of the spec and its mask allows it. Its box is
-// not clipped.
+// possible reports whether the action of row k is one of the spec and its mask allows it. Its box
+// is not clipped.
 func (r *Rollout) possible(k int) bool {
 	branches, box := r.action(k)
 	if r.cfg.Action.CheckAction(branches, nil) != nil {

@@ -54,9 +54,9 @@ const (
 // The cnn of images that are too small for a method's default.
 const smallCNN = "minatar"
 
-// fitPolicy replaces policy "auto" by the policy that fits the observation. With it the default cnn,
-// which may have been set explicitly, gives way to smallCNN where images are too small for it. Images
-// that are too small for smallCNN are refused with its least size.
+// fitPolicy replaces policy "auto" by the policy that fits the observation. With it the default
+// cnn, which may have been set explicitly, gives way to smallCNN where images are too small for it.
+// Images that are too small for smallCNN are refused with its least size.
 func (c *Config) fitPolicy(obs env.ObsSpec) error {
 	common := c.Common()
 	if common.Policy != policyAuto {
@@ -84,14 +84,15 @@ func takes(cnn string, obs env.ObsSpec) bool {
 	return err == nil
 }
 
-// RawImages says that the numbers of images reach the network as they are, by the settings or because
-// they are planes of 0 and 1.
+// RawImages says that the numbers of images reach the network as they are, by the settings or
+// because they are planes of 0 and 1.
 func (c *Common) RawImages(obs env.ObsSpec) bool {
 	planes := len(obs.Shape) == 3 && obs.DType == env.Uint8 && len(obs.High) > 0 && slices.Max(obs.High) <= 1
 	return !c.NormalizeImages || planes
 }
 
-// Misfit is the error of an environment that the policy's network does not fit, with the reason err.
+// Misfit is the error of an environment that the policy's network does not fit, with the reason
+// err.
 func (c *Common) Misfit(err error) error {
 	hint := " (MlpPolicy takes any)"
 	if c.Policy == PolicyMLP {

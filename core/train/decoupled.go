@@ -9,10 +9,10 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// This file is for programs whose actors, replay memories and learners are in processes of their own
-// (Nair et al. 2015, section 4; Horgan et al. 2018). One Trainer is a replay memory: AddSteps, Draw and
-// SetErrors. Another one is a learner: GradientOf and Adopt. Both have updates from outside, and the
-// program carries steps, minibatches and errors from one to the other.
+// This file is for programs whose actors, replay memories and learners are in processes of their
+// own (Nair et al. 2015, section 4; Horgan et al. 2018). One Trainer is a replay memory: AddSteps,
+// Draw and SetErrors. Another one is a learner: GradientOf and Adopt. Both have updates from
+// outside, and the program carries steps, minibatches and errors from one to the other.
 
 // Steps are consecutive steps of one environment, in the caller's memory.
 type Steps struct {
@@ -24,18 +24,19 @@ type Steps struct {
 	NextMasks []byte  // n masks of next observations; empty where actions have none
 }
 
-// Decoupled is a Learner whose replay memory and whose updates can be used from different processes.
-// Arguments have been checked.
+// Decoupled is a Learner whose replay memory and whose updates can be used from different
+// processes. Arguments have been checked.
 type Decoupled interface {
-	// AddSteps adds steps of environment e. A transition can be drawn as soon as its n steps are stored
-	// or its episode has ended. After an error the steps before the one that failed have been added.
+	// AddSteps adds steps of environment e. A transition can be drawn as soon as its n steps are
+	// stored or its episode has ended. After an error the steps before the one that failed have been
+	// added.
 	AddSteps(e int, from *Steps) error
 	// DrawRows is the number of rows of a minibatch.
 	DrawRows() int
 	// Weighted reports whether minibatches have importance weights.
 	Weighted() bool
-	// Draw draws a minibatch. identities get numbers that transitions keep while they are stored, until a
-	// load.
+	// Draw draws a minibatch. identities get numbers that transitions keep while they are stored,
+	// until a load.
 	Draw(beta float64, to *Transitions, identities []int64) error
 	// SetErrors takes the errors of transitions, of which priorities are made. Transitions that are no
 	// longer stored are passed over.
@@ -47,9 +48,9 @@ type Decoupled interface {
 	ByUpdates() bool
 }
 
-// AddSteps adds steps of environment e, 0 to num_envs-1, to the replay memory. An environment's segment
-// goes on from one call to the next until it ends or another one begins. Begins cuts a segment in
-// progress, as a truncation after its last step. A run must not have begun.
+// AddSteps adds steps of environment e, 0 to num_envs-1, to the replay memory. An environment's
+// segment goes on from one call to the next until it ends or another one begins. Begins cuts a
+// segment in progress, as a truncation after its last step. A run must not have begun.
 func (t *Trainer) AddSteps(e int, from *Steps) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -107,8 +108,8 @@ func (t *Trainer) checkSteps(x *Steps) error {
 }
 
 // Draw draws a minibatch of batch_size transitions from the replay memory: Obs, NextObs, Actions,
-// Rewards, Discounts and NextMasks of `to`, over n_steps, and Weights, whose exponent is beta, 0 to 1; all
-// are 1 where draws are uniform. identities name the transitions for SetErrors.
+// Rewards, Discounts and NextMasks of `to`, over n_steps, and Weights, whose exponent is beta, 0 to
+// 1; all are 1 where draws are uniform. identities name the transitions for SetErrors.
 func (t *Trainer) Draw(beta float64, to *Transitions, identities []int64) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -142,8 +143,8 @@ func (t *Trainer) Draw(beta float64, to *Transitions, identities []int64) (err e
 	return nil
 }
 
-// SetErrors takes the errors that GradientOf gave for transitions of Draw. It does nothing where draws
-// are uniform.
+// SetErrors takes the errors that GradientOf gave for transitions of Draw. It does nothing where
+// draws are uniform.
 func (t *Trainer) SetErrors(identities []int64, of []float32) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -167,10 +168,10 @@ func (t *Trainer) SetErrors(identities []int64, of []float32) (err error) {
 	return nil
 }
 
-// GradientOf is Gradient with a minibatch from another replay memory, at the parameters that the trainer
-// has: it takes no rounds, and its State is GradientReady or GradientDropped. Errors of the rows are
-// written to `to`, which may be empty; where draws are uniform they are 0. The clock must be that of
-// updates, because the trainer knows no steps.
+// GradientOf is Gradient with a minibatch from another replay memory, at the parameters that the
+// trainer has: it takes no rounds, and its State is GradientReady or GradientDropped. Errors of the
+// rows are written to `to`, which may be empty; where draws are uniform they are 0. The clock must
+// be that of updates, because the trainer knows no steps.
 func (t *Trainer) GradientOf(out []float32, batch *Transitions, to []float32) (info GradientInfo, err error) {
 	if err := t.enter(); err != nil {
 		return info, err

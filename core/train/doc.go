@@ -13,8 +13,8 @@
 // parameter sets, the parts of its state, its policy and its metrics. It registers a Definition
 // when its package is imported. Its optional interfaces are in optional.go.
 //
-// With the setting updates "outside" (outside.go) the program takes the steps of the updates: Gradient
-// computes the gradient of the next one, and Adopt brings the parameters.
+// With the setting updates "outside" (outside.go) the program takes the steps of the updates:
+// Gradient computes the gradient of the next one, and Adopt brings the parameters.
 //
 // # What a reader sees
 //

@@ -11,13 +11,13 @@ import (
 	"github.com/paceline-rl/paceline/core/train/order"
 )
 
-// anyValue names settings that change no result of a recorded order: where and how fast something is
-// computed, what is shown, and by which schedule the order came about.
+// anyValue names settings that change no result of a recorded order: where and how fast something
+// is computed, what is shown, and by which schedule the order came about.
 var anyValue = []string{"num_threads", "groups", "host_data", "stats_window_size", "schedule", "order"}
 
-// Fingerprint lists what the bits of the run depend on besides the order of its events: the method, its
-// settings without those named, and the environments. The device counts by its kind, because a seed has
-// one result for each.
+// Fingerprint lists what the bits of the run depend on besides the order of its events: the method,
+// its settings without those named, and the environments. The device counts by its kind, because a
+// seed has one result for each.
 func (s *Setup) Fingerprint(without ...string) order.Fingerprint {
 	without = slices.Concat(without, anyValue, s.cfg.def.Placement)
 	stepper := "the caller"

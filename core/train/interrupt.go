@@ -66,9 +66,9 @@ func (i *Interrupt) Filled() bool {
 	return i.rollouts == 0
 }
 
-// Ends reports whether a call that counts rollouts begins at or after the end of the run, at a step.
-// Learners then finish the rollouts in progress and begin no others, except with rule mean one that
-// another learner has begun.
+// Ends reports whether a call that counts rollouts begins at or after the end of the run, at a
+// step. Learners then finish the rollouts in progress and begin no others, except with rule mean
+// one that another learner has begun.
 func (i *Interrupt) Ends(step int64) bool { return i != nil && i.rollouts > 0 && step >= i.end }
 
 // Deadline returns the deadline, or the zero time if there is none.

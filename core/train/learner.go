@@ -19,11 +19,11 @@ type Learner interface {
 	Method
 	Pushed
 	Stepped
-	// SetOtherSteps says how many steps other learners have taken, as known now. Schedules follow the sum
-	// of these and the learner's own.
+	// SetOtherSteps says how many steps other learners have taken, as known now. Schedules follow the
+	// sum of these and the learner's own.
 	SetOtherSteps(steps int64)
-	// BeforeUpdates makes f come before every gradient, on the goroutine that computes it. An error of f
-	// ends the call; the next one that updates calls f again.
+	// BeforeUpdates makes f come before every gradient, on the goroutine that computes it. An error of
+	// f ends the call; the next one that updates calls f again.
 	BeforeUpdates(f func() error)
 	// ShareMoments makes f come before advantages are normalised, with their moments. f returns the
 	// moments by which they are normalised. After train.ErrInterrupted the learner calls f again, with
@@ -61,9 +61,9 @@ func inRollout(l Learner) bool {
 }
 
 // Replica returns the Setup of learner k of a number of learners of a method, which share the
-// environments of s equally. values are settings, of which the method's own are taken by name. d and
-// pool belong to the learner alone; ended gets its episodes. The caller closes the Source, if it is
-// not nil, after the learner. shares is what Common.SharesMoments returns then.
+// environments of s equally. values are settings, of which the method's own are taken by name. d
+// and pool belong to the learner alone; ended gets its episodes. The caller closes the Source, if
+// it is not nil, after the learner. shares is what Common.SharesMoments returns then.
 func (s *Setup) Replica(method string, values map[string]string, k, learners int, shares bool, d nn.Device, pool *threads.Pool, ended func(Episode)) (*Setup, *Definition, error) {
 	def, err := lookup(method)
 	if err != nil {
@@ -121,7 +121,8 @@ func (m *Monitor) Resume() {
 	m.start()
 }
 
-// Take adds the times and notices of a learner's Monitor since its Resume, when the learner has stopped.
+// Take adds the times and notices of a learner's Monitor since its Resume, when the learner has
+// stopped.
 func (m *Monitor) Take(from *Monitor) {
 	m.env += from.env
 	m.act += from.act

@@ -79,8 +79,8 @@ type Setup struct {
 
 type initial struct{ params *nn.Params }
 
-// Learner returns the number of the learner among Learners, which selects its random numbers; 0 if the
-// method is alone.
+// Learner returns the number of the learner among Learners, which selects its random numbers; 0 if
+// the method is alone.
 func (s *Setup) Learner() int { return s.FirstEnv / s.Common.NumEnvs }
 
 // InitialParams returns new parameters of a network. They are a function of the seed and the

@@ -14,12 +14,12 @@ import (
 )
 
 // This file is updates from outside: Gradient computes the gradient of the next update, the program
-// applies it where it likes (param.Range is a place), and Adopt brings the parameters back. A method
-// that is a Learner and embeds Outside in its settings has them.
+// applies it where it likes (param.Range is a place), and Adopt brings the parameters back. A
+// method that is a Learner and embeds Outside in its settings has them.
 //
-// The steppers of such a method take no steps: their optimiser copies the gradient to the caller. The
-// method does updates inside Gradient alone. Everything else that would do one (Save, GetParameters,
-// Begin) finds that it is interrupted, and leaves the update to the next Gradient.
+// The steppers of such a method take no steps: their optimiser copies the gradient to the caller.
+// The method does updates inside Gradient alone. Everything else that would do one (Save,
+// GetParameters, Begin) finds that it is interrupted, and leaves the update to the next Gradient.
 
 // Outside are the settings of updates from outside, which a method's struct embeds.
 type Outside struct {
@@ -36,8 +36,8 @@ const (
 	updatesOutside = "outside"
 )
 
-// OutsideShape names the settings of Outside in which a checkpoint and the trainer that loads it must
-// agree.
+// OutsideShape names the settings of Outside in which a checkpoint and the trainer that loads it
+// must agree.
 var OutsideShape = []string{"updates"}
 
 // OutsideSettings describes Outside for a method whose struct is C.
@@ -63,7 +63,8 @@ func (o *Outside) CheckOutside() error {
 	return nil
 }
 
-// outsideOf returns the settings of updates from outside; nil: the trainer's optimiser takes the steps.
+// outsideOf returns the settings of updates from outside; nil: the trainer's optimiser takes the
+// steps.
 func outsideOf(c Settings) *Outside {
 	if s, ok := c.(interface{ outside() *Outside }); ok && s.outside().FromOutside() {
 		return s.outside()
@@ -78,7 +79,8 @@ const (
 	// GradientNone: the run has ended, and no update is left.
 	GradientNone GradientState = iota
 	GradientReady
-	// GradientDropped: an update was due, and the method has dropped its gradient, because of its loss.
+	// GradientDropped: an update was due, and the method has dropped its gradient, because of its
+	// loss.
 	GradientDropped
 	// GradientLater: no update is due, where the host steps the environments.
 	GradientLater
@@ -87,7 +89,8 @@ const (
 // GradientInfo describes the gradient of an update.
 type GradientInfo struct {
 	State GradientState
-	// Number counts the gradients of the trainer that were not dropped, from 1 on. A checkpoint holds it.
+	// Number counts the gradients of the trainer that were not dropped, from 1 on. A checkpoint holds
+	// it.
 	Number int64
 	// Updates is what the latest Adopt has said; 0 before the first.
 	Updates int64
@@ -188,13 +191,13 @@ func (d *outsideDevice) Another(n int, budget *threads.Budget) (nn.Device, error
 	return &outsideDevice{other, d.of}, err
 }
 
-// Gradient takes rounds until an update is due, and computes its gradient at the parameters that the
-// trainer has. If the state is GradientReady, it has written the gradient to `to`, which has as many
-// numbers as the method's first parameter set, scaled down where the method clips its norm. The next
-// Gradient is that of the next update, whether or not Adopt is called between. A run ends where a
-// rollout ends, as with RunRollouts; a method without rollouts ends at the end of the run. Where the host steps
-// the environments, Gradient takes no rounds, and is called after every Observe until the state is
-// GradientLater; Act refuses a round while an update is due.
+// Gradient takes rounds until an update is due, and computes its gradient at the parameters that
+// the trainer has. If the state is GradientReady, it has written the gradient to `to`, which has as
+// many numbers as the method's first parameter set, scaled down where the method clips its norm.
+// The next Gradient is that of the next update, whether or not Adopt is called between. A run ends
+// where a rollout ends, as with RunRollouts; a method without rollouts ends at the end of the run.
+// Where the host steps the environments, Gradient takes no rounds, and is called after every
+// Observe until the state is GradientLater; Act refuses a round while an update is due.
 //
 // After limit (0: none), at the end of a round, the error is fault.ErrTimedOut, after Stop
 // fault.ErrStopped. Neither loses anything. A loss that is not finite is an error that wraps
@@ -262,11 +265,11 @@ func (t *Trainer) nextUpdate(interrupt *Interrupt) error {
 	}
 }
 
-// Adopt overwrites the parameters with those that the steps outside have led to. updates is the number
-// of updates of all learners that they have seen, for the method's clocks and targets; the largest
-// number that Adopt was ever given counts, so that a server that has lost updates turns no clock back.
-// steps is num_timesteps of all learners, which the schedules and the end of the run follow; -1: as
-// before.
+// Adopt overwrites the parameters with those that the steps outside have led to. updates is the
+// number of updates of all learners that they have seen, for the method's clocks and targets; the
+// largest number that Adopt was ever given counts, so that a server that has lost updates turns no
+// clock back. steps is num_timesteps of all learners, which the schedules and the end of the run
+// follow; -1: as before.
 func (t *Trainer) Adopt(from []float32, updates, steps int64) (err error) {
 	if err := t.enter(); err != nil {
 		return err

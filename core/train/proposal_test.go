@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// dqnFigures are a DQN of 8 environments and 2 threads on 2 cores, measured for ten seconds with 1,000
-// steps and 250 updates. The shares of the main thread's time are those of stepping, acting and
-// waiting. Its cores, the process and the trainer thread work as change says.
+// dqnFigures are a DQN of 8 environments and 2 threads on 2 cores, measured for ten seconds with
+// 1,000 steps and 250 updates. The shares of the main thread's time are those of stepping, acting
+// and waiting. Its cores, the process and the trainer thread work as change says.
 func dqnFigures(stepping, acting, waiting float64, change func(f *figures)) *figures {
 	f := &figures{
 		Knobs: Knobs{Synchronized: true, Alternates: true, Replay: true, Concurrent: true, Window: 1000, Longest: 10_000},

@@ -51,8 +51,8 @@ type LateResets interface {
 	ResetsLate() bool
 }
 
-// CPUSettings are Settings of which the CPU computes values that a GPU does not. Device auto then is the
-// CPU, and other devices are refused.
+// CPUSettings are Settings of which the CPU computes values that a GPU does not. Device auto then
+// is the CPU, and other devices are refused.
 type CPUSettings interface {
 	// OnlyCPU returns the first such setting with its value, "dueling: true", and what it must be on a
 	// GPU, "false"; "": a GPU computes all settings. policy is PolicyMLP or PolicyCNN.

@@ -22,8 +22,8 @@ const (
 // total. The first call acts as with both flags. Without ResetTimesteps the counts continue. The
 // schedules are always new: from step 0 to the end of this run. Where the host steps the
 // environments, ResetEnvs says that the next Act shows the first observations of new episodes; a
-// round that Act began is discarded. ResetTimesteps also discards the episodes of Stats and Episodes
-// and a rollout that is not full, and clears the error that ended training.
+// round that Act began is discarded. ResetTimesteps also discards the episodes of Stats and
+// Episodes and a rollout that is not full, and clears the error that ended training.
 func (t *Trainer) Begin(total int64, flags Flags) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (t *Trainer) Run(steps int64, limit time.Duration) error {
 // full (0: no limit), before the update of that rollout, also at the end of the run. A rollout in
 // progress counts as one. Only the rollouts of methods a2c, ppo and pqn are counted
 // (Interrupt.Filled). The learners of a3c and appo have rollouts of their own: with a limit, a call
-// at or after the end of the run finishes those in progress and begins no others, and no further run.
-// With rule mean all learners take a rollout that one of them has begun.
+// at or after the end of the run finishes those in progress and begins no others, and no further
+// run. With rule mean all learners take a rollout that one of them has begun.
 func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -224,8 +224,9 @@ func (t *Trainer) settle(interrupt *Interrupt) error {
 	return err
 }
 
-// settleToRead is settle before a read. After a loss or an action that is not finite, or where nothing
-// could be drawn, the earlier parameters can still be read, and after a GPU was lost those of the latest copy.
+// settleToRead is settle before a read. After a loss or an action that is not finite, or where
+// nothing could be drawn, the earlier parameters can still be read, and after a GPU was lost those
+// of the latest copy.
 func (t *Trainer) settleToRead() error {
 	err := t.settle(t.interrupt(0))
 	if changedNothing(err) {
@@ -243,9 +244,9 @@ func (t *Trainer) settleToRead() error {
 	return err
 }
 
-// changedNothing reports whether err is of an update or a round that has changed nothing: a loss or an
-// action is not finite, or nothing could be drawn. A number of an environment that is not finite is
-// another error.
+// changedNothing reports whether err is of an update or a round that has changed nothing: a loss or
+// an action is not finite, or nothing could be drawn. A number of an environment that is not finite
+// is another error.
 func changedNothing(err error) bool {
 	var e *env.Error
 	return errors.Is(err, ErrNothingToDraw) || errors.Is(err, actor.ErrAction) || errors.Is(err, fault.ErrNotFinite) && !errors.As(err, &e)

@@ -69,9 +69,9 @@ func (t *Trainer) Save(path string, experience bool) (err error) {
 	return checkpoint.Save(path, kindRun, content{t.def.Name, settings, t.policy().Saved(), t.lost}, parts)
 }
 
-// SaveOrder writes the file of the order in which the learners of an asynchronous method have visited
-// the store, after the updates that are due. The setting order of schedule "recorded" reads it. A
-// failure does not change an older file at path.
+// SaveOrder writes the file of the order in which the learners of an asynchronous method have
+// visited the store, after the updates that are due. The setting order of schedule "recorded" reads
+// it. A failure does not change an older file at path.
 func (t *Trainer) SaveOrder(path string) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -94,8 +94,8 @@ func (t *Trainer) SaveOrder(path string) (err error) {
 	return checkpoint.WriteFile(path, text)
 }
 
-// SaveTrace writes the proposals of a method's tuner as comma-separated values, a header and a line for
-// each, after the updates that are due. A failure does not change an older file at path.
+// SaveTrace writes the proposals of a method's tuner as comma-separated values, a header and a line
+// for each, after the updates that are due. A failure does not change an older file at path.
 func (t *Trainer) SaveTrace(path string) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -252,8 +252,8 @@ func (t *Trainer) otherEnvs(envs int) error {
 	return fmt.Errorf("num_envs: the checkpoint has \"%d\", this trainer has \"%d\", must be equal where experience is loaded; weights alone (set_parameters) fit any number", envs, t.common.NumEnvs)
 }
 
-// fits compares the settings called names, except num_envs, and the environments' spaces, and returns
-// the num_envs of the file.
+// fits compares the settings called names, except num_envs, and the environments' spaces, and
+// returns the num_envs of the file.
 func (t *Trainer) fits(r *checkpoint.Reader, names []string) (envs int, err error) {
 	cfg, c, err := configOf(r)
 	if err != nil {

@@ -85,8 +85,8 @@ func (s *speed) spend(m *Monitor, a Activity, took time.Duration) {
 	}
 }
 
-// look reads the counters at the end of a call that takes steps. Other calls come later, and the time
-// before them is not the run's.
+// look reads the counters at the end of a call that takes steps. Other calls come later, and the
+// time before them is not the run's.
 func (s *speed) look(m *Monitor) {
 	now := time.Now()
 	if !s.started || now.Sub(s.from.at) < lookEvery || now.Sub(s.to.at) < lookEvery {

@@ -24,8 +24,8 @@ func newMeasured() *Monitor {
 // ago moves the latest lap into the past, so that the next one takes that long at least.
 func (m *Monitor) ago(long time.Duration) { m.mark = m.mark.Add(-long) }
 
-// Time before the first update of a run does not count, a later run begins anew, and a reading needs
-// time since the one before.
+// Time before the first update of a run does not count, a later run begins anew, and a reading
+// needs time since the one before.
 func TestSpeedIsMeasuredFromTheFirstUpdate(t *testing.T) {
 	m := newMeasured()
 	m.Updates.Store(7)

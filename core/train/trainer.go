@@ -175,8 +175,8 @@ func (t *Trainer) fit(setup *Setup, spec env.Spec, parts ...limits.Part) error {
 	return t.openAndAdmit(setup, parts...)
 }
 
-// checkSpec checks that the method can learn in environments of this spec. It sets the specs of t and
-// setup, the setting action_masks and the settings of the policy.
+// checkSpec checks that the method can learn in environments of this spec. It sets the specs of t
+// and setup, the setting action_masks and the settings of the policy.
 func (t *Trainer) checkSpec(setup *Setup, spec env.Spec) error {
 	setup.Spec = spec
 	if t.common.FrameStack > 0 {

@@ -61,8 +61,8 @@ func (t *Trainer) ReadTransitions(numbers []int64, to *Transitions) (err error) 
 }
 
 // AddTransitions adds transitions to the replay memory, after the updates that are due at this
-// step: see Replayed.AddTransitions. It ignores Updates. It refuses rows that are not transitions of these
-// environments before it adds any.
+// step: see Replayed.AddTransitions. It ignores Updates. It refuses rows that are not transitions
+// of these environments before it adds any.
 func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 	if err := t.enter(); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// ErrNothingToDraw is wrapped by the error of an update for which no transition of the replay memory
-// can be drawn. The update has changed nothing.
+// ErrNothingToDraw is wrapped by the error of an update for which no transition of the replay
+// memory can be drawn. The update has changed nothing.
 var ErrNothingToDraw = errors.New("no transition can be drawn")
 
 // AtUpdate adds step and number of an update to its error, if that is an nn.NotFinite.

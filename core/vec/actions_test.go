@@ -100,7 +100,8 @@ func TestLockstepTakesActionsOfEveryKind(t *testing.T) {
 	}
 }
 
-// Random actions obey the masks of all branches, in the steps of a caller and in random first steps.
+// Random actions obey the masks of all branches, in the steps of a caller and in random first
+// steps.
 func TestRandomActionsObeyTheMaskOfEveryBranch(t *testing.T) {
 	for _, action := range []env.ActionSpec{{Branches: []int32{3, 1, 5}}, hybrid} {
 		v, rows, es := branchingVec(t, 8, 2, action)

@@ -166,8 +166,8 @@ func (a *Async) SendReset(ids []int32, seeds []uint64) error {
 	})
 }
 
-// SendNewGame starts episodes in the environments ids, as a Reset without a mask does: each begins a
-// new game.
+// SendNewGame starts episodes in the environments ids, as a Reset without a mask does: each begins
+// a new game.
 func (a *Async) SendNewGame(ids []int32) error {
 	return a.send(ids, func(int, int) error { return nil }, func(_, i int) {
 		a.kinds[i], a.hasSeed[i] = aNewGame, false

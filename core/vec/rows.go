@@ -16,8 +16,8 @@ type Rows struct {
 	// FinalObs has the size of Obs and is needed in SameStep only. Row i is written if Ends[i] is
 	// Over: the last observation of the episode.
 	FinalObs []byte
-	// Masks is [n][Spec().Action.Logits()] or nil: the masks of the observations in Obs, 0 for an action
-	// that is not allowed. FinalMasks are the masks of FinalObs.
+	// Masks is [n][Spec().Action.Logits()] or nil: the masks of the observations in Obs, 0 for an
+	// action that is not allowed. FinalMasks are the masks of FinalObs.
 	Masks, FinalMasks []byte
 	// Infos has a column of n entries for each of Vec.Infos, or is nil. FinalInfos are the infos
 	// of the last step of an episode, written for the same rows as FinalObs.

@@ -20,9 +20,9 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// corridor has cells 0 to 8, of which 4 is the first. Action 0 goes left, 1 goes right. An end of the
-// corridor gives reward 1 if the goal is there, else -1; after 40 steps the episode is truncated. The
-// observation is the cell and the side of the goal, both -1 to 1.
+// corridor has cells 0 to 8, of which 4 is the first. Action 0 goes left, 1 goes right. An end of
+// the corridor gives reward 1 if the goal is there, else -1; after 40 steps the episode is
+// truncated. The observation is the cell and the side of the goal, both -1 to 1.
 type corridor struct {
 	stream      *rng.Stream
 	cell, steps int

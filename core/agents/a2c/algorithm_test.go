@@ -337,8 +337,8 @@ func reportsDeadUnits(t *testing.T, action env.ActionSpec) {
 	}
 }
 
-// RunRollouts returns at the round that makes the last of its rollouts full, before its update, also at
-// the end of the run. The rollout in progress is the first; a new run has none.
+// RunRollouts returns at the round that makes the last of its rollouts full, before its update,
+// also at the end of the run. The rollout in progress is the first; a new run has none.
 func TestRunRollouts(t *testing.T) {
 	tr := newTrainer(t, small(), traintest.MakeWalk(3)) // 15 steps are a rollout
 	state := func(what string, steps, updates, due int64) {

@@ -30,8 +30,8 @@ func trainer(t *testing.T, method string, edits ...string) *train.Trainer {
 	return tr
 }
 
-// run trains in slices, and returns digests of the parameters and the rollouts, and counts. If path is
-// not empty, it saves a checkpoint.
+// run trains in slices, and returns digests of the parameters and the rollouts, and counts. If path
+// is not empty, it saves a checkpoint.
 func run(t *testing.T, method, path string, steps []int64, edits ...string) string {
 	t.Helper()
 	tr := trainer(t, method, edits...)
@@ -86,8 +86,8 @@ func TestOneLearnerIsA2C(t *testing.T) {
 	}
 }
 
-// One learner also ends where A2C does, with a rollout, where rounds may have fewer steps than environments,
-// and where a window that slides was discarded.
+// One learner also ends where A2C does, with a rollout, where rounds may have fewer steps than
+// environments, and where a window that slides was discarded.
 func TestOneLearnerEndsAsA2C(t *testing.T) {
 	for _, edits := range [][]string{
 		{"num_envs", "3", "n_steps", "5", "mid_batch_reset", "false"},
@@ -106,7 +106,8 @@ func TestOneLearnerEndsAsA2C(t *testing.T) {
 	}
 }
 
-// A window that slides has no old rounds after a discard, also in a checkpoint: the run ends when it is full.
+// A window that slides has no old rounds after a discard, also in a checkpoint: the run ends when
+// it is full.
 func TestSlidingWindowsEndAfterADiscard(t *testing.T) {
 	for _, method := range []string{"a2c", "a3c"} {
 		edits := []string{"env", "CartPole-v1", "num_envs", "1", "n_steps", "8", "vtrace", "true", "vtrace_steps", "4"}
@@ -130,7 +131,8 @@ func TestSlidingWindowsEndAfterADiscard(t *testing.T) {
 	}
 }
 
-// endRun begins a run and takes it, in slices, to the end of the rollouts that are in progress at its end.
+// endRun begins a run and takes it, in slices, to the end of the rollouts that are in progress at
+// its end.
 func endRun(t *testing.T, tr *train.Trainer, total, slice int64, flags train.Flags) string {
 	t.Helper()
 	traintest.Check(t, tr.Begin(total, flags))
@@ -160,7 +162,8 @@ func unfinished(t *testing.T, tr *train.Trainer) bool {
 	return m.Value > 0
 }
 
-// Learners end with a rollout each, in any slices, with any number of threads, and when a race is repeated.
+// Learners end with a rollout each, in any slices, with any number of threads, and when a race is
+// repeated.
 func TestLearnersEndWithTheirRollouts(t *testing.T) {
 	runs := func(slice int64, path string, edits ...string) (results string) {
 		tr := trainer(t, "a3c", append([]string{"env", "CartPole-v1", "num_envs", "6", "learners", "3", "seed", "3", "learning_rate_final", "0"}, edits...)...)
@@ -192,7 +195,8 @@ func TestLearnersEndWithTheirRollouts(t *testing.T) {
 	}
 }
 
-// Also a run that Run has begun ends with the rollouts of its learners, and so does one that was loaded.
+// Also a run that Run has begun ends with the rollouts of its learners, and so does one that was
+// loaded.
 func TestRunsThatWereLoadedEndWithTheRollouts(t *testing.T) {
 	edits := []string{"env", "CartPole-v1", "num_envs", "8", "learners", "4", "n_steps", "16"}
 	tr := trainer(t, "a3c", edits...)
@@ -271,8 +275,8 @@ func TestRaceOfSeveralCallsRepeats(t *testing.T) {
 	}
 }
 
-// A race that continues from a checkpoint without experience is repeated from the same file. An order
-// that begins at another step is not repeated from there, and the parameters can be read.
+// A race that continues from a checkpoint without experience is repeated from the same file. An
+// order that begins at another step is not repeated from there, and the parameters can be read.
 func TestOrdersBeginWhereTheRunDoes(t *testing.T) {
 	edits := []string{"env", "CartPole-v1", "num_envs", "6", "learners", "3", "seed", "5"}
 	dir := t.TempDir()
@@ -306,8 +310,8 @@ func TestOrdersBeginWhereTheRunDoes(t *testing.T) {
 	}
 }
 
-// The order of a race, in a file of its own, repeats the race. The file of the repetition has the same
-// bytes.
+// The order of a race, in a file of its own, repeats the race. The file of the repetition has the
+// same bytes.
 func TestOrderFileRepeatsTheRace(t *testing.T) {
 	edits := []string{"env", "CartPole-v1", "num_envs", "6", "learners", "3", "seed", "5"}
 	digest := func(tr *train.Trainer) string {
@@ -342,7 +346,8 @@ func TestOrderFileRepeatsTheRace(t *testing.T) {
 	}
 }
 
-// The order of a race is repeated with other threads, and not with other settings or other environments.
+// The order of a race is repeated with other threads, and not with other settings or other
+// environments.
 func TestOrdersOfOtherSettings(t *testing.T) {
 	edits := []string{"env", "CartPole-v1", "num_envs", "4", "learners", "2", "seed", "5"}
 	path := filepath.Join(t.TempDir(), "race.order")

@@ -18,11 +18,12 @@
 // # What the papers leave open
 //
 // Which learner comes when is a schedule's decision (package async): the default, virtual, draws
-// latencies from the seed, so a seed has one result for any number of threads. A learner reads T, and
-// with it the learning rate, when it pulls parameters. The learners' gradients are not applied
+// latencies from the seed, so a seed has one result for any number of threads. A learner reads T,
+// and with it the learning rate, when it pulls parameters. The learners' gradients are not applied
 // without locks, as Mnih et al. do: a torn read cannot be repeated. Each shard has a lock instead.
 //
-// Gradients are means over a learner's rollout, as in package a2c; the norm is clipped by the learner.
+// Gradients are means over a learner's rollout, as in package a2c; the norm is clipped by the
+// learner.
 //
 // One learner is bit-identical to A2C with the same settings.
 package a3c

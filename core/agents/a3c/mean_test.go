@@ -68,7 +68,8 @@ func TestMeanIsOneLearner(t *testing.T) {
 	}
 }
 
-// With rule mean a learner may have one row: its advantage is normalised with those of all learners.
+// With rule mean a learner may have one row: its advantage is normalised with those of all
+// learners.
 func TestMeanOfLearnersWithOneRow(t *testing.T) {
 	base := []string{"env", "CartPole-v1", "num_envs", "4", "n_steps", "1", "seed", "3", "normalize_advantage", "true"}
 	several := []string{"learners", "4", "rule", "mean"}
@@ -109,8 +110,8 @@ func (s *short) Step(action int32, obs []byte) (reward float32, end env.End, err
 	return reward, end, err
 }
 
-// pushed trains in environments that the host steps and that reset in the next step. Every first call
-// of Act in a round has a time limit; 0: none.
+// pushed trains in environments that the host steps and that reset in the next step. Every first
+// call of Act in a round has a time limit; 0: none.
 func pushed(t *testing.T, rounds int, limit time.Duration, method string, edits ...string) *train.Trainer {
 	t.Helper()
 	cfg := traintest.Must(train.NewConfig(method))(t)
@@ -135,8 +136,8 @@ func pushed(t *testing.T, rounds int, limit time.Duration, method string, edits 
 	return h.Trainer
 }
 
-// A learner whose rows only reset their environments contributes nothing to the round of the others:
-// learners take the step of one learner with all of their environments.
+// A learner whose rows only reset their environments contributes nothing to the round of the
+// others: learners take the step of one learner with all of their environments.
 func TestMeanWithoutTheRowsThatReset(t *testing.T) {
 	base := []string{"num_envs", "4", "seed", "3", "n_steps", "1", "learning_rate", "0.01"}
 	for _, c := range []struct {
@@ -178,8 +179,9 @@ func TestMeanWithoutTheRowsThatReset(t *testing.T) {
 	}
 }
 
-// With rule mean an update is a gradient of every learner, also after a Begin that discards rollouts of
-// which some learners have got further than others: after a Stop inside an update, or inside a rollout.
+// With rule mean an update is a gradient of every learner, also after a Begin that discards
+// rollouts of which some learners have got further than others: after a Stop inside an update, or
+// inside a rollout.
 func TestMeanBeginsAgainTogether(t *testing.T) {
 	const rollout, minibatches, learners = 64, 6, 2
 	check := func(normalize string, flags train.Flags, at int, steps int64) {

@@ -19,7 +19,8 @@ type Config struct {
 	async.Settings
 }
 
-// Defaults are PPO's, with parameters pulled every 64 rounds (section 5.3) and the rule of appendix A.
+// Defaults are PPO's, with parameters pulled every 64 rounds (section 5.3) and the rule of appendix
+// A.
 var (
 	defaults = onpolicy.ActorCritic{LearningRate: 3e-4, NSteps: 2048, GAELambda: 0.95, NormalizeAdvantage: true}
 	learners = async.Settings{Learners: 1, Shards: 4, Rule: "multi_step_adam", SyncPeriod: 1, PullPeriod: 64}

@@ -5,8 +5,8 @@
 // Read algorithm.go next to the paper.
 //
 // A pull inside a rollout changes the parameters that act from there on. A step keeps the action,
-// log-probability and value of the parameters it was taken with; the rollout's last value is of those
-// that the learner holds at its end.
+// log-probability and value of the parameters it was taken with; the rollout's last value is of
+// those that the learner holds at its end.
 //
 // With rule gradient, sync_period 1 and no pulls inside rollouts, one learner is bit-identical to
 // PPO.

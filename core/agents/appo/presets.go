@@ -19,10 +19,10 @@ func learnersOf(learners, numEnvs, adamTime string) []settings.Row {
 }
 
 // stookeAbbeel is APPO of Stooke & Abbeel 2018, section 5.3, with a learner on each of eight GPUs
-// (Table 2). A learner is PPO of eight environments as their code has it, with gradients clipped to the
-// norm that A2C has, a quarter of the learning rate, and neither it nor the clip range falling. They
-// tried 1 to 4 steps of Adam between two pushes. t of Adam's bias correction is a learner's own in
-// their code.
+// (Table 2). A learner is PPO of eight environments as their code has it, with gradients clipped to
+// the norm that A2C has, a quarter of the learning rate, and neither it nor the clip range falling.
+// They tried 1 to 4 steps of Adam between two pushes. t of Adam's bias correction is a learner's
+// own in their code.
 var stookeAbbeel = append(learnersOf("8", "64", "local"), []settings.Row{
 	{"learning_rate", "0.00025"},
 	{"learning_rate_final", ""},
@@ -31,8 +31,8 @@ var stookeAbbeel = append(learnersOf("8", "64", "local"), []settings.Row{
 	{"max_grad_norm", "0.5"},
 }...)
 
-// tuned are the sources of the preset of this name: presets of PPO, each for one learner. That of Pong
-// is preset fast.
+// tuned are the sources of the preset of this name: presets of PPO, each for one learner. That of
+// Pong is preset fast.
 var tuned = map[string]func(string) ([]settings.Row, error){
 	// 500 on each of seeds 1 to 3 after 100,000 steps, on avx2 and on generic.
 	"CartPole-v1": async.PresetOf("appo", "ppo", "tuned", learnersOf("4", "32", "global")...),

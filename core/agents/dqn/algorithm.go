@@ -120,8 +120,8 @@ func (d *DQN) updateTarget() {
 	d.Clock.TargetMultiple = passed
 }
 
-// UpdateOf implements train.Decoupled: the update of a learner whose minibatches come from other replay
-// memories.
+// UpdateOf implements train.Decoupled: the update of a learner whose minibatches come from other
+// replay memories.
 func (d *DQN) UpdateOf(batch *train.Transitions, errors []float32) error {
 	d.TakeApplied()
 	d.updateTarget()

@@ -106,8 +106,8 @@ func TestReplayOnGPUChangesNoBit(t *testing.T) {
 	}
 }
 
-// If the replay memory outgrows GPU memory inside a run, the CPU gathers the minibatches, and no bit
-// changes.
+// If the replay memory outgrows GPU memory inside a run, the CPU gathers the minibatches, and no
+// bit changes.
 func TestReplayThatOutgrowsGPUMemoryChangesNoBit(t *testing.T) {
 	cudatest.Need(t)
 	if os.Getenv(cudatest.Mode) != "software" {

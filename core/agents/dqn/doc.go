@@ -94,8 +94,8 @@
 // that makes it drawable. Each update draws by the priorities that the updates before it have set,
 // also inside a window. With priority_update: window it draws by those of the latest flush: that of
 // the window's beginning, or without concurrency that before the updates that are due together. A
-// weight multiplies the loss of its row, or with dqn_zoo and the loss huber the squared error, whose
-// gradient is then clipped.
+// weight multiplies the loss of its row, or with dqn_zoo and the loss huber the squared error,
+// whose gradient is then clipped.
 //
 // Where environments have action masks, only allowed actions are chosen, drawn (each with the same
 // probability, by one number as without masks) and compared in targets. D stores the mask of s',

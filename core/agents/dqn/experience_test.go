@@ -70,8 +70,8 @@ func TestExperienceOfAnotherNetworkIsLoaded(t *testing.T) {
 	refuses(t, newDQN(t, cartpole()).Load(path), `distribution: the checkpoint has "quantile"`)
 }
 
-// Experience is loaded with its priorities. If they are other ones than those of the trainer, or the
-// file has none, its transitions have the priority of new ones, and a notice names the setting.
+// Experience is loaded with its priorities. If they are other ones than those of the trainer, or
+// the file has none, its transitions have the priority of new ones, and a notice names the setting.
 func TestExperienceIsLoadedWithItsPriorities(t *testing.T) {
 	priorities := func(path string) (all []byte) {
 		r := must(checkpoint.Open(path))(t)

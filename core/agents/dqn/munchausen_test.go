@@ -111,8 +111,8 @@ func TestMunchausenRefusesTransitionsWithoutMasks(t *testing.T) {
 	}
 }
 
-// A minibatch of another replay memory comes without the masks of its observations, too. It is taken
-// where actions have no masks, and where the target needs none of the observations.
+// A minibatch of another replay memory comes without the masks of its observations, too. It is
+// taken where actions have no masks, and where the target needs none of the observations.
 func TestMunchausenRefusesMinibatchesWithoutMasks(t *testing.T) {
 	for _, c := range []struct{ munchausen, masks bool }{{true, true}, {true, false}, {false, true}} {
 		d := must(newTrial(cartpole(func(cfg *Config) {

@@ -77,8 +77,8 @@ func TestEveryRoundActsWithNoiseOfItsOwn(t *testing.T) {
 	}
 }
 
-// Each outside learner has noise of its own, in its actions and in its updates. Learner 0 has that of
-// a run without learners, and a checkpoint that another learner loads changes neither.
+// Each outside learner has noise of its own, in its actions and in its updates. Learner 0 has that
+// of a run without learners, and a checkpoint that another learner loads changes neither.
 func TestOutsideLearnersHaveNoiseOfTheirOwn(t *testing.T) {
 	learner := func(k, of int) *trial {
 		return newDQN(t, cartpole(noisy, func(c *Config) {

@@ -9,7 +9,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// This file is section 4.1 of the paper, with (1), (2), (3) and (5). What waits where is in events.go:
+// This file is section 4.1 of the paper, with (1), (2), (3) and (5). What waits where is in
+// events.go:
 //
 //	Agent      queues policy requests in a Prediction Queue         GA3C.request
 //	           before each action, and periodically submits         GA3C.ready, queue.Segments.Join
@@ -21,8 +22,8 @@ import (
 //	Trainer    dequeues training batches submitted by agents and    GA3C.train
 //	           submits them to the GPU for model updates            trainer.run, GA3C.apply
 //
-// The parameters theta are those of the latest update (versions.go). A predictor and a trainer read the
-// version that was the latest when they took their batch.
+// The parameters theta are those of the latest update (versions.go). A predictor and a trainer read
+// the version that was the latest when they took their batch.
 
 // run is an inference query for a batch of agents: pi(a|s; theta) and V(s; theta). Each agent draws
 // its action from its own stream.
@@ -52,8 +53,8 @@ func (p *predictor) run() error {
 //	f_pi = log(pi(a_t|s_t; theta) + eps) (R_t - V(s_t; theta_t)) + beta H(pi(s_t; theta) + eps)    (5)
 //	f_v  = (R_t - V(s_t; theta_t))^2                                                               (2)
 //
-// theta_t are the parameters now, and not those that acted, for V(s_t) and also for the V(s_t+k) with
-// which R_t ends.
+// theta_t are the parameters now, and not those that acted, for V(s_t) and also for the V(s_t+k)
+// with which R_t ends.
 func (t *trainer) run() error {
 	defer t.version.done()
 	m := t.m
@@ -111,10 +112,10 @@ func (t *trainer) complete(out nn.Outputs) error {
 	return nil
 }
 
-// trace computes R_t = sum of gamma^i r_t+i + gamma^k V(s_t+k; theta_t) for every step of every segment,
-// where k reaches to the end of the segment and the last term is 0 after a terminal state, and
-// R_t - V(s_t). With gae_lambda below 1 they are those of generalised advantage estimation, and with
-// vtrace those of V-trace. The recursion is in float64, as that of package rollout.
+// trace computes R_t = sum of gamma^i r_t+i + gamma^k V(s_t+k; theta_t) for every step of every
+// segment, where k reaches to the end of the segment and the last term is 0 after a terminal state,
+// and R_t - V(s_t). With gae_lambda below 1 they are those of generalised advantage estimation, and
+// with vtrace those of V-trace. The recursion is in float64, as that of package rollout.
 func (t *trainer) trace(gamma, lambda float64) {
 	b := t.batch
 	end, last := 0, 0

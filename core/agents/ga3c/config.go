@@ -23,7 +23,8 @@ type Config struct {
 	Latency
 }
 
-// Queues are the settings of the agents, the predictors and the trainers, and of what a trainer does.
+// Queues are the settings of the agents, the predictors and the trainers, and of what a trainer
+// does.
 type Queues struct {
 	Predictors         int
 	Trainers           int

@@ -9,10 +9,10 @@ import (
 )
 
 func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
-	// Babaeizadeh et al. 2017: section 3.2 (networks, t_max 5), 4.2 (NP = NT = 2), 4.4 (no clipping), 5.3
-	// (one segment an update, summed gradients), Figure 6 (learning rate). Their code: 32 agents, a
-	// prediction batch of at most 128, a queue of 100, RMSProp of TensorFlow 1 with decay .99 and eps .1,
-	// beta .01, log_eps 1e-6, and half the squared error.
+	// Babaeizadeh et al. 2017: section 3.2 (networks, t_max 5), 4.2 (NP = NT = 2), 4.4 (no clipping),
+	// 5.3 (one segment an update, summed gradients), Figure 6 (learning rate). Their code: 32 agents,
+	// a prediction batch of at most 128, a queue of 100, RMSProp of TensorFlow 1 with decay .99 and
+	// eps .1, beta .01, log_eps 1e-6, and half the squared error.
 	paper := map[string]string{
 		"num_envs": "32", "cnn": "small", "learning_rate": "0.0003", "n_steps": "5", "gamma": "0.99", "gae_lambda": "1", "ent_coef": "0.01", "vf_coef": "0.5",
 		"max_grad_norm": "0", "use_rms_prop": "true", "rms_prop": "tf1", "rms_prop_alpha": "0.99", "rms_prop_eps": "0.1", "predictors": "2", "trainers": "2",

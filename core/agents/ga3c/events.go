@@ -42,10 +42,10 @@ type launch struct {
 	episodes []actor.Episode
 }
 
-// slice processes events until T has reached `until`, the Interrupt is raised or a computation fails.
-// What begins follows from the events before: idle trainers and predictors take what waits as soon as
-// the events of an instant have been processed (take). T counts the steps that predictors have taken,
-// so a slice ends after a batch.
+// slice processes events until T has reached `until`, the Interrupt is raised or a computation
+// fails. What begins follows from the events before: idle trainers and predictors take what waits
+// as soon as the events of an instant have been processed (take). T counts the steps that
+// predictors have taken, so a slice ends after a batch.
 func (m *GA3C) slice(until int64, interrupt *train.Interrupt, more func() bool) error {
 	for !interrupt.Raised(time.Now()) {
 		for m.take() {
@@ -127,8 +127,8 @@ func (m *GA3C) differs(format string, args ...any) error {
 	return fmt.Errorf("order: "+format+": the settings differ from those of the recorded run", args...)
 }
 
-// take begins one computation: the gradient of an idle trainer, or the prediction of an idle predictor.
-// It reports whether there was one.
+// take begins one computation: the gradient of an idle trainer, or the prediction of an idle
+// predictor. It reports whether there was one.
 func (m *GA3C) take() bool {
 	if m.err != nil {
 		return false
@@ -233,7 +233,8 @@ func (m *GA3C) train(t *trainer) error {
 	return nil
 }
 
-// admit lets agents go on whose segments have got into the training queue, in the order of the queue.
+// admit lets agents go on whose segments have got into the training queue, in the order of the
+// queue.
 func (m *GA3C) admit() error {
 	for len(m.waiting) > 0 && m.segments.Inside(m.waiting[0]) {
 		i := m.waiting[0]
@@ -251,7 +252,8 @@ func (m *GA3C) request(i int) {
 	m.requests.Join(i)
 }
 
-// endStep processes the end of agent i's step: its segment, if it has ended, joins the training queue.
+// endStep processes the end of agent i's step: its segment, if it has ended, joins the training
+// queue.
 func (m *GA3C) endStep(i int) error {
 	a := &m.agents[i]
 	err := m.tasks.wait(a.task)
@@ -291,8 +293,8 @@ func (m *GA3C) ready(i int) error {
 	return nil
 }
 
-// reportStep reports the steps whose events have been processed, agent i's included, in the order in
-// which predictors took them.
+// reportStep reports the steps whose events have been processed, agent i's included, in the order
+// in which predictors took them.
 func (m *GA3C) reportStep(i int) {
 	first := m.launched - int64(len(m.launches))
 	k := m.agents[i].launched - first
@@ -324,8 +326,8 @@ func (m *GA3C) publish(l *launch) {
 }
 
 // drain ends a slice: it waits for all computations. Steps and episodes of agents whose event comes
-// later are reported, too. A step or a prediction that failed is reported now: err, or the error of the
-// first one.
+// later are reported, too. A step or a prediction that failed is reported now: err, or the error of
+// the first one.
 func (m *GA3C) drain(err error) error {
 	m.tasks.drain()
 	for k := range m.launches {
@@ -370,9 +372,9 @@ func (m *GA3C) drain(err error) error {
 	return err
 }
 
-// unpredicted ends a prediction that failed. Where the host steps, its agents ask again; elsewhere their
-// steps have failed with it. The error of an environment, such as an action that is not finite, does
-// not end training.
+// unpredicted ends a prediction that failed. Where the host steps, its agents ask again; elsewhere
+// their steps have failed with it. The error of an environment, such as an action that is not
+// finite, does not end training.
 func (m *GA3C) unpredicted(p *predictor) {
 	var of *env.Error
 	if !errors.As(p.task.err, &of) {
@@ -435,8 +437,8 @@ func (m *GA3C) tune() {
 	m.activate(active)
 }
 
-// activate sets the numbers of active predictors, trainers and agents. Agents that were not active go
-// on.
+// activate sets the numbers of active predictors, trainers and agents. Agents that were not active
+// go on.
 func (m *GA3C) activate(c counts) {
 	m.active = c
 	for i := range m.agents[:c.Agents] {

@@ -1,7 +1,7 @@
 package ga3c
 
-// DrainRows returns how many steps were learned from in this run, are in gradients, or are in segments. It
-// empties the segments.
+// DrainRows returns how many steps were learned from in this run, are in gradients, or are in
+// segments. It empties the segments.
 func (m *GA3C) DrainRows() (rows int64) {
 	rows = m.sums.learned
 	for _, t := range m.trainers {

@@ -99,8 +99,8 @@ type predictor struct {
 	task    *task
 }
 
-// trainer computes the gradient of a batch of segments at a time. The learner's rows beyond those of the
-// batch have weight 0.
+// trainer computes the gradient of a batch of segments at a time. The learner's rows beyond those
+// of the batch have weight 0.
 type trainer struct {
 	m                           *GA3C
 	k                           int
@@ -310,8 +310,8 @@ func (m *GA3C) setEnd(end int64) {
 // methods.
 func (m *GA3C) HookGradients(before func()) { m.before = before }
 
-// Measure makes the run report to f, for benchmarks, how long every "step", "predict" and "update" took,
-// and its rows, when it ends.
+// Measure makes the run report to f, for benchmarks, how long every "step", "predict" and "update"
+// took, and its rows, when it ends.
 func (m *GA3C) Measure(f func(what string, rows int, took time.Duration)) { m.times = f }
 
 // measured reports a task that is done, and what the caller has spent on it.

@@ -34,8 +34,8 @@ func (m *GA3C) Begin(total int64, flags train.Flags) error {
 	return nil
 }
 
-// restart begins new episodes in all environments. What the agents were in the middle of is forgotten;
-// segments in progress end as truncations.
+// restart begins new episodes in all environments. What the agents were in the middle of is
+// forgotten; segments in progress end as truncations.
 func (m *GA3C) restart() error {
 	for i := range m.agents {
 		m.leave(i)
@@ -161,8 +161,8 @@ func (m *GA3C) Digests() []train.Digest {
 	}}}
 }
 
-// Act is the first half of a round where the host steps the environments: events are processed until
-// every agent has its action.
+// Act is the first half of a round where the host steps the environments: events are processed
+// until every agent has its action.
 func (m *GA3C) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, error) {
 	if m.err != nil {
 		return vec.Actions{}, m.err
@@ -186,8 +186,8 @@ func (m *GA3C) lacksActions() bool {
 	return slices.ContainsFunc(m.agents, func(a agent) bool { return a.phase != chosen && a.phase != resetting })
 }
 
-// Observe is the second half. It records all rows, or none. The agents' steps end at their times, or
-// now, if that is later.
+// Observe is the second half. It records all rows, or none. The agents' steps end at their times,
+// or now, if that is later.
 func (m *GA3C) Observe(rows *vec.Rows, _ *train.Interrupt) error {
 	made, err := m.group.Observe(rows, m.clock.Steps, nil)
 	if err != nil {

@@ -19,10 +19,11 @@ import (
 //	magic, fingerprint, entries, CRC-32C of all before it (4 bytes)
 //
 // The fingerprint is that of core/train/order. Numbers are unsigned varints of encoding/binary. An
-// entry is one event: twice its number, plus 1 if it is the last event of its instant. Events are numbered by trainers (their updates), then agents
-// (their steps), then predictors (the ends of their predictions), then the tuner, after whose number come
-// the numbers of active predictors, trainers and agents from then on. Which agents a predictor takes, and
-// which segments a trainer takes, follows from the events before.
+// entry is one event: twice its number, plus 1 if it is the last event of its instant. Events are
+// numbered by trainers (their updates), then agents (their steps), then predictors (the ends of
+// their predictions), then the tuner, after whose number come the numbers of active predictors,
+// trainers and agents from then on. Which agents a predictor takes, and which segments a trainer
+// takes, follows from the events before.
 const orderMagic = "paceline ga3c order 2\n"
 
 // Limits of an order.
@@ -48,8 +49,8 @@ type orderOf struct {
 // shapeNames name the settings of orderShape.
 var shapeNames = []string{"num_envs", "predictors", "trainers"}
 
-// recordedBy are settings of the tuner that a record makes irrelevant, because it has the decisions. The
-// form of the tuner says whether a run begins with tuner_start.
+// recordedBy are settings of the tuner that a record makes irrelevant, because it has the
+// decisions. The form of the tuner says whether a run begins with tuner_start.
 var recordedBy = []string{"tuner_period", "tuner_pairs", "tuner_test"}
 
 func (m *GA3C) orderOf(s *train.Setup) orderOf {
@@ -205,8 +206,9 @@ func (s orderOf) readPart(r io.Reader, n int64) (*recorder, error) {
 	return s.parse(text)
 }
 
-// orderParts is the part of an order: of a race so far, or the whole order that is repeated. A race that
-// continues a run without an order has none. A race that continues a repeated order has what was repeated.
+// orderParts is the part of an order: of a race so far, or the whole order that is repeated. A race
+// that continues a run without an order has none. A race that continues a repeated order has what
+// was repeated.
 func (m *GA3C) orderParts(saving bool, staged *savedEvents) []checkpoint.Part {
 	if m.cfg.Schedule == string(order.Virtual) {
 		return nil

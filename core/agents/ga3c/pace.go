@@ -90,12 +90,12 @@ func (v *virtual) computes() slots {
 	return v.device
 }
 
-// slots are what computations of one kind share, each with the time from which it is free. No slots:
-// computations do not wait for one another.
+// slots are what computations of one kind share, each with the time from which it is free. No
+// slots: computations do not wait for one another.
 type slots []int64
 
-// end takes the slot that is free first, for a computation that can begin at a time, and returns when
-// the computation ends. Computations come in the order in which they ask.
+// end takes the slot that is free first, for a computation that can begin at a time, and returns
+// when the computation ends. Computations come in the order in which they ask.
 func (s slots) end(from, takes int64) int64 {
 	if len(s) == 0 {
 		return from + takes

@@ -18,8 +18,8 @@ import (
 const most = int64(1) << 51 // of counts and times
 
 // Parts lists a checkpoint's parts: theta, the optimiser and the counts, and as experience the
-// segments, what every agent, predictor and trainer is in the middle of, the gradients that have not
-// been applied, and the environments. After a loss that is not finite no experience is saved.
+// segments, what every agent, predictor and trainer is in the middle of, the gradients that have
+// not been applied, and the environments. After a loss that is not finite no experience is saved.
 func (m *GA3C) Parts(saving bool) []checkpoint.Part {
 	staged := new(savedEvents)
 	parts := []checkpoint.Part{
@@ -87,8 +87,8 @@ type savedAgent struct {
 	Due   int64 `json:"due"`
 }
 
-// savedBusy is a predictor or a trainer. What follows Due is of a trainer. Numbers are written as their
-// bits, because a loss may be none.
+// savedBusy is a predictor or a trainer. What follows Due is of a trainer. Numbers are written as
+// their bits, because a loss may be none.
 type savedBusy struct {
 	Busy      bool     `json:"busy"`
 	Due       int64    `json:"due"`

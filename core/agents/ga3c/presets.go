@@ -8,9 +8,9 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// paper has the settings of the paper and of the authors' code: the small network of Mnih et al. 2016,
-// 32 agents, two predictors and two trainers (section 4.2's rule of thumb), and no gradient clipping
-// (section 4.4). The learning rate is the larger of the two of Figure 6.
+// paper has the settings of the paper and of the authors' code: the small network of Mnih et al.
+// 2016, 32 agents, two predictors and two trainers (section 4.2's rule of thumb), and no gradient
+// clipping (section 4.4). The learning rate is the larger of the two of Figure 6.
 var paper = []settings.Row{
 	{"num_envs", "32"},
 	{"policy", "auto"},
@@ -42,24 +42,24 @@ var paper = []settings.Row{
 	{"loss_reduction", reductionSum},
 }
 
-// inGames are env_options of Atari games: the frames, clipped rewards and lives of Mnih et al., whose
-// results the paper compares with. The authors' code leaves out the maximum of two frames.
+// inGames are env_options of Atari games: the frames, clipped rewards and lives of Mnih et al.,
+// whose results the paper compares with. The authors' code leaves out the maximum of two frames.
 const inGames = `{"recipe": "mnih2015"}`
 
-// large is paper with one of the networks of section 5.1's footnote: 32 filters in the first layer and
-// a third convolution of 64 4x4 filters with stride 2. stride is that of the first layer.
+// large is paper with one of the networks of section 5.1's footnote: 32 filters in the first layer
+// and a third convolution of 64 4x4 filters with stride 2. stride is that of the first layer.
 func large(stride string) settings.Preset {
 	rows := append(slices.Clone(paper), settings.Row{"policy", "CnnPolicy"}, settings.Row{"cnn", "ga3c_" + stride})
 	return settings.Preset{Name: "paper_large_" + stride, Doc: "paper, with the large network whose first layer has stride " + stride, Rows: train.InGames(inGames, rows)}
 }
 
 // solved is preset tuned: settings that solve an environment with the default virtual latencies,
-// near those of A2C's preset, with 16 agents, and segments joined to batches of at least 64 steps. Other
-// settings are paper's.
+// near those of A2C's preset, with 16 agents, and segments joined to batches of at least 64 steps.
+// Other settings are paper's.
 var solved = map[string][]settings.Row{
-	// 500 on each of seeds 1 to 6 after 500,000 steps, on avx2 (and of 1 to 3 on generic and go), with a
-	// mean lag of 2.1 updates. With batches of 256 steps of 8 agents and a learning rate of 0.003, on 5
-	// of them (280 on seed 5).
+	// 500 on each of seeds 1 to 6 after 500,000 steps, on avx2 (and of 1 to 3 on generic and go), with
+	// a mean lag of 2.1 updates. With batches of 256 steps of 8 agents and a learning rate of 0.003,
+	// on 5 of them (280 on seed 5).
 	"CartPole-v1": append(slices.Clone(paper), []settings.Row{
 		{"num_envs", "16"},
 		{"cnn", "nature"},
@@ -79,8 +79,8 @@ var solved = map[string][]settings.Row{
 		{"min_training_batch", "64"},
 		{"loss_reduction", reductionMean},
 	}...),
-	// Every ball on each of seeds 1 to 3 after 200,000 steps, on amx, with a mean lag of 1.0 updates. With
-	// MlpPolicy 0.54 and 0.92 on seeds 1 and 2.
+	// Every ball on each of seeds 1 to 3 after 200,000 steps, on amx, with a mean lag of 1.0 updates.
+	// With MlpPolicy 0.54 and 0.92 on seeds 1 and 2.
 	"Catch-v0": append(slices.Clone(paper), []settings.Row{
 		{"num_envs", "16"},
 		{"policy", "CnnPolicy"},
@@ -93,8 +93,8 @@ var solved = map[string][]settings.Row{
 		{"min_training_batch", "64"},
 		{"loss_reduction", reductionMean},
 	}...),
-	// A mean return of 18.8 over 30 games, and of 18.7 over another 30, after 6.75 of 12 million steps,
-	// with seed 1, on amx (examples/python/pong_minutes.py). Other seeds have not been tried.
+	// A mean return of 18.8 over 30 games, and of 18.7 over another 30, after 6.75 of 12 million
+	// steps, with seed 1, on amx (examples/python/pong_minutes.py). Other seeds have not been tried.
 	"Pong": append(slices.Clone(paper), []settings.Row{
 		{"env_options", inGames},
 		{"num_envs", "16"},

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// race is the pace of the machine: a computation ends when it has been done. Its times are those of the
-// wall.
+// race is the pace of the machine: a computation ends when it has been done. Its times are those of
+// the wall.
 type race struct {
 	tasks  *tasks
 	past   []event // that have ended, and come before those of tasks

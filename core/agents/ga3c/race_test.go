@@ -39,8 +39,8 @@ func walks(t testing.TB, edits ...string) *train.Trainer {
 	})
 }
 
-// A race that was recorded is repeated bit for bit, in other slices and on any number of threads, also
-// if the race was stopped, saved and continued anywhere.
+// A race that was recorded is repeated bit for bit, in other slices and on any number of threads,
+// also if the race was stopped, saved and continued anywhere.
 func TestRaceRepeats(t *testing.T) {
 	results := map[string]bool{}
 	for seed := range traintest.Times(40, 8) {
@@ -110,8 +110,8 @@ func TestRaceRepeats(t *testing.T) {
 	}
 }
 
-// A race that continues a repeated order in its middle has the events that were repeated, and no later
-// ones.
+// A race that continues a repeated order in its middle has the events that were repeated, and no
+// later ones.
 func TestRaceContinuesARecord(t *testing.T) {
 	edits := []string{"num_envs", "3", "seed", "2", "net_arch_pi", "4", "net_arch_vf", "4"}
 	path := filepath.Join(t.TempDir(), "run")
@@ -268,7 +268,8 @@ func TestRaceFails(t *testing.T) {
 	}
 }
 
-// A race may continue another one with other settings. Its record says so, and is repeated by no run.
+// A race may continue another one with other settings. Its record says so, and is repeated by no
+// run.
 func TestRacesWithOtherSettings(t *testing.T) {
 	edits := []string{"num_envs", "3", "seed", "2", "net_arch_pi", "4", "net_arch_vf", "4"}
 	path := filepath.Join(t.TempDir(), "race")

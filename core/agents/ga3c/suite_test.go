@@ -163,7 +163,8 @@ func TestOneRepairIsEnough(t *testing.T) {
 	}
 }
 
-// Where the host steps, trainers wait for min_training_batch steps, too, unless an agent waits for them.
+// Where the host steps, trainers wait for min_training_batch steps, too, unless an agent waits for
+// them.
 func TestHostsAgentsWaitForTheTrainingBatch(t *testing.T) {
 	for _, mode := range []vec.Autoreset{vec.SameStep, vec.NextStep} {
 		for wait, least := range map[string]float64{"false": 40, "true": 1} {

@@ -9,8 +9,8 @@ import (
 	"github.com/paceline-rl/paceline/core/threads"
 )
 
-// tasks runs computations on the cores of a budget, in the order in which they can begin. The caller
-// of its methods holds a core. A thread holds a core while it computes.
+// tasks runs computations on the cores of a budget, in the order in which they can begin. The
+// caller of its methods holds a core. A thread holds a core while it computes.
 type tasks struct {
 	cores *threads.Budget
 	most  int           // threads besides the caller's
@@ -119,8 +119,8 @@ func (t *task) do() {
 	t.err = t.run()
 }
 
-// forCaller returns the ready task that the caller runs while it waits, or -1. In a race others wait
-// for the caller's decisions, so it takes no gradient, and nothing that an idle core can take.
+// forCaller returns the ready task that the caller runs while it waits, or -1. In a race others
+// wait for the caller's decisions, so it takes no gradient, and nothing that an idle core can take.
 func (s *tasks) forCaller() int {
 	switch {
 	case !s.race && len(s.ready) > 0:

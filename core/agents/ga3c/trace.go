@@ -11,9 +11,9 @@ import (
 // traceMost is the most proposals of a trace. The latest are kept.
 const traceMost = 100_000
 
-// proposal is one of the tuner's: the counts that were tried, the updates a second with the counts so far
-// and with those tried (with authors the updates of the two periods), the statistic that decided, and
-// whether they were kept.
+// proposal is one of the tuner's: the counts that were tried, the updates a second with the counts
+// so far and with those tried (with authors the updates of the two periods), the statistic that
+// decided, and whether they were kept.
 type proposal struct {
 	Period                       int64
 	Time                         int64 // of the schedule, nanoseconds
@@ -24,8 +24,8 @@ type proposal struct {
 
 var proposalBytes = binary.Size(proposal{})
 
-// trace is a ring of encoded proposals: that of period n is at (n-1) mod traceMost. A checkpoint has it
-// as it is.
+// trace is a ring of encoded proposals: that of period n is at (n-1) mod traceMost. A checkpoint
+// has it as it is.
 type trace []byte
 
 // add adds the proposal of a period that comes after all others.

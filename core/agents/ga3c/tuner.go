@@ -9,8 +9,8 @@ import (
 )
 
 // counts are NP, NT and NA: how many predictors, trainers and agents are active. A predictor or a
-// trainer that is not takes nothing. An agent that is not finishes its segment first; its environment and
-// its stream of random numbers go on when it is active again.
+// trainer that is not takes nothing. An agent that is not finishes its segment first; its
+// environment and its stream of random numbers go on when it is active again.
 type counts struct {
 	Predictors int `json:"predictors"`
 	Trainers   int `json:"trainers"`
@@ -35,19 +35,19 @@ const (
 	tunerLadder  = "ladder"
 )
 
-// tuner is the dynamic adjustment of section 4.3: every period it proposes other counts, and keeps them
-// or takes them back by the updates a second (TPS).
+// tuner is the dynamic adjustment of section 4.3: every period it proposes other counts, and keeps
+// them or takes them back by the updates a second (TPS).
 //
 //	paper     one of the three, at random, by +1 or -1
 //	ladder    NP or NT by 1, or NA times 2 or by 2. A move that was kept is repeated; the others are tried
 //	          in a random order, each once before any twice
 //	authors   all three by -1, 0 or +1
 //
-// With paper and ladder a period has tuner_pairs pairs of windows, one with the counts so far and one
-// with those proposed, in the order old, new, new, old and so on. The first quarter of a window is not
-// measured. The proposal is kept if the mean of the differences of the pairs is above 0 and above
-// tuner_test standard errors. With authors the updates in the second half of a period are compared with
-// those of the period before, as numbers.
+// With paper and ladder a period has tuner_pairs pairs of windows, one with the counts so far and
+// one with those proposed, in the order old, new, new, old and so on. The first quarter of a window
+// is not measured. The proposal is kept if the mean of the differences of the pairs is above 0 and
+// above tuner_test standard errors. With authors the updates in the second half of a period are
+// compared with those of the period before, as numbers.
 type tuner struct {
 	form   string
 	period int64 // nanoseconds
@@ -84,8 +84,8 @@ func newTuner(c *Config) *tuner {
 	return t
 }
 
-// begin begins the first period, and returns the counts, which are those at the start. With authors it is
-// a period without a proposal.
+// begin begins the first period, and returns the counts, which are those at the start. With authors
+// it is a period without a proposal.
 func (t *tuner) begin(now int64) counts {
 	if t.Trial = t.Kept; t.form != tunerAuthors {
 		t.propose()
@@ -139,8 +139,8 @@ func (t *tuner) next(now, updates int64, active counts) counts {
 	return t.window(now)
 }
 
-// compare returns the mean rates of the windows with the old and the proposed counts, and the mean of
-// the differences of the pairs in standard errors; +Inf if there is one pair or all are equal.
+// compare returns the mean rates of the windows with the old and the proposed counts, and the mean
+// of the differences of the pairs in standard errors; +Inf if there is one pair or all are equal.
 func (t *tuner) compare() (old, trial, statistic float64) {
 	k := float64(t.pairs)
 	mean, squares := 0.0, 0.0

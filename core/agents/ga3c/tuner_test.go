@@ -14,8 +14,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// machine is a simulated machine: one device that a prediction or an update has for a time that hardly
-// depends on its batch, and eight cores for the environments.
+// machine is a simulated machine: one device that a prediction or an update has for a time that
+// hardly depends on its batch, and eight cores for the environments.
 var machine = []string{
 	"net_arch_pi", "2", "net_arch_vf", "2", "seed", "1", "n_steps", "5", "training_queue", "20", "learning_rate", "0",
 	"latency_step", "0.004:0.3", "latency_predict", "0.001:0.2", "latency_predict_row", "0.00002", "latency_update", "0.001:0.2", "latency_update_row", "0.00002",
@@ -105,7 +105,8 @@ func TestTunersRepeat(t *testing.T) {
 	}
 }
 
-// The trace is a part of a checkpoint, which a run that is continued adds to. Only SaveTrace writes a file.
+// The trace is a part of a checkpoint, which a run that is continued adds to. Only SaveTrace writes
+// a file.
 func TestTraceIsSavedAndContinued(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)

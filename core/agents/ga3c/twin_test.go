@@ -330,7 +330,8 @@ func randomSettings(r *rand.Rand) []string {
 	)
 }
 
-// Random small runs have the parameters of the twin, bit for bit up to the norms of clipped gradients.
+// Random small runs have the parameters of the twin, bit for bit up to the norms of clipped
+// gradients.
 func TestTwin(t *testing.T) {
 	const steps = 300
 	updates, lags := 0, 0

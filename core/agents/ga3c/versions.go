@@ -7,8 +7,8 @@ import (
 )
 
 // versions are the parameters of the one network, and older ones that computations still read. An
-// update changes the latest parameters in place where nothing reads them, and a copy otherwise. So a
-// computation has one whole version.
+// update changes the latest parameters in place where nothing reads them, and a copy otherwise. So
+// a computation has one whole version.
 type versions struct {
 	now *version
 	all []*version

@@ -8,11 +8,11 @@ import (
 	"github.com/paceline-rl/paceline/core/train/onpolicy"
 )
 
-// This file is V-trace (Espeholt et al. 2018), which the paper does not have: it corrects for the lag k
-// between the parameters that chose an action and those that learn from it.
+// This file is V-trace (Espeholt et al. 2018), which the paper does not have: it corrects for the
+// lag k between the parameters that chose an action and those that learn from it.
 
-// compare computes the ratios pi(a|s; theta_t) / pi(a|s; theta_t-k) of the batch's steps. out has the
-// outputs of their observations by theta_t.
+// compare computes the ratios pi(a|s; theta_t) / pi(a|s; theta_t-k) of the batch's steps. out has
+// the outputs of their observations by theta_t.
 func (t *trainer) compare(out nn.Outputs) error {
 	b, d := t.batch, t.distribution
 	ints, floats, masks := d.Action.Ints(), d.Action.Floats(), len(b.Masks)/len(b.Rewards)

@@ -1,7 +1,7 @@
 package gorila
 
-// This file is Algorithm 1 of Nair et al. 2015, "Distributed DQN Algorithm", for each bundle, and the
-// safeguards of section 4.2. Its lines are in packages dqn, offpolicy, async and param.
+// This file is Algorithm 1 of Nair et al. 2015, "Distributed DQN Algorithm", for each bundle, and
+// the safeguards of section 4.2. Its lines are in packages dqn, offpolicy, async and param.
 //
 //	Initialise replay memory D to size P.                    offpolicy.Run.Memory, of buffer_size / bundles
 //	Initialise the training network with weights theta       offpolicy.Run.Theta, the same in every bundle

@@ -12,10 +12,11 @@ func TestPresetsResolve(t *testing.T) { traintest.PresetsResolve(t, "gorila") }
 
 // Settings that differ from the defaults, which are DQN's but for those in gorila.go.
 func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
-	// Nair et al. 2015, section 5.1: N_param = 31, N_learn = N_act = 100, D = 1 million frames, epsilon from 1
-	// to 0.1 over a million global updates, a target every 60,000 updates; section 4.2: AdaGrad. Of Mnih et al.
-	// 2015, whose setup they follow: the network, the minibatch, gamma, replay_start_size, the clipped error.
-	// The thresholds, the learning rate and the constant are ours.
+	// Nair et al. 2015, section 5.1: N_param = 31, N_learn = N_act = 100, D = 1 million frames,
+	// epsilon from 1 to 0.1 over a million global updates, a target every 60,000 updates; section 4.2:
+	// AdaGrad. Of Mnih et al. 2015, whose setup they follow: the network, the minibatch, gamma,
+	// replay_start_size, the clipped error. The thresholds, the learning rate and the constant are
+	// ours.
 	nair := map[string]string{
 		"num_envs": "100", "bundles": "100", "shards": "31", "policy": "CnnPolicy", "target_update_interval": "60000", "exploration_final_eps": "0.1",
 		"exploration_steps": "1000000", "learning_starts": "50000", "max_staleness": "1000", "max_grad_norm": "0", "optimizer_eps": "0.01",

@@ -14,8 +14,8 @@ const worker = "dqn"
 
 func init() { train.RegisterFrom(worker, definition) }
 
-// definition makes Gorila of DQN with learners: the same struct of settings and the same method, some of
-// whose settings the paper has fixed.
+// definition makes Gorila of DQN with learners: the same struct of settings and the same method,
+// some of whose settings the paper has fixed.
 func definition(dqn train.Definition) *train.Definition {
 	d := dqn
 	d.Name = "gorila"
@@ -61,8 +61,8 @@ var fixed = []settings.Row{
 	{"outside_learner", "0"},
 }
 
-// defaults differ from DQN's. train_freq and optimizer are the paper's (Algorithm 1, section 4.2), the others
-// ours.
+// defaults differ from DQN's. train_freq and optimizer are the paper's (Algorithm 1, section 4.2),
+// the others ours.
 var defaults = []settings.Row{
 	{"train_freq", "1"},
 	{"optimizer", "adagrad"},

@@ -103,7 +103,8 @@ func TestVirtualRepeats(t *testing.T) {
 	}
 }
 
-// A race that was recorded can be repeated, bit for bit, also where gradients were refused and dropped.
+// A race that was recorded can be repeated, bit for bit, also where gradients were refused and
+// dropped.
 func TestRaceRepeats(t *testing.T) {
 	for _, edits := range [][]string{{}, {"max_staleness=2", "outliers=1"}} {
 		path := filepath.Join(t.TempDir(), "race")
@@ -116,8 +117,8 @@ func TestRaceRepeats(t *testing.T) {
 	}
 }
 
-// A run that is stopped anywhere, with gradients that are not pushed, and goes on in another trainer
-// is bit-identical to a run that is not stopped. The order of such a race can be repeated.
+// A run that is stopped anywhere, with gradients that are not pushed, and goes on in another
+// trainer is bit-identical to a run that is not stopped. The order of such a race can be repeated.
 func TestStopAndResumeInFlight(t *testing.T) {
 	const total = 800
 	stopped := func(path string, edits ...string) string {
@@ -153,7 +154,8 @@ func TestStopAndResumeInFlight(t *testing.T) {
 	}
 }
 
-// Every update of a bundle is applied, refused by the store, dropped because of its loss, or in flight.
+// Every update of a bundle is applied, refused by the store, dropped because of its loss, or in
+// flight.
 func TestUpdatesAreAppliedRefusedOrDropped(t *testing.T) {
 	tr := must(train.New(gorila(t, "shards=1", "max_staleness=2", "outliers=1.5"), nil))(t)
 	defer tr.Close()
@@ -199,8 +201,9 @@ type bundle struct {
 	most   int
 }
 
-// At every step of a bundle the target network is theta as it was at the first round after N further
-// updates of the server, as the bundle knew them, and epsilon is on its line by these updates.
+// At every step of a bundle the target network is theta as it was at the first round after N
+// further updates of the server, as the bundle knew them, and epsilon is on its line by these
+// updates.
 func TestTargetAndEpsilonFollowUpdatesOfTheServer(t *testing.T) {
 	const interval, line = 20, 300
 	bundles := make([]bundle, 4)

@@ -109,8 +109,8 @@ var fast = append(slices.Clone(sb3), []settings.Row{
 	{"ent_coef", "0.01"},
 }...)
 
-// tuned holds settings that solve a built-in environment: means of `make learn`, on avx512bf16 where
-// nothing else is said.
+// tuned holds settings that solve a built-in environment: means of `make learn`, on avx512bf16
+// where nothing else is said.
 var tuned = map[string][]settings.Row{
 	// 500 on each of seeds 1 to 3 after 100,000 steps.
 	"CartPole-v1": append(slices.Clone(sb3), []settings.Row{

@@ -8,9 +8,9 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// With the parameters that acted, all ratios are 1, and V-trace's advantages and returns with lambda 1
-// are those of generalised advantage estimation: also with minibatches that do not divide the rollout,
-// truncated episodes, and holes where environments wait for their reset.
+// With the parameters that acted, all ratios are 1, and V-trace's advantages and returns with
+// lambda 1 are those of generalised advantage estimation: also with minibatches that do not divide
+// the rollout, truncated episodes, and holes where environments wait for their reset.
 func TestVTraceOfTheParametersThatActed(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for _, batch := range []int{28, 28 - 1, 6} {

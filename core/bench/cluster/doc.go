@@ -9,8 +9,8 @@
 //
 //   - The learner takes Steps steps of its environment and computes a gradient. The sum varies by a
 //     lognormal factor of mean 1. It then waits until all but Delay of its updates are answered.
-//   - The sender pushes a part of each gradient to each shard, one after the other, with a request for the
-//     parameters after it.
+//   - The sender pushes a part of each gradient to each shard, one after the other, with a request
+//     for the parameters after it.
 //   - The reader gets the answers, in the order of the pushes, and copies them to the parameters.
 //
 // A visit is what a push is for a shard: the shard reads the gradient, takes a step of the

@@ -26,8 +26,8 @@ type Lags struct {
 	Share float64 `json:"share"`
 }
 
-// mostLags is the largest number of Lags of a result. Each has as many lags as the others; the last one may
-// have fewer.
+// mostLags is the largest number of Lags of a result. Each has as many lags as the others; the last
+// one may have fewer.
 const mostLags = 12
 
 // warmRounds is the number of updates of each bundle before those that count.

@@ -2,8 +2,8 @@ package classic
 
 import "github.com/paceline-rl/paceline/core/env"
 
-// ContinuousCar is Gymnasium's MountainCarContinuous-v0: MountainCar with a force of -1 to 1 and the
-// goal at position 0.45. The reward of a step is -0.1 force^2, and 100 more at the goal. The
+// ContinuousCar is Gymnasium's MountainCarContinuous-v0: MountainCar with a force of -1 to 1 and
+// the goal at position 0.45. The reward of a step is -0.1 force^2, and 100 more at the goal. The
 // observation is position and speed. The episode is truncated after 999 steps.
 //
 // As in Gymnasium with NumPy 2, the state is float32 from the first step on: the start state is

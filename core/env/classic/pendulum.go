@@ -8,9 +8,9 @@ import (
 
 // Pendulum is Gymnasium's Pendulum-v1. The task is to swing a pendulum up and to hold it there by a
 // torque of -2 to 2 Nm. The reward of a step is -(angle^2 + 0.1 speed^2 + 0.001 torque^2), where
-// angle, in [-pi, pi), is 0 if the pendulum is upright. The observation is the cosine and the sine of
-// the angle and the speed (rad/s). The state is the angle (rad), whole turns included, and the speed.
-// The episode is truncated after 200 steps and never terminates.
+// angle, in [-pi, pi), is 0 if the pendulum is upright. The observation is the cosine and the sine
+// of the angle and the speed (rad/s). The state is the angle (rad), whole turns included, and the
+// speed. The episode is truncated after 200 steps and never terminates.
 type Pendulum struct{ boxTask }
 
 const (

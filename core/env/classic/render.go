@@ -75,8 +75,8 @@ func (a *Acrobot) Render() (rgb []byte, width, height int, err error) {
 	return p.rgb, p.width, p.height, nil
 }
 
-// Render draws the rod on its axle, 500x500. The image shows 2.2 m to each side of the axle, which is
-// in the middle. Gymnasium's arrow for the torque, which is not part of the state, is left out.
+// Render draws the rod on its axle, 500x500. The image shows 2.2 m to each side of the axle, which
+// is in the middle. Gymnasium's arrow for the torque, which is not part of the state, is left out.
 func (p *Pendulum) Render() (rgb []byte, width, height int, err error) {
 	const (
 		middle    = 250

@@ -11,8 +11,9 @@ import (
 // Match is a task of branches, a box or both whose optimum is known. Its observation is a random
 // number in [-1, 1] for every part of an action. The best value of a branch is the interval, of
 // equally long ones, that holds the number; the best value of a component of the box is the number.
-// A part adds to the reward: 1 for the best value of a branch, 1 - |difference| for a component. The
-// reward is the mean over the parts, so the best policy scores MatchSteps, the length of an episode.
+// A part adds to the reward: 1 for the best value of a branch, 1 - |difference| for a component.
+// The reward is the mean over the parts, so the best policy scores MatchSteps, the length of an
+// episode.
 type Match struct {
 	spec    env.Spec
 	stream  *rng.Stream

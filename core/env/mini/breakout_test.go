@@ -94,8 +94,8 @@ func TestBreakoutNextWall(t *testing.T) {
 	want(t, "bricks", b.Bricks, [3]uint16{1023, 1023, 1023})
 }
 
-// The ball reaches every brick: a paddle that follows it shoots down whole walls. The trail shows the
-// direction of the ball in every state.
+// The ball reaches every brick: a paddle that follows it shoots down whole walls. The trail shows
+// the direction of the ball in every state.
 func TestBreakoutWallsCanBeShotDown(t *testing.T) {
 	r := rng.New(2, "env", 0)
 	var b breakout

@@ -140,8 +140,8 @@ var rewards = map[string]float32{
 	"Mini-Asterix-v0": 1, "Mini-Breakout-v0": 1, "Mini-Freeway-v0": 1, "Mini-Seaquest-v0": 10 + maxShots, "Mini-SpaceInvaders-v0": 3,
 }
 
-// golden are the beginnings of digests of 3,000 random steps. A change of the rules changes them, and
-// needs another version in the game's name.
+// golden are the beginnings of digests of 3,000 random steps. A change of the rules changes them,
+// and needs another version in the game's name.
 var golden = map[string]string{
 	"Mini-Asterix-v0": "5d7bb7fcae27", "Mini-Breakout-v0": "f07a3458d56e", "Mini-Freeway-v0": "10d5066b1001",
 	"Mini-Seaquest-v0": "e7ac5fc2cc30", "Mini-SpaceInvaders-v0": "690f0bac78de",

@@ -42,7 +42,8 @@ func (s *invaders) start(r *rng.Stream) {
 	s.nextBlock(r)
 }
 
-// nextBlock puts a whole block on the board, with a random direction, and removes the cannon's shots.
+// nextBlock puts a whole block on the board, with a random direction, and removes the cannon's
+// shots.
 func (s *invaders) nextBlock(r *rng.Stream) {
 	s.Aliens, s.Shots = [side]uint16{}, [side]uint16{}
 	for row := range blockRows {
@@ -91,8 +92,8 @@ func (s *invaders) act(t *turn) {
 	s.Cannon = min(max(s.Cannon+col, 0), side-1)
 }
 
-// hit removes aliens and shots of the cannon that are in the same cell. If no alien is left, the next
-// block appears.
+// hit removes aliens and shots of the cannon that are in the same cell. If no alien is left, the
+// next block appears.
 func (s *invaders) hit(t *turn) (reward float32) {
 	for row := range s.Aliens {
 		if both := s.Aliens[row] & s.Shots[row]; both != 0 {

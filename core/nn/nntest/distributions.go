@@ -34,7 +34,8 @@ func Duels() []nn.Spec {
 	return all
 }
 
-// distributions are those of Distributions, Duels, Padded, Patches and WidePatches that the device computes.
+// distributions are those of Distributions, Duels, Padded, Patches and WidePatches that the device
+// computes.
 func (on *suite) distributions(t *testing.T) []nn.Spec {
 	if on.device(t, 1).Name() != "cpu" {
 		return nil

@@ -25,7 +25,8 @@ type Settings struct {
 	AdamTime   string
 	// MaxStaleness is the largest lag that a shard accepts; 0: there is no limit.
 	MaxStaleness int
-	// LearnersName is the name of the setting of Learners, if the method has another one than learners.
+	// LearnersName is the name of the setting of Learners, if the method has another one than
+	// learners.
 	LearnersName string
 }
 
@@ -79,8 +80,8 @@ type Config struct {
 	// Worker is the method of a learner, with Values as its settings.
 	Worker string
 	Values map[string]string
-	// Optimizer is the store's. MaxGradNorm clips what it steps along with rule mean; other rules leave
-	// that to the learners.
+	// Optimizer is the store's. MaxGradNorm clips what it steps along with rule mean; other rules
+	// leave that to the learners.
 	Optimizer   nn.OptimizerConfig
 	MaxGradNorm float64
 	// Summed says that the loss is a sum over the rows of a minibatch, not their mean.

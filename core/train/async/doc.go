@@ -11,8 +11,8 @@
 //	  the gradient, and a step that only says what to push (link.Apply)
 //	visits            link.visit: push every shard, pull every shard
 //
-// With pull_period the rounds are interrupted by pulls. With rule mean the visits push to no shard, and
-// the pulls wait for all learners (mean.go).
+// With pull_period the rounds are interrupted by pulls. With rule mean the visits push to no shard,
+// and the pulls wait for all learners (mean.go).
 //
 // # What holds for a Method
 //
@@ -21,8 +21,9 @@
 //     pulled, and the order of visits is all that a record needs.
 //   - T, the steps of all learners, is known to a learner as of its latest pull (learner.setTotal).
 //     Its schedules follow that T and its own steps since.
-//   - A slice (Advance, Settle) ends just before a round in the order. A push that comes later in the
-//     order waits for the next slice; its gradient stays where it is, and is a part of a checkpoint.
+//   - A slice (Advance, Settle) ends just before a round in the order. A push that comes later in
+//     the order waits for the next slice; its gradient stays where it is, and is a part of a
+//     checkpoint.
 //   - Episodes are reported in the order of events at the end of a slice.
 //   - One learner is bit-identical to its method.
 //

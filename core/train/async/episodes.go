@@ -66,7 +66,8 @@ func (e *episodes) early() {
 	}
 }
 
-// mostWaiting is the most episodes in a file. The first ones in order are saved if more of them wait.
+// mostWaiting is the most episodes in a file. The first ones in order are saved if more of them
+// wait.
 const mostWaiting = 1 << 16
 
 // part is the part of a checkpoint of a number of learners.

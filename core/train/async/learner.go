@@ -139,7 +139,8 @@ func (l *learner) inRollout() bool {
 // reporting is the number of rounds of a learner after which episodes are reported.
 const reporting = 64
 
-// visits does what comes before the next round: the visits to the store that are due, and the update.
+// visits does what comes before the next round: the visits to the store that are due, and the
+// update.
 func (l *learner) visits(interrupt *train.Interrupt) error {
 	for {
 		if l.link.joint != nil && l.RoundsToUpdate() > 0 {
@@ -172,8 +173,8 @@ func (l *learner) visits(interrupt *train.Interrupt) error {
 	}
 }
 
-// longestLeg is the largest number of rounds that are planned at once, because a virtual order draws
-// the time of each of them. An update may be 2^40 rounds away.
+// longestLeg is the largest number of rounds that are planned at once, because a virtual order
+// draws the time of each of them. An update may be 2^40 rounds away.
 const longestLeg = 1 << 16
 
 // leg returns how many rounds the learner takes before it visits the store, and why it does.

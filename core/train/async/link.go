@@ -46,8 +46,8 @@ func (d *device) Another(n int, budget *threads.Budget) (nn.Device, error) {
 }
 
 // link is the nn.Optimizer of a learner. A step only says what to push: the gradient, which stays
-// where it is until the learner's next one. Then visit pushes it to the store's shards and pulls the
-// parameters that the learner goes on with, as far as the slice of the run allows.
+// where it is until the learner's next one. Then visit pushes it to the store's shards and pulls
+// the parameters that the learner goes on with, as far as the slice of the run allows.
 type link struct {
 	l      *learner
 	local  *param.Local     // with rule multi_step_adam
@@ -106,8 +106,8 @@ func (k *link) Apply(p *nn.Params, grad []float32, factor float32, lr float64) e
 // nothing.
 func (k *link) drop() { k.flight.Due, k.flight.Alone = true, true }
 
-// endUpdate ends an update. It plans a push of the steps that are left. If the latest minibatch took
-// no step and nothing is left, the visits share statistics alone.
+// endUpdate ends an update. It plans a push of the steps that are left. If the latest minibatch
+// took no step and nothing is left, the visits share statistics alone.
 func (k *link) endUpdate() error {
 	f := &k.flight
 	f.Last = true
@@ -155,8 +155,8 @@ func (k *link) begin() error {
 	return nil
 }
 
-// visit makes the visits that are due. It returns train.ErrInterrupted if the slice ends before they
-// are made.
+// visit makes the visits that are due. It returns train.ErrInterrupted if the slice ends before
+// they are made.
 func (k *link) visit() error {
 	f, p := &k.flight, k.l.theta
 	for f.Due {

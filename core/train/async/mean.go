@@ -11,9 +11,10 @@ import (
 	"github.com/paceline-rl/paceline/core/train/order"
 )
 
-// This file is rule mean (Stooke & Abbeel 2018, 4.2). A learner gives a contribution to every round,
-// and learners pull when all of them have pushed (order.Config.Barrier). Nothing moves at a push: the
-// contribution stays in the learner's flight and gradient. The first pull of a round combines them.
+// This file is rule mean (Stooke & Abbeel 2018, 4.2). A learner gives a contribution to every
+// round, and learners pull when all of them have pushed (order.Config.Barrier). Nothing moves at a
+// push: the contribution stays in the learner's flight and gradient. The first pull of a round
+// combines them.
 //
 // Where advantages are normalised, a round of moments comes before each round of gradients, so that
 // all learners use the same mean and deviation.
@@ -59,8 +60,8 @@ type joint struct {
 	all []param.Contribution
 }
 
-// combine combines the contributions of the round in which learner k pulls, unless an earlier pull of
-// the round has done it.
+// combine combines the contributions of the round in which learner k pulls, unless an earlier pull
+// of the round has done it.
 func (j *joint) combine(k int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -134,12 +135,13 @@ func (k *link) contributeNothing() {
 	}
 }
 
-// rounded is a learner whose updates come after a number of rounds. Where the host steps the environments,
-// the windows of all learners become full together, also one whose rows only reset their environments. Its
-// learner then contributes nothing to each minibatch of the others.
+// rounded is a learner whose updates come after a number of rounds. Where the host steps the
+// environments, the windows of all learners become full together, also one whose rows only reset
+// their environments. Its learner then contributes nothing to each minibatch of the others.
 type rounded interface{ UpdateEmpty() }
 
-// paced is a learner whose updates have one minibatch each, and come after a number of its own steps.
+// paced is a learner whose updates have one minibatch each, and come after a number of its own
+// steps.
 type paced interface {
 	// DueUpdates is the number of updates that the learner's steps ask for and that are not done.
 	DueUpdates() int64
@@ -147,9 +149,10 @@ type paced interface {
 	HoldUpdates(n int64)
 }
 
-// pace lets every learner do as many updates before the host's next round as the learner with the fewest.
-// The host steps the environments of all learners together, and a row that only resets its environment is
-// no step. So an update may be due for some learners a round earlier than for others. It waits for them.
+// pace lets every learner do as many updates before the host's next round as the learner with the
+// fewest. The host steps the environments of all learners together, and a row that only resets its
+// environment is no step. So an update may be due for some learners a round earlier than for
+// others. It waits for them.
 func (j *joint) pace() {
 	rounds := make([]int64, len(j.learners)) // that begin before the host's next round, and those before
 	for k, l := range j.learners {
@@ -164,8 +167,8 @@ func (j *joint) pace() {
 	}
 }
 
-// begun is the number of rounds of gradients to which the learner has given its own, or nothing. Moments
-// are no gradient, but a learner that has given no moments gives no gradient either.
+// begun is the number of rounds of gradients to which the learner has given its own, or nothing.
+// Moments are no gradient, but a learner that has given no moments gives no gradient either.
 func (k *link) begun() int64 {
 	if f := &k.flight; f.Due && (f.Round == gradient || f.Absent) {
 		return k.flight.Rounds + 1

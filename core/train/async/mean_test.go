@@ -2,8 +2,9 @@ package async
 
 import "testing"
 
-// Moments that a learner has given count as no gradient. Else a learner that has ended the last update of
-// a run would begin a rollout, if an interrupt comes between the moments and the gradients of the others.
+// Moments that a learner has given count as no gradient. Else a learner that has ended the last
+// update of a run would begin a rollout, if an interrupt comes between the moments and the
+// gradients of the others.
 func TestMomentsAreNoGradient(t *testing.T) {
 	for _, c := range []struct {
 		given       contribution

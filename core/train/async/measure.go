@@ -6,12 +6,12 @@ import (
 	"github.com/paceline-rl/paceline/core/train/order"
 )
 
-// DurationFunc gets the durations of what a learner does, by the names of a file of durations: step,
-// forward, gradient, pull and push.
+// DurationFunc gets the durations of what a learner does, by the names of a file of durations:
+// step, forward, gradient, pull and push.
 type DurationFunc func(what string, took time.Duration)
 
-// Measure makes all learners report to f, which learners call concurrently, for benchmarks. Gradients are
-// measured of methods whose update has one.
+// Measure makes all learners report to f, which learners call concurrently, for benchmarks.
+// Gradients are measured of methods whose update has one.
 func (m *Method) Measure(f DurationFunc) { m.measure = f }
 
 // Unrecord makes the run's races unrecorded, for benchmarks. It is called before the first slice.

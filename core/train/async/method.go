@@ -92,8 +92,8 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 	return err
 }
 
-// end prepares a slice at the end of the run, in which rollouts end and none begins. With rule mean a
-// learner begins a rollout that another one has begun, because they update together.
+// end prepares a slice at the end of the run, in which rollouts end and none begins. With rule mean
+// a learner begins a rollout that another one has begun, because they update together.
 func (m *Method) end(interrupt *train.Interrupt) {
 	m.ending = interrupt.Ends(m.turns.Steps())
 	for _, l := range m.learners {
@@ -198,8 +198,8 @@ func (m *Method) publish() {
 	m.monitor.Updates.Store(int64(m.store.Counts().Updates))
 }
 
-// due is the number of updates that the latest call should have made. Those that the order puts after
-// the next round are not due.
+// due is the number of updates that the latest call should have made. Those that the order puts
+// after the next round are not due.
 func (m *Method) due() int64 {
 	done, due := int64(m.store.Counts().Updates), int64(0)
 	for _, l := range m.learners {
@@ -221,8 +221,8 @@ func (m *Method) Workers() (list []train.Learner) {
 	return list
 }
 
-// forget discards what learners have not pushed. A learner that loses local steps, or the pulls of a
-// round with rule mean, continues with the store's parameters.
+// forget discards what learners have not pushed. A learner that loses local steps, or the pulls of
+// a round with rule mean, continues with the store's parameters.
 func (m *Method) forget() {
 	m.turns.Forget()
 	for _, l := range m.learners {
@@ -268,8 +268,8 @@ func (m *Method) Wrote(string) {
 	m.err = m.forgive()
 }
 
-// forgive lets training continue after a loss that is not finite. With rule mean all learners had the
-// parameters of that loss, so all rollouts are discarded.
+// forgive lets training continue after a loss that is not finite. With rule mean all learners had
+// the parameters of that loss, so all rollouts are discarded.
 func (m *Method) forgive() error {
 	failed := m.err
 	m.err = nil

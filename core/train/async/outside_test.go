@@ -25,8 +25,8 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// applied is a run whose updates are made outside: by Ranges, and the optimiser that the settings stand
-// for in one process.
+// applied is a run whose updates are made outside: by Ranges, and the optimiser that the settings
+// stand for in one process.
 type applied struct {
 	name, method string
 	settings     []string // name, value, ...
@@ -340,8 +340,8 @@ func TestOutsideRefuses(t *testing.T) {
 	says(tr.Load(path), `updates: the checkpoint has "own", this trainer has "outside"`)
 }
 
-// A gradient whose loss is far above the others is dropped: it counts as an update of the trainer, and
-// as none of the parameters.
+// A gradient whose loss is far above the others is dropped: it counts as an update of the trainer,
+// and as none of the parameters.
 func TestOutsideDropsOutliers(t *testing.T) {
 	a := runsApplied()[5]
 	a.settings = append(a.settings, "outliers", "1.5", "train_freq", "1")
@@ -403,8 +403,8 @@ func TestOutsideAfterALossThatIsNotFinite(t *testing.T) {
 	}
 }
 
-// Learner k of K has the environments and the random numbers of that learner in one process. The steps of
-// all learners count in the end of the run and in the schedules.
+// Learner k of K has the environments and the random numbers of that learner in one process. The
+// steps of all learners count in the end of the run and in the schedules.
 func TestOutsideLearnersShareARun(t *testing.T) {
 	a := runsApplied()[6]
 	one := traintest.NewTrainer(t, configOfRun(t, a, "num_envs", "6", "n_steps", "1"), nil)

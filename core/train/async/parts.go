@@ -10,8 +10,8 @@ import (
 	"github.com/paceline-rl/paceline/core/nn"
 )
 
-// Parts lists a checkpoint's parts: the store's, the order's, and those of every learner, whose names
-// begin with its number. The environments of all learners come last.
+// Parts lists a checkpoint's parts: the store's, the order's, and those of every learner, whose
+// names begin with its number. The environments of all learners come last.
 func (m *Method) Parts(saving bool) []checkpoint.Part {
 	parts := append(m.store.Parts(m.set), m.episodes.part(len(m.learners)))
 	if m.shared != nil {

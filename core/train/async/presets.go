@@ -8,8 +8,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// PresetOf returns the Rows of a preset of an asynchronous method: those of its worker's preset for the
-// same environment, except settings that the method does not have, and then its own.
+// PresetOf returns the Rows of a preset of an asynchronous method: those of its worker's preset for
+// the same environment, except settings that the method does not have, and then its own.
 func PresetOf(method, worker, preset string, own ...settings.Row) func(env string) ([]settings.Row, error) {
 	return func(env string) ([]settings.Row, error) {
 		cfg, err := train.NewConfig(method)

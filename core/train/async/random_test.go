@@ -168,8 +168,8 @@ func (s *setup) run(t *testing.T, path string, cuts []int64, reload []bool, edit
 	return s.result(t, tr, path)
 }
 
-// stopped trains in one run that is stopped at random times and goes on, in the same trainer or in a
-// new one.
+// stopped trains in one run that is stopped at random times and goes on, in the same trainer or in
+// a new one.
 func (s *setup) stopped(t *testing.T, path string, r *rng.Stream, edits map[string]string) string {
 	t.Helper()
 	tr := s.trainer(t, edits)
@@ -263,8 +263,8 @@ func TestRandomStops(t *testing.T) {
 	}
 }
 
-// A run of local steps continues from a checkpoint without experience, also where it was saved between
-// the visits of a push.
+// A run of local steps continues from a checkpoint without experience, also where it was saved
+// between the visits of a push.
 func TestLocalStepsContinueWithoutExperience(t *testing.T) {
 	for method, settings := range map[string]map[string]string{
 		"a3c":  {"use_rms_prop": "false"},

@@ -12,8 +12,9 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// The policy has the statistics of all rollouts that are over, also after updates whose last minibatch
-// takes no step: because rows only reset their environments, or because target_kl ended the update.
+// The policy has the statistics of all rollouts that are over, also after updates whose last
+// minibatch takes no step: because rows only reset their environments, or because target_kl ended
+// the update.
 func TestUpdatesWithoutALastStepPublishStatistics(t *testing.T) {
 	const envs, steps, rounds = 2, 64, 500
 	for _, method := range []string{"appo", "a3c"} {

@@ -11,8 +11,9 @@ import (
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
-// A learner that was ahead when the run was stopped has episodes that come late in the order. They wait,
-// also in a checkpoint, so that the mean of the latest episodes is that of a run never stopped.
+// A learner that was ahead when the run was stopped has episodes that come late in the order. They
+// wait, also in a checkpoint, so that the mean of the latest episodes is that of a run never
+// stopped.
 func TestEpisodesOfAnInterruptedSliceKeepTheirOrder(t *testing.T) {
 	const rounds, ahead = 62, 60
 	run := func(stop, reload bool) (int64, float64) {

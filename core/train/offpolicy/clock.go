@@ -105,8 +105,9 @@ func (c *Config) updatesDue(t, end int64) int64 {
 	return min(c.Periods.spread(t), c.Periods.burst(max(t, end)))
 }
 
-// dueAt returns a t such that update u becomes due at the first round end that is not before it. Rounds
-// of w steps follow each other from t = from on, which is in a window that ends at windowEnd.
+// dueAt returns a t such that update u becomes due at the first round end that is not before it.
+// Rounds of w steps follow each other from t = from on, which is in a window that ends at
+// windowEnd.
 func (c *Config) dueAt(u, from, windowEnd, w int64) int64 {
 	p := c.Periods
 	burst := p.burstAt(u)

@@ -70,8 +70,8 @@ func (r *Run) makeRoom(e int) error {
 	return nil
 }
 
-// addOrStoreWhole calls add. If add gives an observation that is not a stack, addOrStoreWhole changes
-// the replay memory to whole observations and calls add again.
+// addOrStoreWhole calls add. If add gives an observation that is not a stack, addOrStoreWhole
+// changes the replay memory to whole observations and calls add again.
 func (r *Run) addOrStoreWhole(add func() error) error {
 	err := add()
 	if !errors.Is(err, replay.ErrNotAStack) {

@@ -14,8 +14,8 @@ import (
 // are a learner's share here. Epsilon, the learning rate and the copies of the target network
 // follow the steps of all learners, as known at the latest pull.
 
-// SetOtherSteps implements train.Learner. The others have as many environments, and take equally long
-// to warm up.
+// SetOtherSteps implements train.Learner. The others have as many environments, and take equally
+// long to warm up.
 func (r *Run) SetOtherSteps(steps int64) {
 	r.Clock.Others = steps
 	r.Clock.OthersT = max(0, steps-int64(r.learners-1)*int64(r.cfg.LearningStarts))

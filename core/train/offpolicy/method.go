@@ -37,7 +37,8 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 	}
 	r.Clock.End = r.Clock.Steps() + r.Clock.Others + total
 	r.Schedule = r.cfg.schedule(r.Clock.End, r.learners)
-	// The weights of minibatches that a GPU has for the rest of the window have the betas of the run before.
+	// The weights of minibatches that a GPU has for the rest of the window have the betas of the run
+	// before.
 	r.Updates.gpu.prefetch.discard()
 	r.firstUpdate = r.Updates.Done() + 1
 	r.Monitor.Steps.Store(r.Clock.Steps())

@@ -18,8 +18,8 @@ type noise struct {
 	noisy   *nn.Params // clean with the noise of the latest round
 }
 
-// newNoise returns nil for a network that is not noisy. acting are its parameters without noise, run
-// and learner the fields of noise.
+// newNoise returns nil for a network that is not noisy. acting are its parameters without noise,
+// run and learner the fields of noise.
 func newNoise(net nn.Spec, acting *nn.Params, run uint64, learner int) (*noise, error) {
 	if net.Trunks[0].Noisy == 0 {
 		return nil, nil

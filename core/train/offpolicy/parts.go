@@ -165,8 +165,8 @@ func (s *savedClock) check(envs int, learner bool) error {
 	return s.checkSeen(learner)
 }
 
-// checkWarmup checks the warm-up and the windows after it. A round of w environments may go past the
-// end of the warm-up, and past a boundary.
+// checkWarmup checks the warm-up and the windows after it. A round of w environments may go past
+// the end of the warm-up, and past a boundary.
 func (s *savedClock) checkWarmup(w int64) error {
 	c, window := &s.Clock, s.Periods.Window
 	tooLong := c.Warmup >= c.WarmAt+w
@@ -183,8 +183,8 @@ func (s *savedClock) checkWarmup(w int64) error {
 	return nil
 }
 
-// checkTarget checks the updates of the target network. Where this learner's steps alone ask for them,
-// they lag by little more than a window.
+// checkTarget checks the updates of the target network. Where this learner's steps alone ask for
+// them, they lag by little more than a window.
 func (s *savedClock) checkTarget(w int64) error {
 	c, p := &s.Clock, s.Periods
 	passed := c.elapsed(p.ByUpdates) / p.TargetInterval
@@ -198,8 +198,8 @@ func (s *savedClock) checkTarget(w int64) error {
 	return nil
 }
 
-// checkUpdates checks the updates due and done. They differ by at most the updates of a window, or a
-// burst.
+// checkUpdates checks the updates due and done. They differ by at most the updates of a window, or
+// a burst.
 func (s *savedClock) checkUpdates(w int64, learner bool) error {
 	c, p := &s.Clock, s.Periods
 	slack := p.spread(min(p.Window, 1<<20)+w) + int64(p.GradientSteps)
@@ -247,10 +247,10 @@ func (s *savedClock) outliers() outliers {
 	return *s.Outliers
 }
 
-// replayPart is the part of the replay memory. If the file has none, a load of the whole file empties
-// the memory at the end, and a load of experience alone is refused. If nothing can be drawn after a
-// load, learning_starts random steps come before further updates; a later load of experience ends
-// these steps. clockLoaded is that of clockPart.
+// replayPart is the part of the replay memory. If the file has none, a load of the whole file
+// empties the memory at the end, and a load of experience alone is refused. If nothing can be drawn
+// after a load, learning_starts random steps come before further updates; a later load of
+// experience ends these steps. clockLoaded is that of clockPart.
 func (r *Run) replayPart(clockLoaded *bool) checkpoint.Part {
 	p := r.Memory.Part("replay.bin", r.spec.Action.N)
 	p.Alone = true
@@ -285,8 +285,8 @@ func (r *Run) replayPart(clockLoaded *bool) checkpoint.Part {
 }
 
 // prioritiesPart is the part of the priorities. Experience that is loaded alone may have none, or
-// other ones: its transitions then have the priority of new ones, and a notice says why. clockLoaded
-// is that of clockPart.
+// other ones: its transitions then have the priority of new ones, and a notice says why.
+// clockLoaded is that of clockPart.
 func (r *Run) prioritiesPart(p checkpoint.Part, clockLoaded *bool) checkpoint.Part {
 	p.Alone = true
 	read := p.Read

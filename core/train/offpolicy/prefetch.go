@@ -8,8 +8,8 @@ import (
 
 // prefetch holds minibatches of coming updates, drawn in the order of the updates and uploaded to a
 // GPU. Minibatch k belongs to update first+k. It is valid while the replay memory is the one that
-// it was drawn from, the stream stands where it was drawn, and the run, whose betas its weights have,
-// goes on.
+// it was drawn from, the stream stands where it was drawn, and the run, whose betas its weights
+// have, goes on.
 type prefetch struct {
 	drawing replay.Sampler
 	picks   [][]int // of each minibatch; uniform draws have one memory for all

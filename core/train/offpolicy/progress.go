@@ -94,8 +94,8 @@ func (g *progress) fail(err error) {
 	g.mu.Unlock()
 }
 
-// set sets the number of updates that are done, and of dropped gradients, after a load. No update is
-// in progress.
+// set sets the number of updates that are done, and of dropped gradients, after a load. No update
+// is in progress.
 func (g *progress) set(u, dropped int64) {
 	g.mu.Lock()
 	g.done, g.released, g.dropped, g.err, g.losses.n = u, u, dropped, nil, 0

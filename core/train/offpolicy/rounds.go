@@ -32,8 +32,8 @@ func (m *room) measure() bool {
 // InRound reports whether some environments have taken their step of a round and others have not.
 func (r *Run) InRound() bool { return r.turn != 0 || r.Samplers.InRound() }
 
-// AtRoundEnd reports whether no environment is ahead of another in a round of StepAlone; see InRound
-// for the two halves.
+// AtRoundEnd reports whether no environment is ahead of another in a round of StepAlone; see
+// InRound for the two halves.
 func (r *Run) AtRoundEnd() bool { return r.turn == 0 }
 
 // Reserve makes room for a round in the replay memory. Where short episodes with their last

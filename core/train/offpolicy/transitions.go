@@ -29,8 +29,9 @@ func (r *Run) AddTransitions(from *experience.Transitions) error {
 }
 
 // AddTransitions adds transitions to the replay memories of runs, transition i to environment i mod
-// envs. of returns the run of an environment, and the number that it has in that run. AddTransitions
-// flushes the memories, even inside a window; prefetched minibatches are then drawn again.
+// envs. of returns the run of an environment, and the number that it has in that run.
+// AddTransitions flushes the memories, even inside a window; prefetched minibatches are then drawn
+// again.
 func AddTransitions(from *experience.Transitions, envs int, of func(env int) (*Run, int), runs ...*Run) error {
 	for _, r := range runs {
 		if r.spec.Masks && r.cfg.ownMasks() {

@@ -13,8 +13,8 @@ import (
 )
 
 // updater does the updates one by one: it draws a minibatch from the replay memory and takes a step
-// of Theta along the gradient of its loss. Stream draws stands where the minibatch of the next update
-// is drawn, even while a GPU has later minibatches already.
+// of Theta along the gradient of its loss. Stream draws stands where the minibatch of the next
+// update is drawn, even while a GPU has later minibatches already.
 type updater struct {
 	cfg      *Config
 	clock    *Clock // UpdatesBefore and Warmup, which no step changes while updates are in progress

@@ -9,8 +9,8 @@ import (
 	"github.com/paceline-rl/paceline/core/train"
 )
 
-// Clipping are the settings of the methods with PPO's clipped objective: minibatches, clip ranges, and
-// when an update ends early.
+// Clipping are the settings of the methods with PPO's clipped objective: minibatches, clip ranges,
+// and when an update ends early.
 type Clipping struct {
 	BatchSize          int // M
 	NEpochs            int // K
@@ -52,9 +52,9 @@ func ClippingSettings[C any](clip float64, part func(*C) *Clipping) []settings.S
 	})
 }
 
-// Resolve checks the settings for rollouts of a number of rows, and fits batch_size to them. name is
-// what the number of environments is called. It refuses minibatches of one row whose advantages are
-// normalised by themselves (alone); a last minibatch of one row keeps its advantage.
+// Resolve checks the settings for rollouts of a number of rows, and fits batch_size to them. name
+// is what the number of environments is called. It refuses minibatches of one row whose advantages
+// are normalised by themselves (alone); a last minibatch of one row keeps its advantage.
 func (c *Clipping) Resolve(nSteps, envs int, name string, alone bool) (notices []string, err error) {
 	if err := CheckRows(nSteps, envs, name); err != nil {
 		return nil, err

@@ -115,7 +115,8 @@ func (m *Minibatches) shuffle() {
 	}
 }
 
-// CheckRows refuses a rollout with too many rows. name is what the number of environments is called.
+// CheckRows refuses a rollout with too many rows. name is what the number of environments is
+// called.
 func CheckRows(steps, envs int, name string) error {
 	if most := nn.MaxRows / envs; steps > most {
 		return fmt.Errorf("n_steps: %d, must be at most %d with %s %d: n_steps * %s rows are one rollout of up to %d", steps, most, name, envs, name, nn.MaxRows)
@@ -123,8 +124,8 @@ func CheckRows(steps, envs int, name string) error {
 	return nil
 }
 
-// CheckAdvantages refuses rollouts of one row whose advantages are normalised by themselves (alone).
-// name is as for CheckRows.
+// CheckAdvantages refuses rollouts of one row whose advantages are normalised by themselves
+// (alone). name is as for CheckRows.
 func CheckAdvantages(steps, envs int, name string, alone bool) error {
 	if alone && steps*envs == 1 {
 		return fmt.Errorf("n_steps: 1, must be more with %s 1 and normalize_advantage: one advantage has no deviation", name)

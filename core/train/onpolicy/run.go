@@ -61,8 +61,8 @@ func (r *Run) BeforeUpdates(f func() error) { r.before = f }
 func (r *Run) ShareMoments(f func(own rollout.Moments) (rollout.Moments, error)) { r.share = f }
 
 // UpdateEmpty makes an update due also for a full window without a step. Its minibatches compute no
-// gradient, and the function of BeforeUpdates runs before each of them. So all learners whose windows
-// become full together have the same number of minibatches.
+// gradient, and the function of BeforeUpdates runs before each of them. So all learners whose
+// windows become full together have the same number of minibatches.
 func (r *Run) UpdateEmpty() { r.empty = true }
 
 // Statistics implements train.Learner.
@@ -118,8 +118,8 @@ func (c *Config) schedule(k *Clock) {
 	}
 }
 
-// adopted returns a checkpoint's Clock with the schedules that c has. A schedule that the checkpoint
-// also has is the checkpoint's.
+// adopted returns a checkpoint's Clock with the schedules that c has. A schedule that the
+// checkpoint also has is the checkpoint's.
 func (c *Config) adopted(saved Clock) Clock {
 	k := saved
 	c.schedule(&k)
@@ -196,8 +196,8 @@ func (r *Run) Round() error {
 // CheckRows implements train.Learner.
 func (r *Run) CheckRows(rows *vec.Rows) error { return r.Actors.CheckRows(rows, r.Clock.Steps, nil) }
 
-// beginRound comes before a round. A window that slides is empty at the start, after a discard and after
-// a load without experience; else it has old rounds before its first new one.
+// beginRound comes before a round. A window that slides is empty at the start, after a discard and
+// after a load without experience; else it has old rounds before its first new one.
 func (r *Run) beginRound() {
 	if r.cfg.Slide > 0 && r.Window.Left() == r.cfg.Horizon {
 		r.filling = true

@@ -11,8 +11,8 @@ import (
 	"github.com/paceline-rl/paceline/core/settings"
 )
 
-// VTraceSettings are the settings of V-trace (Espeholt et al. 2018, "IMPALA"), for rollouts that were
-// taken with older parameters.
+// VTraceSettings are the settings of V-trace (Espeholt et al. 2018, "IMPALA"), for rollouts that
+// were taken with older parameters.
 type VTraceSettings struct {
 	VTrace    bool
 	VTraceRho float64
@@ -22,8 +22,8 @@ type VTraceSettings struct {
 // VTraceOfRollouts is the doc of vtrace in PPO and APPO.
 const VTraceOfRollouts = "compute advantages and returns by V-trace (Espeholt et al. 2018) with the parameters that learn, instead of by generalised advantage estimation with those that acted: for rollouts inside which parameters were pulled"
 
-// VTraceSettingsOf describes VTraceSettings for a method whose struct is C. doc describes vtrace, and
-// more are settings that come after it.
+// VTraceSettingsOf describes VTraceSettings for a method whose struct is C. doc describes vtrace,
+// and more are settings that come after it.
 func VTraceSettingsOf[C any](doc string, part func(*C) *VTraceSettings, more ...settings.Setting) []settings.Setting {
 	type v = VTraceSettings
 	list := settings.Within(part, []settings.Setting{
@@ -39,16 +39,16 @@ func (s *VTraceSettings) Switched() []settings.Switched {
 	return []settings.Switched{{Names: "vtrace_rho vtrace_c", By: "vtrace", Used: s.VTrace}}
 }
 
-// VTraceByGroups are the settings of updates with V-trace by groups of environments, as in Dalton et
-// al. 2020 (CuLE), section 5.2.
+// VTraceByGroups are the settings of updates with V-trace by groups of environments, as in Dalton
+// et al. 2020 (CuLE), section 5.2.
 type VTraceByGroups struct {
 	VTraceSettings
 	VTraceGroups int
 	VTraceSteps  int
 }
 
-// Check refuses groups that do not fit rollouts of a number of rounds and environments. name is what
-// the number of environments is called.
+// Check refuses groups that do not fit rollouts of a number of rounds and environments. name is
+// what the number of environments is called.
 func (g *VTraceByGroups) Check(nSteps, envs int, name string) error {
 	switch {
 	case !g.VTrace:
@@ -74,8 +74,8 @@ func VTraceByGroupsSettings[C any](part func(*C) *VTraceByGroups) []settings.Set
 	))
 }
 
-// VTrace computes the advantages and returns of a window that is full, by V-trace. The rows are those
-// of neighbouring environments, round by round.
+// VTrace computes the advantages and returns of a window that is full, by V-trace. The rows are
+// those of neighbouring environments, round by round.
 type VTrace struct {
 	// Batch has the rows of the latest Gather: Rows, actions, masks. The caller owns its columns.
 	Batch nn.Batch

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// BenchmarkLearners compares the schedules on two cores. The learners sleep while they hold a core, so
-// that other programs on the machine disturb less: a round takes 2 ms, a gradient 15 ms and a visit
-// 0.3 ms. The model has the same medians. ns/op is the time of a round of all learners together.
+// BenchmarkLearners compares the schedules on two cores. The learners sleep while they hold a core,
+// so that other programs on the machine disturb less: a round takes 2 ms, a gradient 15 ms and a
+// visit 0.3 ms. The model has the same medians. ns/op is the time of a round of all learners
+// together.
 func BenchmarkLearners(b *testing.B) {
 	model := func(sigma string) *Latency {
 		return &Latency{Step: mustDuration(b, "0.001"+sigma), Forward: mustDuration(b, "0.001"+sigma), Gradient: mustDuration(b, "0.015"+sigma),
@@ -36,8 +37,8 @@ func BenchmarkLearners(b *testing.B) {
 	}
 }
 
-// BenchmarkTurns is the time that Turns itself takes, for each round, with learners that do nothing.
-// The order changes hands at nearly every visit.
+// BenchmarkTurns is the time that Turns itself takes, for each round, with learners that do
+// nothing. The order changes hands at nearly every visit.
 func BenchmarkTurns(b *testing.B) {
 	model := &Latency{Step: mustDuration(b, "0.001:0.5"), Forward: mustDuration(b, "0.001:0.5"), Gradient: mustDuration(b, "0.015:0.5"), Push: mustDuration(b, "0.0012:0.5"), Pull: mustDuration(b, "0.0012:0.5")}
 	for _, learners := range []int{1, 4, 64} {

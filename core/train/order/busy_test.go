@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Learners that share two cores wait little for their turns: of the time in which two cores would do
-// all the work, a virtual order uses at least 85 % with 4 learners and 75 % with 64. A race would use
-// all of it. The clock is synctest's: the learners sleep instead of computing, and time passes when
-// all of them sleep or wait.
+// Learners that share two cores wait little for their turns: of the time in which two cores would
+// do all the work, a virtual order uses at least 85 % with 4 learners and 75 % with 64. A race
+// would use all of it. The clock is synctest's: the learners sleep instead of computing, and time
+// passes when all of them sleep or wait.
 func TestTheOrderKeepsTheCoresBusy(t *testing.T) {
 	for _, row := range []struct {
 		learners int

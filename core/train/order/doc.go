@@ -1,7 +1,7 @@
-// Package order decides the order in which several learners visit the shards of a parameter store, to
-// push and to pull. Each learner has its own environments and a copy of the parameters, and runs on a
-// goroutine of its own. Turns gives the learners their turns, and says which rounds belong to a slice
-// of the run. It knows neither the store nor the learners (core/train/async).
+// Package order decides the order in which several learners visit the shards of a parameter store,
+// to push and to pull. Each learner has its own environments and a copy of the parameters, and runs
+// on a goroutine of its own. Turns gives the learners their turns, and says which rounds belong to
+// a slice of the run. It knows neither the store nor the learners (core/train/async).
 //
 // # Events
 //
@@ -16,31 +16,28 @@
 //
 // # Schedules
 //
-//   - Virtual: durations come from a latency model and a random stream of each learner
-//     (latency.go), so the order is a function of the seed. When a learner plans a leg, all times of
-//     the leg are drawn. Other learners then know its next visits while it computes.
-//   - Race: learners do not wait for one another, except for the lock of a shard. The order of the
-//     visits and T at each pull are recorded (record.go).
-//   - Recorded: the visits have the order of a record, and each pull has the recorded T
-//     (recorded.go). Visit g has the time (g+1)*visitUnit, which leaves room for the rounds of a leg
-//     between two visits. These rounds are spread evenly between the visits around them.
+//	  (latency.go), so the order is a function of the seed. When a learner plans a leg, all times
+//	  of the leg are drawn. Other learners then know its next visits while it computes.
+//	- Race: learners do not wait for one another, except for the lock of a shard. The order of the
+//	  visits and T at each pull are recorded (record.go).
+//	  (recorded.go). Visit g has the time (g+1)*visitUnit, which leaves room for the rounds of a
+//	  leg between two visits. These rounds are spread evenly between the visits around them.
 //
 // # What holds in virtual and recorded order
 //
 //   - The visits to one shard happen in their order. Visits to different shards may happen at the
 //     same time, because the shards are independent.
-//   - A learner may visit when the next visit to that shard of every other learner comes later. Of a
-//     learner that has planned no leg, the end of its last leg is known, after which it comes.
+//   - A learner may visit when the next visit to that shard of every other learner comes later. Of
+//     a learner that has planned no leg, the end of its last leg is known, after which it comes.
 //   - T at a pull is exact: the pull waits until the rounds before it are known. Rounds have
 //     Config.Steps steps each, or with Config.Varies the steps that Took reports.
-//   - A slice, from Begin to End, has all events before its end and no others. Its end is the first
-//     round whose T has reached `until`. Slices therefore change nothing: any sequence of slices has
-//     the events of one slice.
-//   - At the end of a run a learner may rest before the others (Rest). T then counts no round of its next
-//     leg. That leg comes after all events of the others, except with Config.Barrier.
-//   - A learner may find out after its rounds that it has no use for the visits of its leg (Replan).
-//     In a virtual order the time of these visits passes. In a record they do not exist, and the
-//     rounds of both legs come before the next visit.
+//     round whose T has reached `until`. Slices therefore change nothing: any sequence of slices
+//     has the events of one slice.
+//   - At the end of a run a learner may rest before the others (Rest). T then counts no round of
+//     its next leg. That leg comes after all events of the others, except with Config.Barrier.
+//   - A learner may find out after its rounds that it has no use for the visits of its leg
+//     (Replan). In a virtual order the time of these visits passes. In a record they do not exist,
+//     and the rounds of both legs come before the next visit.
 //   - The draws of a learner depend on its plans alone. The order therefore depends neither on the
 //     number of threads nor on their speed.
 //
@@ -78,8 +75,8 @@
 // # Cores
 //
 // Learners share the cores of Config.Cores. A core goes to the learner whose next event is the
-// earliest, because others may wait for that learner. While no core is free, the visits of a learner
-// that waits are made by the learner that moves it to its turn, so that it is woken once for all. In
-// a race a core goes to the learner that has waited longest, and a learner gives its core up after a
-// millisecond if another one waits.
+// earliest, because others may wait for that learner. While no core is free, the visits of a
+// learner that waits are made by the learner that moves it to its turn, so that it is woken once
+// for all. In a race a core goes to the learner that has waited longest, and a learner gives its
+// core up after a millisecond if another one waits.
 package order

@@ -10,15 +10,16 @@ import (
 	"strings"
 )
 
-// Fingerprint lists what the bits of a run depend on, besides the order of its events: the method, the
-// settings that decide results and the environments. A record of an order begins with that of its run.
+// Fingerprint lists what the bits of a run depend on, besides the order of its events: the method,
+// the settings that decide results and the environments. A record of an order begins with that of
+// its run.
 type Fingerprint []Field
 
 // Field is a setting, or a property of the environments.
 type Field struct{ Name, Value string }
 
-// The bytes of a Fingerprint are the number of fields, and of each field the length of its name, its
-// name, the length of its value and its value.
+// The bytes of a Fingerprint are the number of fields, and of each field the length of its name,
+// its name, the length of its value and its value.
 const (
 	maxFields = 1000
 	maxName   = 64
@@ -35,7 +36,8 @@ func (f Fingerprint) append(to []byte) []byte {
 	return to
 }
 
-// Header returns the beginning of a record: its magic, which ends with the version, and the fingerprint.
+// Header returns the beginning of a record: its magic, which ends with the version, and the
+// fingerprint.
 func (f Fingerprint) Header(magic string) []byte { return f.append([]byte(magic)) }
 
 // CutHeader reads what Header has written, and returns the rest of the record.
@@ -116,8 +118,8 @@ func differs(name, recorded, own string) error {
 // then is between the values of a field that a race had before and after it was loaded.
 const then = ", then "
 
-// Continued returns the fingerprint of a record that a race with fingerprint f continues. Where the two
-// differ it has both values, so that no run fits it.
+// Continued returns the fingerprint of a record that a race with fingerprint f continues. Where the
+// two differ it has both values, so that no run fits it.
 func (f Fingerprint) Continued(record Fingerprint) Fingerprint {
 	var all Fingerprint
 	for _, own := range f {

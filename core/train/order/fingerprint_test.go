@@ -51,8 +51,8 @@ func TestHeadersOfRecords(t *testing.T) {
 	}
 }
 
-// An order is repeated by a run with the same fingerprint. A race with another one may continue it; no
-// run repeats what comes of that.
+// An order is repeated by a run with the same fingerprint. A race with another one may continue it;
+// no run repeats what comes of that.
 func TestFingerprints(t *testing.T) {
 	p := programme{rounds: 3, updates: 1}
 	run := Fingerprint{{"seed", "1"}, {"learning_rate", "0.1"}}

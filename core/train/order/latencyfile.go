@@ -35,8 +35,8 @@ func (l *Latency) named() []NamedDuration {
 	return []NamedDuration{{"step", &l.Step}, {"forward", &l.Forward}, {"gradient", &l.Gradient}, {"pull", &l.Pull}, {"push", &l.Push}}
 }
 
-// OpenDurations reads a file of durations, if path is not empty. Durations of the file take the place
-// of those in list. After an error list is unchanged.
+// OpenDurations reads a file of durations, if path is not empty. Durations of the file take the
+// place of those in list. After an error list is unchanged.
 func OpenDurations(path string, list []NamedDuration) error {
 	if path == "" {
 		return nil
@@ -54,8 +54,8 @@ func OpenDurations(path string, list []NamedDuration) error {
 // read reads the JSON text of a file.
 func (l *Latency) read(text []byte) error { return readDurations(text, l.named()) }
 
-// readDurations reads the JSON text of a file: an object that has lists of seconds under the names of
-// list. Each draw is one of the list, with equal probability. Names that are missing leave their
+// readDurations reads the JSON text of a file: an object that has lists of seconds under the names
+// of list. Each draw is one of the list, with equal probability. Names that are missing leave their
 // durations as they are.
 func readDurations(text []byte, list []NamedDuration) error {
 	if n, most := bytes.Count(text, []byte(",")), len(list)*maxDurations; n > most {

@@ -57,15 +57,15 @@ func (t *Turns) Leg(k int) (rounds int, visits bool) {
 	return l.left(), l.done < len(l.visits)
 }
 
-// Computed says that learner k has computed a number of gradients since its latest leg that it does not
-// push one by one. In a virtual order their time is part of the next leg with a push, which is planned
-// before the slice ends.
+// Computed says that learner k has computed a number of gradients since its latest leg that it does
+// not push one by one. In a virtual order their time is part of the next leg with a push, which is
+// planned before the slice ends.
 func (t *Turns) Computed(k, gradients int) { t.learners[k].computed += gradients }
 
-// Replan is Plan for a learner that may have no use for the visits of its leg, of which none is done:
-// it had nothing to push, or its rollout was discarded. The visits are then dropped, and in a virtual
-// order their time passes. The rounds of the leg that are left become the first ones of the next leg.
-// With Config.Barrier nothing is dropped, because the other learners wait for the pushes.
+// Replan is Plan for a learner that may have no use for the visits of its leg, of which none is
+// done: it had nothing to push, or its rollout was discarded. The visits are then dropped, and in a
+// virtual order their time passes. The rounds of the leg that are left become the first ones of the
+// next leg. With Config.Barrier nothing is dropped, because the other learners wait for the pushes.
 func (t *Turns) Replan(k, n int, s Visits) error {
 	l := &t.learners[k]
 	if len(l.visits) > 0 && l.done == 0 && (l.left() != n || l.then != s) && !t.cfg.Barrier {
@@ -90,8 +90,9 @@ func (t *Turns) drop(k int) {
 	l.then, l.visits, l.done, l.rest = NoVisit, l.visits[:0], 0, 0
 }
 
-// Round waits until it is known whether the next round of learner k belongs to the slice, and counts
-// it if it does. The learner then takes the round and calls Took. After false the learner leaves.
+// Round waits until it is known whether the next round of learner k belongs to the slice, and
+// counts it if it does. The learner then takes the round and calls Took. After false the learner
+// leaves.
 func (t *Turns) Round(k int) (ok bool, err error) {
 	l := &t.learners[k]
 	switch {
@@ -211,7 +212,8 @@ func (t *Turns) unlocked(v Visit, do func(Visit) error) error {
 	return do(v)
 }
 
-// nextVisit returns the visit that the learner's leg has next. T is right if it is the visit's turn.
+// nextVisit returns the visit that the learner's leg has next. T is right if it is the visit's
+// turn.
 func (t *Turns) nextVisit(l *learner) Visit {
 	v := Visit{Shard: l.done % t.cfg.Shards, Push: l.then == PushAndPull && l.done < t.cfg.Shards}
 	if !v.Push && v.Shard == 0 {

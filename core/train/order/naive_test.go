@@ -2,7 +2,8 @@ package order
 
 import "github.com/paceline-rl/paceline/core/rng"
 
-// naive is a virtual order on one thread: it makes the least event of all learners, again and again.
+// naive is a virtual order on one thread: it makes the least event of all learners, again and
+// again.
 type naive struct {
 	*world
 	latency *Latency

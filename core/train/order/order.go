@@ -30,7 +30,8 @@ type track struct {
 	rounds  int64   // after the last visit, up to the last stop
 }
 
-// legVisits has the visits of a leg. The last one of a track, and forgotten ones, may be incomplete.
+// legVisits has the visits of a leg. The last one of a track, and forgotten ones, may be
+// incomplete.
 type legVisits struct {
 	rounds int64 // since the visit before
 	before int64 // rounds of the legs before
@@ -53,7 +54,8 @@ type stop struct {
 const (
 	maxOrderBytes = 1 << 30
 	// orderMemory is the memory of an Order for each byte of its file, at most: a stop of one byte a
-	// learner has a word a learner, and the shortest leg is of three bytes. Lists that grow take twice as much.
+	// learner has a word a learner, and the shortest leg is of three bytes. Lists that grow take twice
+	// as much.
 	orderMemory = 48
 	maxVisits   = 1 << 40
 	maxCount    = 1 << 52 // of steps and rounds

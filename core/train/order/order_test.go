@@ -195,8 +195,8 @@ func TestDamagedOrders(t *testing.T) {
 	}
 }
 
-// Any bytes are an order or an error of one sentence, with little memory. A run that repeats such an
-// order ends.
+// Any bytes are an order or an error of one sentence, with little memory. A run that repeats such
+// an order ends.
 func FuzzOrder(f *testing.F) {
 	for _, p := range []programme{{rounds: 3, updates: 1}, {rounds: 3, updates: 2, pulls: 2}, {rounds: 1, updates: 1}} {
 		data, _ := recordedRace(f, 2, 2, p)

@@ -241,8 +241,8 @@ func (t *Turns) insideSlice(k int, at int64) (verdict, int) {
 	return t.waitFor(p.on)
 }
 
-// inTurn is the verdict on whether every earlier visit to a shard has been made. The learner to wait
-// for is the last one before, after whose visit no other wait is likely.
+// inTurn is the verdict on whether every earlier visit to a shard has been made. The learner to
+// wait for is the last one before, after whose visit no other wait is likely.
 func (t *Turns) inTurn(k int, at int64, shard int) (verdict, int) {
 	last, on := int64(-1), -1
 	for j, time := range t.nextVisits(shard) {

@@ -205,8 +205,8 @@ func (r *race) visit(k int, do func(Visit) error) (ok bool, err error) {
 	return true, nil
 }
 
-// visitShard makes a visit, unless a learner has failed, and returns its number. It sets v.Steps of a
-// pull of shard 0.
+// visitShard makes a visit, unless a learner has failed, and returns its number. It sets v.Steps of
+// a pull of shard 0.
 func (r *race) visitShard(v *Visit, do func(Visit) error) (number int64, ok bool, err error) {
 	lock := &r.locks[v.Shard]
 	if !lock.TryLock() {

@@ -151,11 +151,11 @@ func (p *place) next() {
 	}
 }
 
-// stop writes the end of a slice: its until, T, and each learner's rounds since its latest visit. An
-// until above T says that the slice was interrupted. A slice with visits keeps its stop, and so does one
-// that went beyond its until, because the next slice began at that T. Any other stop is replaced by
-// the next one, unless visits or a set T come between. A slice without a round has the stop of the
-// slice before it.
+// stop writes the end of a slice: its until, T, and each learner's rounds since its latest visit.
+// An until above T says that the slice was interrupted. A slice with visits keeps its stop, and so
+// does one that went beyond its until, because the next slice began at that T. Any other stop is
+// replaced by the next one, unless visits or a set T come between. A slice without a round has the
+// stop of the slice before it.
 func (r *recorder) stop(until, steps int64, rounds []int64, set bool) {
 	if r.latestStop > 0 && !set {
 		if steps == r.steps && slices.Equal(rounds, r.rounds) && r.reached {

@@ -10,10 +10,10 @@ import (
 // replay is the pace of a recorded order. Visit g has the time (g+1)*visitUnit.
 type replay struct{ *Turns }
 
-// begin returns the time of the next stop at which T first reached until in the recorded run: a slice
-// that ends there has the events of the recorded one. A slice that was interrupted there, with visits
-// left, has another stop after it, which has these visits. Where T was set back, T reaches the same
-// until several times. Only stops after as many resets as this run had count.
+// begin returns the time of the next stop at which T first reached until in the recorded run: a
+// slice that ends there has the events of the recorded one. A slice that was interrupted there,
+// with visits left, has another stop after it, which has these visits. Where T was set back, T
+// reaches the same until several times. Only stops after as many resets as this run had count.
 func (r *replay) begin(until int64) int64 {
 	end := int64(never)
 	for _, s := range r.cfg.Order.stops[r.stopsPassed():] {
@@ -182,8 +182,8 @@ func (r *replay) stepsAt(k int) int64 {
 	return s.steps
 }
 
-// Follows returns an error if the recorded order has not begun and begins at another T than the run: a
-// checkpoint of another step was loaded, without experience.
+// Follows returns an error if the recorded order has not begun and begins at another T than the
+// run: a checkpoint of another step was loaded, without experience.
 func (t *Turns) Follows() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -305,11 +305,11 @@ func (t *Turns) End() error {
 	return nil
 }
 
-// Rest says that learner k, whose leg is over or has no event yet, has no further event in this slice:
-// its run has ended before those of the other learners. It comes after Begin, and before a Plan whose
-// rounds the others must not count. The learner plans its next leg and leaves. In a virtual order that
-// leg begins after the last event of the others, except with Config.Barrier, where the learners end
-// together.
+// Rest says that learner k, whose leg is over or has no event yet, has no further event in this
+// slice: its run has ended before those of the other learners. It comes after Begin, and before a
+// Plan whose rounds the others must not count. The learner plans its next leg and leaves. In a
+// virtual order that leg begins after the last event of the others, except with Config.Barrier,
+// where the learners end together.
 func (t *Turns) Rest(k int) {
 	t.mu.Lock()
 	defer t.unlock()
@@ -375,11 +375,11 @@ func (t *Turns) SetSteps(steps int64) {
 	t.base += steps - now
 }
 
-// Forget discards the visits of every learner's leg that are not done, between two slices: what they
-// were to push is lost. A method calls it when a checkpoint without experience is loaded and, with
-// Config.Barrier, when a run resets the steps or the environments or goes on after a loss that was
-// not finite. The rounds of a leg that are left are discarded, too. In a virtual order the time of
-// both passes.
+// Forget discards the visits of every learner's leg that are not done, between two slices: what
+// they were to push is lost. A method calls it when a checkpoint without experience is loaded and,
+// with Config.Barrier, when a run resets the steps or the environments or goes on after a loss that
+// was not finite. The rounds of a leg that are left are discarded, too. In a virtual order the time
+// of both passes.
 func (t *Turns) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -467,9 +467,9 @@ func (t *Turns) Stats() Stats {
 	return s
 }
 
-// At returns the time of the round that learner k takes or has taken last. In a race and in a recorded
-// order it is that of the learner's latest visit and the number of rounds since. With Config.Together
-// it is that of the learner's latest visit in any schedule.
+// At returns the time of the round that learner k takes or has taken last. In a race and in a
+// recorded order it is that of the learner's latest visit and the number of rounds since. With
+// Config.Together it is that of the learner's latest visit in any schedule.
 func (t *Turns) At(k int) int64 {
 	l := &t.learners[k]
 	if t.race != nil {

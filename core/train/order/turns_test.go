@@ -188,8 +188,8 @@ func (s *setup) naive() []string {
 	return list
 }
 
-// times is few with -short, and where the kernels are in Go: the package has no kernels, and all its
-// tests run with those in C, too.
+// times is few with -short, and where the kernels are in Go: the package has no kernels, and all
+// its tests run with those in C, too.
 func times(all, few int) int {
 	if testing.Short() || cpu.Chosen() == "go" {
 		return few

@@ -6,8 +6,8 @@ import "github.com/paceline-rl/paceline/core/rng"
 const stream = "latency"
 
 // drawn is the pace of a virtual order. The draws of a leg have the order of its events: for each
-// round its step and its forward pass, then the gradients, the pushes and the pulls. The duration of
-// a push or a pull is that of all shards together, so each visit takes its share.
+// round its step and its forward pass, then the gradients, the pushes and the pulls. The duration
+// of a push or a pull is that of all shards together, so each visit takes its share.
 type drawn struct {
 	*Turns
 	streams   []*rng.Stream

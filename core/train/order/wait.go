@@ -57,8 +57,9 @@ type Times struct {
 	Recording time.Duration
 }
 
-// ask waits for the answer to a want of learner k. A refusal ends the slice for the learner. The error
-// is that of the Interrupt, of a visit that another learner made, or of a record that is over.
+// ask waits for the answer to a want of learner k. A refusal ends the slice for the learner. The
+// error is that of the Interrupt, of a visit that another learner made, or of a record that is
+// over.
 func (t *Turns) ask(k int, w want) (verdict, error) {
 	l := &t.learners[k]
 	if err := t.raised(); err != nil {
@@ -219,9 +220,9 @@ func (t *Turns) stop(err error) {
 	}
 }
 
-// coreQueue bounds the number of learners that use Config.Cores, so that the order in which they get
-// a core is that of their next events. threads.Budget alone would serve them in the order in which
-// they came.
+// coreQueue bounds the number of learners that use Config.Cores, so that the order in which they
+// get a core is that of their next events. threads.Budget alone would serve them in the order in
+// which they came.
 type coreQueue struct {
 	free   int
 	woken  bool // a learner has got a free core since the latest unlock
@@ -255,7 +256,8 @@ func (t *Turns) give(k int) {
 	q.length.Store(int32(len(q.queue)))
 }
 
-// takeBack takes back the core of a learner, and passes it to the first of the queue, if there is one.
+// takeBack takes back the core of a learner, and passes it to the first of the queue, if there is
+// one.
 func (t *Turns) takeBack() (passed bool) {
 	q := &t.cores
 	if len(q.queue) == 0 {

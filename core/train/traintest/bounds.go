@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// otherBounds loads a file into a trainer whose box has other bounds, which is refused, and into one
-// with the same bounds.
+// otherBounds loads a file into a trainer whose box has other bounds, which is refused, and into
+// one with the same bounds.
 func otherBounds(t *testing.T, s Subject) {
 	k := s.Action.Floats() - 1
 	if k < 0 {

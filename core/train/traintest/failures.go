@@ -188,8 +188,8 @@ func notFinite(t *testing.T, s Subject) {
 }
 
 // pushedNotFinite is notFinite where the host steps the environments: with new parameters or after
-// Begin with ResetTimesteps its rounds continue, after Begin also in another trainer that loaded the
-// file.
+// Begin with ResetTimesteps its rounds continue, after Begin also in another trainer that loaded
+// the file.
 func pushedNotFinite(t *testing.T, s Subject) {
 	if s.Settings["normalize_reward"] == "true" || s.Settings["distribution"] == "categorical" || s.Settings["mid_batch_reset"] == "false" {
 		t.Skip("see notFinite; the host resets its environments itself")
@@ -259,8 +259,8 @@ func (s *Subject) pushedBeginsAgain(t *testing.T, h *Host) {
 }
 
 // actionNotFinite gives the policy Gaussians with an infinite deviation. The run fails before an
-// environment takes such an action, the parameters can be read and saved, and the run continues with
-// other ones.
+// environment takes such an action, the parameters can be read and saved, and the run continues
+// with other ones.
 func actionNotFinite(t *testing.T, s Subject) {
 	if s.Action.Floats() == 0 {
 		s.Action, s.Masked = env.ActionSpec{Low: []float32{-1}, High: []float32{1}}, false

@@ -26,9 +26,9 @@ func init() {
 	}
 }
 
-// Matches trains a method on tasks of branches, of a box and of both for steps, with three seeds. Each
-// policy must score 95 % of the optimum, which is 20. Uniformly random actions score 6.7 to 7.8.
-// With -short it trains one seed on the task of both; with the kernels in Go, none.
+// Matches trains a method on tasks of branches, of a box and of both for steps, with three seeds.
+// Each policy must score 95 % of the optimum, which is 20. Uniformly random actions score 6.7 to
+// 7.8. With -short it trains one seed on the task of both; with the kernels in Go, none.
 func Matches(t *testing.T, method string, steps int64, settings map[string]string) {
 	ids, seeds := slices.Sorted(maps.Keys(matches)), 3
 	switch {

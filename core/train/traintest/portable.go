@@ -25,7 +25,8 @@ type PortableRun struct {
 // Portable does runs with isa "portable" on every instruction set with C kernels that this machine
 // has. It compares the digests with those in testdata/portable.txt, which hold for every processor.
 // With PACELINE_WRITE_GOLDEN set it adds missing runs to the file and never changes existing ones.
-// With -short it uses only the best instruction set, and does only the first run. Slow runs need PACELINE_LONG (make test-portable).
+// With -short it uses only the best instruction set, and does only the first run. Slow runs need
+// PACELINE_LONG (make test-portable).
 func Portable(t *testing.T, s Subject, runs []PortableRun) {
 	file := filepath.Join("testdata", "portable.txt")
 	want := map[string]string{}

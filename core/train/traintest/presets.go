@@ -17,8 +17,8 @@ func With(values, others map[string]string) map[string]string {
 	return values
 }
 
-// PresetsResolve checks that the settings of every preset of a method go together, without a notice.
-// A preset for any environment is tested with CartPole-v1 and an Atari game.
+// PresetsResolve checks that the settings of every preset of a method go together, without a
+// notice. A preset for any environment is tested with CartPole-v1 and an Atari game.
 func PresetsResolve(t *testing.T, method string) {
 	for _, p := range Must(train.NewConfig(method))(t).Table().Presets() {
 		for _, id := range presetEnvs(p) {

@@ -178,8 +178,8 @@ func zeroRate(t *testing.T, s Subject) {
 	}
 }
 
-// unusedConvolutions tests that a trainer with MlpPolicy gives one notice about a cnn other than the
-// default.
+// unusedConvolutions tests that a trainer with MlpPolicy gives one notice about a cnn other than
+// the default.
 func unusedConvolutions(t *testing.T, s Subject) {
 	c := s.config(t)
 	usual, err := c.Get("cnn")
@@ -194,8 +194,8 @@ func unusedConvolutions(t *testing.T, s Subject) {
 	}
 }
 
-// autoInSmallGame tests that policy auto chooses layers for images of 10x10, and that a trainer with
-// the resolved settings loads a checkpoint.
+// autoInSmallGame tests that policy auto chooses layers for images of 10x10, and that a trainer
+// with the resolved settings loads a checkpoint.
 func autoInSmallGame(t *testing.T, s Subject) {
 	c := s.config(t, "env", "Mini-Breakout-v0", "policy", "auto")
 	if _, err := c.Get("cnn"); err != nil || s.Settings["normalize_obs"] == "true" {

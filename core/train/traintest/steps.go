@@ -139,8 +139,8 @@ func (s *Step) Draw(t *testing.T, logits []float32, u float64) {
 	}
 }
 
-// Minibatches are the steps of a rollout in minibatches of a size, in the order that a seed gives to an
-// epoch.
+// Minibatches are the steps of a rollout in minibatches of a size, in the order that a seed gives
+// to an epoch.
 func Minibatches(rows []*Step, size, seed, epoch int) iter.Seq[[]*Step] {
 	order := slices.DeleteFunc(slices.Clone(rows), func(s *Step) bool { return s == nil })
 	r := rng.New(uint64(seed), "minibatches", epoch)

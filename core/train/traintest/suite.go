@@ -69,8 +69,8 @@ func (s *Subject) walks(seed int) func(i int) (env.Env, error) {
 	}
 }
 
-// Few reports whether tests do fewer repetitions and cases: with -short, and with the kernels in Go,
-// because the guarantees of core/train do not depend on the kernels.
+// Few reports whether tests do fewer repetitions and cases: with -short, and with the kernels in
+// Go, because the guarantees of core/train do not depend on the kernels.
 func Few() bool {
 	return testing.Short() || cpu.Chosen() == cpu.Go
 }

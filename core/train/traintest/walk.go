@@ -13,9 +13,9 @@ import (
 	"github.com/paceline-rl/paceline/core/vec"
 )
 
-// Walk is a random environment with three actions, or with actions of another spec. Its observation is two float32: a random number
-// and an average of the last actions. Episodes end in every way, after 6 steps on average. A Walk
-// can be saved.
+// Walk is a random environment with three actions, or with actions of another spec. Its observation
+// is two float32: a random number and an average of the last actions. Episodes end in every way,
+// after 6 steps on average. A Walk can be saved.
 type Walk struct {
 	stream *rng.Stream
 	state  [2]float32
@@ -28,7 +28,8 @@ type Walk struct {
 	// Masked is env.Spec.Masks. An action that the mask does not allow is an error.
 	Masked bool
 	// Action is env.Spec.Action; zero: three discrete actions. A first branch of three is then what
-	// the discrete action is otherwise, and the sum of all numbers, clipped to -1 to 1, moves the average.
+	// the discrete action is otherwise, and the sum of all numbers, clipped to -1 to 1, moves the
+	// average.
 	Action env.ActionSpec
 	// Waits is env.Spec.Waits.
 	Waits bool

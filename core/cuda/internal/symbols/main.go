@@ -1,7 +1,7 @@
 // Command symbols writes symbols.h: the functions of CUDA's driver that have a trampoline in
 // core/cuda. The list has every function that gorgonia.org/cu refers to, called or not: the process
-// could not load the library if one of them were undefined. NEEDED marks the functions that core/cuda
-// calls; a driver must have all of these.
+// could not load the library if one of them were undefined. NEEDED marks the functions that
+// core/cuda calls; a driver must have all of these.
 //
 // "core/cuda/go.sh generate ./core/cuda" runs this command. Run it after an update of cu.
 package main
