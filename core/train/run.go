@@ -129,10 +129,11 @@ func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err e
 	case t.begun && t.needsReset:
 		return errors.New("run: no run was begun since experience was loaded; call begin with ResetEnvs first")
 	case !t.begun, over && steps > 0 && t.implied && (rollouts == 0 || !t.unfinished()):
-		if err := t.settle(interrupt); err != nil {
+		cut, err := t.settleWithin(interrupt)
+		if err != nil {
 			return err
 		}
-		if interrupt.Raised(time.Now()) && t.monitor.UpdatesDue() > t.monitor.Updates.Load() {
+		if cut {
 			break // no step is taken: the updates of the previous run come first, with its rates
 		}
 		if err := t.begin(min(steps, maxSteps), 0); err != nil {
@@ -196,8 +197,8 @@ func (t *Trainer) Settle(limit time.Duration) (err error) {
 		return err
 	}
 	defer t.leave(&err)
-	interrupt := t.interrupt(limit)
-	if err = t.settle(interrupt); err == nil && !t.halted && errors.Is(interrupt.Err(time.Now()), fault.ErrTimedOut) && t.monitor.UpdatesDue() > t.monitor.Updates.Load() {
+	cut, err := t.settleWithin(t.interrupt(limit))
+	if cut && !t.halted {
 		return fmt.Errorf("settle: %w", fault.ErrTimedOut)
 	}
 	return err
@@ -206,22 +207,26 @@ func (t *Trainer) Settle(limit time.Duration) (err error) {
 // settle does the updates that are due. Those that are left when the Interrupt is raised are done
 // by the next call that reads.
 func (t *Trainer) settle(interrupt *Interrupt) error {
+	_, err := t.settleWithin(interrupt)
+	return err
+}
+
+// settleWithin is settle, which also reports whether updates are left because the Interrupt was
+// raised.
+func (t *Trainer) settleWithin(interrupt *Interrupt) (cut bool, err error) {
 	if t.stopping.Load() {
 		t.halt()
 	}
-	var err error
 	if t.halted {
-		err = t.method.Failed()
-	} else {
-		err = t.method.Settle(interrupt)
+		return false, t.method.Failed()
 	}
-	if errors.Is(err, ErrInterrupted) {
-		if t.stopping.Load() {
-			t.halt()
-		}
-		return nil
+	if err = t.method.Settle(interrupt); !errors.Is(err, ErrInterrupted) {
+		return false, err
 	}
-	return err
+	if t.stopping.Load() {
+		t.halt()
+	}
+	return true, nil
 }
 
 // settleToRead is settle before a read. After a loss or an action that is not finite, or where

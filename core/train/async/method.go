@@ -114,7 +114,9 @@ func (m *Method) Unfinished() (n int) {
 	return n
 }
 
-// Settle implements train.Method: what comes before the next round in order.
+// Settle implements train.Method: what comes before the next round in order. After a slice that was
+// cut some learners are ahead: the others take the rounds that they lack, until T stays the same.
+// A slice that was cut in the ending is continued as such.
 func (m *Method) Settle(interrupt *train.Interrupt) error {
 	if m.turns.Follows() != nil {
 		return m.Failed() // nothing is due
@@ -122,17 +124,23 @@ func (m *Method) Settle(interrupt *train.Interrupt) error {
 	if m.pushed && m.joint != nil {
 		m.joint.pace()
 	}
-	m.ending = false
-	return m.slice(m.turns.Steps(), interrupt, func(l *learner) error {
-		if !m.pushed {
-			return l.run(interrupt)
-		}
-		if err := l.visits(interrupt); err != nil {
+	m.ending = m.ending && m.cut
+	for {
+		until := m.turns.Steps()
+		err := m.slice(until, interrupt, func(l *learner) error {
+			if !m.pushed {
+				return l.run(interrupt)
+			}
+			if err := l.visits(interrupt); err != nil {
+				return err
+			}
+			// An update that failed has planned visits. After a reset of the steps it is no longer due.
+			return m.turns.Replan(l.k, 0, order.NoVisit)
+		})
+		if err != nil || m.turns.Steps() == until {
 			return err
 		}
-		// An update that failed has planned visits. After a reset of the steps it is no longer due.
-		return m.turns.Replan(l.k, 0, order.NoVisit)
-	})
+	}
 }
 
 // slice lets all learners do their parts of a slice, each on a goroutine.
