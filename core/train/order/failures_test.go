@@ -252,10 +252,11 @@ func TestPanicsInVisits(t *testing.T) {
 				panic("a bug")
 			}
 		}
-		if err := w.run(turns, 1000, nil); err == nil || err.Error() != "panic: a bug" {
+		// 1,000 steps of a race had 68 to 94 visits: with twice as many one of them is sure to panic.
+		if err := w.run(turns, 2000, nil); err == nil || err.Error() != "panic: a bug" {
 			t.Fatalf("%s: %v", schedule, err)
 		}
-		if err := w.run(turns, 1000, nil); err != nil || turns.Steps() < 1000 {
+		if err := w.run(turns, 2000, nil); err != nil || turns.Steps() < 2000 {
 			t.Errorf("%s: %v, T is %d", schedule, err, turns.Steps())
 		}
 	}
