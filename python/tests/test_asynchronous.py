@@ -412,7 +412,8 @@ def test_a_repeated_run_is_loaded_without_the_file_of_its_order(cls, tmp_path):
         assert model.hashes() == want
     with cls.load(weights, schedule="virtual", order=None) as model:
         assert model.hashes() == want
-        assert model.learn(64, reset_num_timesteps=False).num_timesteps == 704
+        done = model.num_timesteps  # a race ends with its learners' rollouts
+        assert done + 64 <= model.learn(64, reset_num_timesteps=False).num_timesteps < done + 128
 
 
 @both
