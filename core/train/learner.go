@@ -54,8 +54,8 @@ type SeveralRollouts interface {
 	Unfinished() int
 }
 
-// inRollout reports whether a learner must go on to the end of a rollout.
-func inRollout(l Learner) bool {
+// InRollout reports whether a learner must go on to the end of a rollout.
+func InRollout(l Learner) bool {
 	r, ok := l.(Rolling)
 	return ok && r.InRollout()
 }

@@ -249,7 +249,7 @@ func (t *Trainer) nextUpdate(interrupt *Interrupt) error {
 			}
 			continue // an update of rows that nothing is learned from
 		}
-		if t.monitor.Steps.Load()+o.others >= t.end && !inRollout(o.learner) {
+		if t.monitor.Steps.Load()+o.others >= t.end && !InRollout(o.learner) {
 			return nil
 		}
 		if took && errors.Is(interrupt.Err(time.Now()), fault.ErrTimedOut) {

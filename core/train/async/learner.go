@@ -128,13 +128,7 @@ func (l *learner) run(interrupt *train.Interrupt) error {
 }
 
 // rests reports whether the learner takes no further round in the slice, because the run ends.
-func (l *learner) rests() bool { return l.m.ending && !l.behind && !l.inRollout() }
-
-// inRollout reports whether the learner's rollout has begun.
-func (l *learner) inRollout() bool {
-	r, ok := l.Learner.(train.Rolling)
-	return ok && r.InRollout()
-}
+func (l *learner) rests() bool { return l.m.ending && !l.behind && !train.InRollout(l.Learner) }
 
 // reporting is the number of rounds of a learner after which episodes are reported.
 const reporting = 64

@@ -97,9 +97,9 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 func (m *Method) end(interrupt *train.Interrupt) {
 	m.ending = interrupt.Ends(m.turns.Steps())
 	for _, l := range m.learners {
-		l.behind = m.ending && m.joint != nil && !l.inRollout() && slices.ContainsFunc(m.learners, func(other *learner) bool {
+		l.behind = m.ending && m.joint != nil && !train.InRollout(l.Learner) && slices.ContainsFunc(m.learners, func(other *learner) bool {
 			own, begun := l.link.begun(), other.link.begun()
-			return own < begun || own == begun && other.inRollout()
+			return own < begun || own == begun && train.InRollout(other.Learner)
 		})
 	}
 }
@@ -107,7 +107,7 @@ func (m *Method) end(interrupt *train.Interrupt) {
 // Unfinished implements train.SeveralRollouts.
 func (m *Method) Unfinished() (n int) {
 	for _, l := range m.learners {
-		if l.link.flight.Due || l.inRollout() {
+		if l.link.flight.Due || train.InRollout(l.Learner) {
 			n++
 		}
 	}

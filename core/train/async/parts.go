@@ -48,9 +48,14 @@ func (m *Method) experience(p checkpoint.Part) checkpoint.Part {
 	p.Read = func(r io.Reader, n int64) (func(), error) {
 		if r != nil {
 			adopt, err := read(r, n)
-			return func() { adopt(); m.publish() }, err
+			return func() {
+				adopt()
+				m.cut = false // a file has a settled run
+				m.publish()
+			}, err
 		}
 		return func() {
+			m.cut = false
 			m.forget() // gradients were left out, too
 			m.episodes.early()
 			sum := int64(0)
