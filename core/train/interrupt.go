@@ -9,8 +9,8 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 )
 
-// ErrInterrupted is returned when Stop was called or the deadline has passed. Every error that
-// wraps it also wraps fault.ErrStopped or fault.ErrTimedOut, and never both.
+// ErrInterrupted is returned when Stop was called or the deadline has passed, with fault.ErrStopped
+// or fault.ErrTimedOut, never both; and where an update comes from outside, without either.
 var ErrInterrupted = errors.New("interrupted")
 
 var (

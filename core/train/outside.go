@@ -121,10 +121,13 @@ func (o *externalUpdates) done() bool {
 	return o.info.State == GradientReady || o.info.State == GradientDropped
 }
 
+// errOutside ends a method's update that no Gradient has asked for.
+var errOutside = fmt.Errorf("%w: the update comes from outside", ErrInterrupted)
+
 // begin comes before every gradient.
 func (o *externalUpdates) begin() error {
 	if o.to == nil || o.done() {
-		return ErrInterrupted
+		return errOutside
 	}
 	return nil
 }

@@ -212,7 +212,7 @@ func (t *Trainer) settle(interrupt *Interrupt) error {
 }
 
 // settleWithin is settle, which also reports whether updates are left because the Interrupt was
-// raised.
+// raised. An update that comes from outside is left without that.
 func (t *Trainer) settleWithin(interrupt *Interrupt) (cut bool, err error) {
 	if t.stopping.Load() {
 		t.halt()
@@ -226,7 +226,7 @@ func (t *Trainer) settleWithin(interrupt *Interrupt) (cut bool, err error) {
 	if t.stopping.Load() {
 		t.halt()
 	}
-	return true, nil
+	return !errors.Is(err, errOutside), nil
 }
 
 // settleToRead is settle before a read. After a loss or an action that is not finite, or where

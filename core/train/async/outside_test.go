@@ -162,6 +162,7 @@ func TestOutsideHasTheBitsOfOwn(t *testing.T) {
 			done := 0
 			for piece := range 3 {
 				done += s.apply(tr, 7+5*piece)
+				traintest.Check(t, tr.Settle(time.Hour)) // an update that comes from outside is not waited for
 				path := filepath.Join(t.TempDir(), "mid.paceline")
 				traintest.Check(t, tr.Save(path, true))
 				next := traintest.NewTrainer(t, traintest.Must(train.LoadConfig(path))(t), nil)
