@@ -1159,7 +1159,8 @@ PACELINE_API int paceline_trainer_adopt(paceline_trainer *t, const float *in, si
  *                          paceline_trainer_add_steps(memory, env, &steps);  // from an actor
  *                          paceline_trainer_draw(&batch, memory, beta);      // for a learner
  *                          paceline_trainer_set_errors(memory, batch.identities, batch.errors, batch.num_rows);
- *     a learner        is a trainer that takes no steps; begin it for the schedules' sake:
+ *     a learner        is a trainer that takes no steps; paceline_trainer_begin says where a learning
+ *                      rate that changes ends, and is needed only then:
  *                          paceline_trainer_gradient_of(grad, n, &g, learner, &batch);
  *                          ... push, pull and paceline_trainer_adopt as above
  *

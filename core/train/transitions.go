@@ -49,7 +49,10 @@ func (t *Trainer) ReadTransitions(numbers []int64, to *Transitions) (err error) 
 	}
 	r := t.replayed
 	for i, n := range numbers {
-		if stored := r.NumTransitions(); n < 0 || n >= int64(stored) {
+		switch stored := r.NumTransitions(); {
+		case stored == 0:
+			return errors.New("transitions: 0 in the replay memory, must be at least 1 to read one")
+		case n < 0 || n >= int64(stored):
 			return fmt.Errorf("numbers[%d]: %d, must be 0 to %d: there are %d transitions", i, n, stored-1, stored)
 		}
 	}

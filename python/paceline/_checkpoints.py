@@ -78,9 +78,8 @@ def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
     """A model with the settings and the weights of a stable-baselines3 file."""
     if cls.METHOD == "pqn":
         raise ConfigError("a file of stable-baselines3's, which has no PQN: must be one that PQN.save wrote")
-    if saved.q_learning != (cls.METHOD in ("dqn", "gorila")):
-        has, must = ("Q-values", "a policy and values") if saved.q_learning else ("a policy and values", "Q-values")
-        raise ConfigError(f"a network with {has}, must have {must} for {cls.__name__}.load")
+    q_learning = cls.METHOD in ("dqn", "gorila")
+    saved.refuse_other_network(q_learning, q_learning and saved.quantiles, f"{cls.__name__}.load")
     saved.refuse_actions()
     given = env
     if env is None:
@@ -88,9 +87,8 @@ def of_sb3(cls: type[M], saved: Saved, env: Any, keywords: dict[str, Any]) -> M:
     make: Any = cls  # the keywords differ by method
     model: M = make(env=env, **saved.keywords_for(cls.keywords(), keywords, lambda some: _accepts(cls, some)), **keywords)
     try:
-        if saved.q_learning and saved.quantiles != (model.setting("distribution") == "quantile"):
-            has, must = ("quantiles", "Q-values") if saved.quantiles else ("Q-values", "quantiles")
-            raise ConfigError(f"a network with {has}, must have {must} for {cls.__name__}.load")
+        if q_learning:
+            saved.refuse_other_network(True, model.setting("distribution") == "quantile", f"{cls.__name__}.load")
         theirs = None if given is None else saved.box_actions()
         if theirs is not None and (layout := ActionLayout.of_space(theirs)).key == model.action_layout.key:
             model.action_layout.check_bounds("env", layout)

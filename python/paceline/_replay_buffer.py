@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -211,9 +212,11 @@ class ReplayBuffer:
 
         beta: the exponent of importance weights, 0 to 1. Raises ConfigError if no transition can be drawn yet.
         """
+        if not isinstance(beta, numbers.Real):
+            raise ConfigError(f"beta: {beta!r}, must be a number, 0 to 1")
         n = int(self._model.setting("batch_size"))
         batch = Minibatch(**{name: np.empty(shape, dtype) for name, (dtype, shape) in Minibatch.arrays_of(self._model, n).items()})
-        self._model._native.draw(batch.struct(), beta)
+        self._model._native.draw(batch.struct(), float(beta))
         return batch
 
     def set_errors(self, identities: Any, errors: Any) -> None:

@@ -17,7 +17,7 @@ from ._threads import CallLock
 from .config import Config
 from .curve import LearningCurve
 from .envs import _own_loop
-from .envs._source import Source, label
+from .envs._source import Source, SpacesSource, label
 from .errors import BusyError, ConfigError, StoppedError
 from .learning import LearnRequest, Loop, Periods, begin, learn
 from .logger import Logger
@@ -290,6 +290,10 @@ class Trainer(Model):
         """
         self._check_open()
         out = self._gradient_array(out)
+        if isinstance(self._source, SpacesSource):
+            raise ConfigError(
+                "gradient: env None, must be an environment: call set_env; gradient_of takes minibatches that come from elsewhere"
+            )
         if self._source is not None and self._source.needs_reset:
             raise ConfigError("gradient: no run was begun, or its latest round was interrupted; call begin first")
         info = _ffi.Gradient()

@@ -53,6 +53,9 @@ def _of_file(path: str, own: Collection[str], sets: Collection[str], exact: bool
     """
     if _sb3_file.is_one(path):
         saved = _sb3_file.read(path)
+        if exact:
+            quantiles = any(".quantile_net." in name for name in own)
+            saved.refuse_other_network(any(name.startswith("q_net.") for name in own), quantiles, "set_parameters")
         return saved.parameters(own) if exact else {name: saved.state[name] for name in own if name in saved.state}
     _sb3_file.refuse_pickle(path, "set_parameters")
     arrays: dict[str, Array] = {}

@@ -360,8 +360,9 @@ class DQN(Trainer):
             memory.replay_buffer.set_errors(batch.identities, errors)
             ...                                              # push g.grad to a store, pull, learner.adopt
 
-        It takes no steps and needs no begin, which only says where schedules end. out, and what is
-        raised: as in gradient; SpaceError if an array is not as Minibatch describes it.
+        It takes no steps. A learning rate that changes needs begin(total_timesteps) first, which says
+        where it ends; otherwise begin is not needed. out, and what is raised: as in gradient;
+        SpaceError if an array is not as Minibatch describes it.
         """
         self._check_open()
         out, info, errors = self._gradient_array(out), _ffi.Gradient(), np.zeros(len(minibatch.actions), np.float32)

@@ -30,7 +30,7 @@ from .envs._episodes import Recent
 from .envs._infos import truth
 from .envs._layers import reports
 from .envs._rows import Block, Column
-from .envs._source import SAME_STEP, Source, label
+from .envs._source import SAME_STEP, Source, SpacesSource, label
 from .errors import BusyError, ConfigError, StoppedError
 from .logger import make_logger
 from .progress import ProgressLine
@@ -208,6 +208,8 @@ def learn(model: Trainer, request: LearnRequest) -> None:
 def begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> None:
     """Begins a run or continues the previous one. On an error the previous run stays as it was."""
     source = model._source
+    if isinstance(source, SpacesSource) and model._from_outside():
+        source = None  # a learner that steps no environments: see DQN.gradient_of
     new_run = reset_num_timesteps or not model._begun
     flags = _ffi.RESET_ENVS if model._cut_episodes or (source is not None and source.needs_reset) else 0
     if new_run:

@@ -61,6 +61,8 @@ class Parameters:
 
         if exact and (missing or unknown):
             raise ConfigError(f"parameters['policy']: missing {shown(missing)}, unknown {shown(unknown)}")
+        if not self.layout.keys() & given.keys():
+            raise ConfigError(f"parameters: has {shown(given)}, must have at least one of {shown(self.layout)}")
         flat: dict[str, Array] = {}
         for name, at in self.layout.items():
             if name not in given:

@@ -105,10 +105,14 @@ def test_what_is_refused():
             with pytest.raises((ConfigError, SpaceError, ValueError, paceline.PacelineError), match=says):
                 buffer.add_steps(*arguments, begins=True)
         assert buffer.size() == 0
+        with pytest.raises(ConfigError, match="^transitions: 0 in the replay memory, must be at least 1 to read one$"):
+            buffer.read([0])
         fill(memory, 0, 8)
         batch = buffer.draw()
         with pytest.raises(ConfigError, match="beta: 2, must be 0 to 1"):
             buffer.draw(2.0)
+        with pytest.raises(ConfigError, match="^beta: '1', must be a number, 0 to 1$"):
+            buffer.draw("1")
         with pytest.raises(ConfigError, match="row 0: discount: 7, must be 0 to 1"):
             memory.gradient_of(batch._replace(discounts=np.full(16, 7, np.float32)))
         for change, says in (
@@ -127,6 +131,24 @@ def test_what_is_refused():
         learner.gradient_of(batch)
     with made(updates="own") as learner, pytest.raises(ConfigError, match="gradient_of: updates is own, must be outside"):
         learner.gradient_of(batch)
+
+
+def test_begin_says_where_a_learning_rate_ends():
+    with made() as memory, made(learning_rate=(1e-3, 0.0)) as learner:
+        fill(memory, 0, 8)
+        batch = memory.replay_buffer.draw()
+        with pytest.raises(ConfigError, match="^gradient_of: no run was begun, and learning_rate changes; call begin first"):
+            learner.gradient_of(batch)
+        with pytest.raises(ConfigError, match="^gradient: env None, must be an environment"):
+            learner.gradient()
+        learner.begin(1000)
+        rates = []
+        for update in range(1, 4):
+            rates.append(learner.gradient_of(batch)[0].learning_rate)
+            learner.adopt(learner.flat_parameters(), updates=update)
+        assert 1e-3 == rates[0] > rates[1] > rates[2] > 0.9e-3
+        with pytest.raises(ConfigError, match="^gradient: env None, must be an environment"):
+            learner.gradient()
 
 
 def test_gradients_are_those_of_the_formula():

@@ -152,6 +152,10 @@ def test_parameters_are_read_and_set_by_name():
             model.set_parameters({"policy": changed, "policy.other": {}})
         with pytest.raises(PacelineError, match="finite"):
             model.set_parameters({"policy": {"q_net.q_net.2.bias": [1, np.nan]}}, exact_match=False)
+        with small(distribution="quantile") as other:
+            for arrays in (other.get_parameters(), other.get_parameters()["policy"]):
+                with pytest.raises(ConfigError, match="^parameters: "):
+                    model.set_parameters(arrays, exact_match=False)
 
 
 def test_a_loaded_model_acts_the_same_and_continues(tmp_path):

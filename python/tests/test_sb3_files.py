@@ -163,9 +163,14 @@ def test_networks_of_the_other_class_are_refused(tmp_path):
     contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed")
     sb3.DQN("MlpPolicy", "CartPole-v1", buffer_size=100).save(tmp_path / "dqn")
     contrib.QRDQN("MlpPolicy", "CartPole-v1", buffer_size=100).save(tmp_path / "qrdqn")
-    with pytest.raises(ConfigError, match="a network with Q-values, must have quantiles for QRDQN.load"):
+    with pytest.raises(ConfigError, match="dqn.zip: a network with Q-values, must have quantiles for QRDQN.load"):
         QRDQN.load(tmp_path / "dqn", buffer_size=200)
-    with pytest.raises(ConfigError, match="a network with quantiles, must have Q-values for DQN.load"):
+    with QRDQN("MlpPolicy", "CartPole-v1", buffer_size=200) as ours:
+        with pytest.raises(ConfigError, match="dqn.zip: a network with Q-values, must have quantiles for set_parameters"):
+            ours.set_parameters(tmp_path / "dqn")
+        with pytest.raises(ConfigError, match="^parameters: has "):
+            ours.set_parameters(tmp_path / "dqn", exact_match=False)
+    with pytest.raises(ConfigError, match="qrdqn.zip: a network with quantiles, must have Q-values for DQN.load"):
         DQN.load(tmp_path / "qrdqn", buffer_size=200, distribution="none")
 
 

@@ -123,6 +123,9 @@ func (d *DQN) updateTarget() {
 // UpdateOf implements train.Decoupled: the update of a learner whose minibatches come from other
 // replay memories.
 func (d *DQN) UpdateOf(batch *train.Transitions, errors []float32) error {
+	if err := d.CheckUpdateOf(); err != nil {
+		return err
+	}
 	d.TakeApplied()
 	d.updateTarget()
 	d.Perturb()

@@ -81,3 +81,21 @@ func TestFailedDrawsAndGradientsWriteNothing(t *testing.T) {
 		}
 	}
 }
+
+// A learner takes no steps. Begin says where its learning rate ends.
+func TestALearningRateOfALearnerNeedsBegin(t *testing.T) {
+	d := decoupled(t, func(c *Config) { c.LearningRateFinal = 0 })
+	gradient := make([]float32, d.m.Theta.Layout.Size)
+	_, err := d.GradientOf(gradient, minibatchOf2(), nil)
+	refuses(t, err, "gradient_of: no run was begun, and learning_rate changes; call begin first, which says where it ends")
+	check(t, d.Begin(1100, 0)) // 100 of the warm-up, then 500 updates
+	for u := range int64(3) {
+		info := must(d.GradientOf(gradient, minibatchOf2(), nil))(t)
+		if want := 1e-3 * (1 - float64(u)/500); math.Abs(info.Rate-want) > 1e-12 {
+			t.Errorf("update %d: %v, want %v", u, info.Rate, want)
+		}
+		theta := make([]float32, len(gradient))
+		must(d.GetParameters(d.ParameterSets()[0].Name, theta))(t)
+		check(t, d.Adopt(theta, u+1, -1))
+	}
+}

@@ -130,6 +130,9 @@ func (c *Config) checkWidth(actions int) error {
 	}
 	// Without double_q the taus of a target and those that choose its action are computed together.
 	if c.Distribution == Implicit && !c.DoubleQ && c.NTauTarget+c.NTauAct > most {
+		if most < 2 {
+			return fmt.Errorf("double_q: false, must be true with distribution implicit where an environment has %d actions", actions)
+		}
 		return fmt.Errorf("n_tau_target: %d and n_tau_act: %d, must be at most %d together where an environment has %d actions", c.NTauTarget, c.NTauAct, most, actions)
 	}
 	return nil

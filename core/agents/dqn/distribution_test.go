@@ -74,6 +74,8 @@ func TestDistributionsTooWideForTheActionsAreRefused(t *testing.T) {
 		{200, []func(*Config){taus(64, 328, 32)}, "n_tau_target: 328, must be at most 327 where an environment has 200 actions"},
 		{200, []func(*Config){taus(64, 64, 328)}, "n_tau_act: 328, must be at most 327 where an environment has 200 actions"},
 		{200, []func(*Config){taus(64, 320, 8)}, "n_tau_target: 320 and n_tau_act: 8, must be at most 327 together where an environment has 200 actions"},
+		{40_000, []func(*Config){taus(1, 1, 1)}, "double_q: false, must be true with distribution implicit where an environment has 40000 actions"},
+		{40_000, []func(*Config){taus(1, 1, 1), double}, ""},
 		{200, []func(*Config){taus(327, 327, 8), double}, ""},
 		{200, []func(*Config){taus(327, 319, 8)}, ""},
 		{200, []func(*Config){taus(327, 319, 8), munchausen}, ""},

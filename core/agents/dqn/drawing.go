@@ -73,6 +73,17 @@ var exponents = [...]published{
 	replay.CuLE:         {0.7, 0.5, 1, 0},
 }
 
+// dropExponents empties the exponents of a formula where nothing is prioritised: those of a run that
+// was saved with the formula and is loaded without it. Others were given, and a notice says that they
+// are not used.
+func (c *Config) dropExponents() (notices []string, err error) {
+	d := &c.Drawing
+	if d.Prioritized == Uniform && slices.Contains(exponents[:], published{d.Alpha, d.Beta, d.BetaFinal, d.BetaSteps}) {
+		d.Alpha, d.Beta, d.BetaFinal, d.BetaSteps = math.NaN(), math.NaN(), math.NaN(), 0
+	}
+	return nil, nil
+}
+
 // resolveDrawing checks the settings of draws, and replaces those that are empty.
 func (c *Config) resolveDrawing() (notices []string, err error) {
 	if most := c.BufferSize / c.NumEnvs; c.NSteps > most {

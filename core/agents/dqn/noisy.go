@@ -29,7 +29,7 @@ func ofNoisy() []settings.Setting {
 }
 
 // shapeOfNoisy are the settings of Noisy that a file of a run must have as they are.
-var shapeOfNoisy = []string{"noisy"}
+var shapeOfNoisy = []string{"noisy", "noisy_sigma"}
 
 // resolveNoisy checks the settings of Noisy.
 func (c *Config) resolveNoisy() (notices []string, err error) {

@@ -208,7 +208,7 @@ func TestBadTransitionsAreRefused(t *testing.T) {
 	d := newDQN(t, cartpole())
 	spec := *d.Spec()
 	x := rowsOf(spec, 2)
-	refuses(t, d.ReadTransitions([]int64{0, 0}, x), "numbers[0]: 0, must be 0 to -1: there are 0 transitions")
+	refuses(t, d.ReadTransitions([]int64{0, 0}, x), "transitions: 0 in the replay memory, must be at least 1 to read one")
 	check(t, d.AddTransitions(made(spec, 4, 1)))
 	refuses(t, d.ReadTransitions([]int64{0, 4}, x), "numbers[1]: 4, must be 0 to 3: there are 4 transitions")
 	refuses(t, d.ReadTransitions([]int64{0}, x), "obs: 32 entries, must be 16")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/param"
+	"github.com/paceline-rl/paceline/core/replay"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
 
@@ -104,6 +105,22 @@ func TestUnusedRescalingIsNoticed(t *testing.T) {
 		}
 		if said := must(d.Notice())(t); said != "" {
 			t.Errorf("said again: %q", said)
+		}
+	}
+}
+
+// A run that is loaded without the formula it was saved with gets no notice about numbers that the
+// formula has filled in.
+func TestExponentsOfAFormulaAreDropped(t *testing.T) {
+	for _, formula := range replay.FormulaNames {
+		c := cartpole(func(c *Config) { c.Prioritized = formula })
+		must(c.Resolve())(t)
+		c.Prioritized = Uniform
+		if notices := must(c.Resolve())(t); slices.ContainsFunc(notices, func(s string) bool { return strings.Contains(s, "priority_") }) {
+			t.Errorf("%s: %q", formula, notices)
+		}
+		if c.Alpha == c.Alpha || c.BetaSteps != 0 {
+			t.Errorf("%s: priority_alpha %v, priority_beta_steps %d", formula, c.Alpha, c.BetaSteps)
 		}
 	}
 }

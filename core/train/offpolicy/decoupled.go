@@ -112,11 +112,19 @@ func (r *Run) SetErrors(identities []int64, of []float32) {
 	}
 }
 
-// UpdateOf implements train.Decoupled. The method has updated ThetaMinus.
-func (r *Run) UpdateOf(batch *train.Transitions, to []float32) error {
-	if r.spec.Masks && r.cfg.ownMasks() {
+// CheckUpdateOf comes before everything that an update of a minibatch that others bring changes.
+func (r *Run) CheckUpdateOf() error {
+	switch {
+	case r.spec.Masks && r.cfg.ownMasks():
 		return errors.New("munchausen: true, must be false for gradient_of where environments have action masks, because the minibatch comes without the masks of its observations")
+	case r.Clock.End == 0 && len(r.Schedule.Rate) > 1:
+		return errors.New("gradient_of: no run was begun, and learning_rate changes; call begin first, which says where it ends")
 	}
+	return nil
+}
+
+// UpdateOf implements train.Decoupled. The method has called CheckUpdateOf and updated ThetaMinus.
+func (r *Run) UpdateOf(batch *train.Transitions, to []float32) error {
 	up := r.Updates
 	up.mu.Lock()
 	defer up.mu.Unlock()

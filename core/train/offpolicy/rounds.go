@@ -37,19 +37,22 @@ func (r *Run) InRound() bool { return r.turn != 0 || r.Samplers.InRound() }
 func (r *Run) AtRoundEnd() bool { return r.turn == 0 }
 
 // Reserve makes room for a round in the replay memory. Where short episodes with their last
-// observations have filled the rings, it enlarges them while no update is in progress.
+// observations have filled the rings, it enlarges them while no update is in progress. A warm-up
+// longer than the memory flushes before every round, from a step on that the sizes of the rings, which
+// differ after a load, do not change.
 func (r *Run) Reserve(interrupt *train.Interrupt) error {
-	if r.turn != 0 || r.room.rounds > 0 || r.room.measure() {
+	full := !r.Clock.Warm && r.Clock.Warmup >= int64(r.cfg.BufferSize)
+	if r.turn != 0 || !full && (r.room.rounds > 0 || r.room.measure()) {
 		return nil
 	}
 	if err := r.await(0, interrupt); err != nil {
 		return err
 	}
-	if !r.Clock.Warm {
+	if full {
 		r.Flush() // no update draws from it during the warm-up
-		if r.room.measure() {
-			return nil
-		}
+	}
+	if r.room.measure() {
+		return nil
 	}
 	if err := r.Memory.Grow(1); err != nil {
 		return err

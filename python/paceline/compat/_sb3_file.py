@@ -89,6 +89,16 @@ class Saved:
                 "and its policy has other parameters"
             )
 
+    def refuse_other_network(self, q_learning: bool, quantiles: bool, purpose: str) -> None:
+        """Refuses a network that has something else than Q-values, quantiles of them, or a policy and values."""
+
+        def named(q_learning: bool, quantiles: bool) -> str:
+            return "quantiles" if quantiles else "Q-values" if q_learning else "a policy and values"
+
+        if (self.q_learning, self.quantiles) != (q_learning, quantiles):
+            has, must = named(self.q_learning, self.quantiles), named(q_learning, quantiles)
+            raise ConfigError(f"{self.path}: a network with {has}, must have {must} for {purpose}")
+
     def spaces(self) -> tuple[Any, Any]:
         """(observation space, action space), needed only if load is given no environments."""
         with _reading(self.path):
