@@ -311,7 +311,7 @@ func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) 
 // waited returns the error of a call that waited for updates, with the name of the call.
 func waited(call string, err error) error {
 	switch {
-	case !errors.Is(err, ErrInterrupted):
+	case !errors.Is(err, ErrInterrupted) || errors.Is(err, errOutside):
 		return err
 	case errors.Is(err, fault.ErrStopped):
 		return fmt.Errorf("%s: %w for the updates that are due", call, fault.ErrStopped)

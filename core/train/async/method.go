@@ -64,7 +64,7 @@ func (m *Method) Begin(total int64, flags train.Flags) error {
 	}
 	for _, l := range m.learners {
 		if flags&train.ResetTimesteps != 0 {
-			l.steps, l.others = 0, 0
+			l.steps, l.others, l.link.flight.Steps = 0, 0, 0
 		}
 		l.SetOtherSteps(m.turns.Steps() - l.steps) // for the end of the schedules
 		if err := l.Learner.Begin(total, flags); err != nil {
@@ -162,11 +162,13 @@ func (m *Method) slice(until int64, interrupt *train.Interrupt, part func(*learn
 	for _, l := range m.learners {
 		wait.Go(func() {
 			m.turns.Enter(l.k)
-			defer m.turns.Leave(l.k)
 			l.monitor.Resume()
-			if err := guarded(func() error { return part(l) }); err != nil && !errors.Is(err, train.ErrInterrupted) {
+			err := guarded(func() error { return part(l) })
+			cut := errors.Is(err, train.ErrInterrupted)
+			if err != nil && !cut {
 				m.turns.Fail(l.k, l.nameLearner(err))
 			}
+			m.turns.Leave(l.k, cut)
 		})
 	}
 	wait.Wait()
@@ -321,8 +323,8 @@ func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, e
 	if err := m.Settle(interrupt); err != nil {
 		return vec.Actions{}, err
 	}
-	for _, l := range m.learners {
-		chosen, err := l.Learner.Act(rows.Part(l.first, l.n), interrupt)
+	for _, l := range m.learners { // all of them, because no learner chooses again
+		chosen, err := l.Learner.Act(rows.Part(l.first, l.n), nil)
 		if err != nil {
 			return vec.Actions{}, l.nameLearner(err)
 		}

@@ -28,7 +28,9 @@ func (r *Run) Begin(total int64, flags train.Flags) error {
 		}
 	}
 	if flags&train.ResetTimesteps != 0 {
-		// Staged experience enters the replay memory now, while no window is open.
+		// Updates that the steps of the previous run asked for are due no longer, and staged experience
+		// enters the replay memory now, while no window is open.
+		r.Updates.Halt()
 		r.Flush()
 		r.Clock = Clock{Windows: r.Clock.Windows, UpdatesBefore: r.Updates.Done(), WarmAt: int64(r.cfg.LearningStarts), TargetMultiple: -1}
 		if r.cfg.Periods.ByUpdates {

@@ -202,7 +202,7 @@ func (w *world) run(t *Turns, until int64, interrupt Interrupt) error {
 	for k := range w.learners {
 		group.Go(func() {
 			t.Enter(k)
-			defer t.Leave(k)
+			defer t.Leave(k, false)
 			defer func() {
 				if v := recover(); v != nil {
 					t.Fail(k, fault.Caught(v))

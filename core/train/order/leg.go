@@ -267,15 +267,17 @@ func (t *Turns) Enter(k int) {
 	t.mu.Unlock()
 }
 
-// Leave ends learner k's part of a slice, and releases its core.
-func (t *Turns) Leave(k int) {
+// Leave ends learner k's part of a slice, and releases its core. cut: the learner has found out by
+// itself that the Interrupt is raised, and has not done all of its part.
+func (t *Turns) Leave(k int, cut bool) {
 	t.mu.Lock()
 	if l := &t.learners[k]; !l.ended && !l.resting { // neither refused nor failed
-		if err := t.raised(); err != nil { // the learner may have found out by itself
+		done := !cut && l.done == len(l.visits)
+		if err := t.raised(); err != nil {
 			t.stop(err)
-			t.cutShort = t.cutShort || !t.cfg.Together || l.done < len(l.visits)
+			t.cutShort = t.cutShort || !t.cfg.Together || !done
 		}
-		l.resting = t.cfg.Together && l.done == len(l.visits)
+		l.resting = t.cfg.Together && done
 		if l.resting && t.race == nil {
 			t.setNext(k)
 		}

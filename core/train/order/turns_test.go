@@ -62,7 +62,7 @@ func TestPlans(t *testing.T) {
 		turns.Took(0, 4)
 		plan(2, PushAndPull, "order: learner 0 plans 2 rounds and 4 visits, must first end its leg, which has 1 rounds and 4 visits left")
 		plan(1, PushAndPull, "")
-		turns.Leave(0)
+		turns.Leave(0, false)
 		if err := turns.End(); err != nil || turns.Steps() != 4 {
 			t.Errorf("%v, T is %d", err, turns.Steps())
 		}
