@@ -84,8 +84,8 @@ func TestASaveBeforeOrInTheWarmUpContinuesTheSame(t *testing.T) {
 	}
 }
 
-// The rings of a run that loads a file have other sizes. In a warm-up longer than the replay memory,
-// what can be read does not depend on them.
+// The rings of a run that loads a file have other sizes. In a warm-up longer than the replay
+// memory, what can be read does not depend on them.
 func TestALongWarmUpContinuesTheSame(t *testing.T) {
 	edit := func(c *Config) {
 		c.TargetUpdateInterval, c.Window, c.BufferSize, c.LearningStarts = 1000, 1000, 1000, 3000

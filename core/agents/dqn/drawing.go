@@ -73,9 +73,9 @@ var exponents = [...]published{
 	replay.CuLE:         {0.7, 0.5, 1, 0},
 }
 
-// dropExponents empties the exponents of a formula where nothing is prioritised: those of a run that
-// was saved with the formula and is loaded without it. Others were given, and a notice says that they
-// are not used.
+// dropExponents empties the exponents of a formula where nothing is prioritised: those of a run
+// that was saved with the formula and is loaded without it. Others were given, and a notice says
+// that they are not used.
 func (c *Config) dropExponents() (notices []string, err error) {
 	d := &c.Drawing
 	if d.Prioritized == Uniform && slices.Contains(exponents[:], published{d.Alpha, d.Beta, d.BetaFinal, d.BetaSteps}) {

@@ -45,8 +45,8 @@ func cartPole(i int) (env.Env, error) {
 	return e, err
 }
 
-// until repeats a call with longer limits until none cuts it, and returns how many did. A limit that
-// is too short for one gradient makes no progress.
+// until repeats a call with longer limits until none cuts it, and returns how many did. A limit
+// that is too short for one gradient makes no progress.
 func until(t *testing.T, call func(limit time.Duration) error) (cuts int) {
 	t.Helper()
 	for limit := 50 * time.Microsecond; ; limit += limit / 8 {
