@@ -579,7 +579,9 @@ PACELINE_API int paceline_trainer_proposal(char **out, const paceline_trainer *t
  * PACELINE_ETIMEDOUT if max_ms passes first. After a call that max_ms or a stop has ended, some
  * learners of a run with several may be ahead of others: this call then also takes steps, and the
  * weights depend on where that call ended. The result of the run does not. Where "updates" is
- * "outside", nothing is waited for: the next paceline_trainer_gradient has the update that is due. */
+ * "outside", nothing is waited for: the next paceline_trainer_gradient has the update that is due.
+ * Nor is anything after paceline_trainer_stop: the updates that are due come before the next step, and
+ * what is read until then depends on when the stop came. */
 PACELINE_API int paceline_trainer_settle(paceline_trainer *t, int64_t max_ms);
 
 /* A set of parameters is one flat array of floats: "dqn" has the sets "q_net" and "q_net_target".

@@ -192,7 +192,7 @@ func checkNumbers(name string, list []float32, most float32) error {
 	for i, v := range list {
 		if !(v >= -most && v <= most) {
 			if v-v == 0 {
-				return fmt.Errorf("%s: number %d is %v, must be %g to %g, so that its square is finite: %w", name, i, v, -most, most, fault.ErrNotFinite)
+				return fmt.Errorf("%s: number %d is %v, must be %g to %g: its square %w", name, i, v, -most, most, fault.ErrNotFinite)
 			}
 			return fmt.Errorf("%s: number %d is %v, %w", name, i, v, fault.ErrNotFinite)
 		}

@@ -159,7 +159,7 @@ func (t *Trainer) SetErrors(identities []int64, of []float32) (err error) {
 	}
 	for i, e := range of {
 		if e-e != 0 {
-			return fmt.Errorf("errors[%d]: %v, must be finite", i, e)
+			return &env.RowError{Of: "row", Index: i, Err: fmt.Errorf("error: %v, must be finite", e)}
 		}
 	}
 	if a.Weighted() {
@@ -250,9 +250,6 @@ func (t *Trainer) minibatchSizes(a Decoupled, x *Transitions) error {
 }
 
 func (t *Trainer) checkMinibatch(x *Transitions) error {
-	if err := errors.Join(t.spec.Obs.CheckFinite(x.Obs), t.spec.Obs.CheckFinite(x.NextObs)); err != nil {
-		return fmt.Errorf("minibatch: %w", err)
-	}
 	for i := range x.Actions {
 		if err := t.checkDrawn(x, i); err != nil {
 			return &env.RowError{Of: "row", Index: i, Err: err}
@@ -261,9 +258,15 @@ func (t *Trainer) checkMinibatch(x *Transitions) error {
 	return nil
 }
 
-// checkDrawn checks row i of a minibatch, without observations.
+// checkDrawn checks row i of a minibatch.
 func (t *Trainer) checkDrawn(x *Transitions, i int) error {
-	actions := t.spec.Action.N
+	actions, size := t.spec.Action.N, t.spec.Obs.Bytes()
+	if err := t.spec.Obs.CheckFinite(x.Obs[i*size : (i+1)*size]); err != nil {
+		return fmt.Errorf("obs: %w", err)
+	}
+	if err := t.spec.Obs.CheckFinite(x.NextObs[i*size : (i+1)*size]); err != nil {
+		return fmt.Errorf("next_obs: %w", err)
+	}
 	switch a, w, d := x.Actions[i], x.Weights[i], x.Discounts[i]; {
 	case a < 0 || int(a) >= actions:
 		return fmt.Errorf("action: %d, must be 0 to %d", a, actions-1)

@@ -47,7 +47,7 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 		return err
 	}
 	if flags&ResetEnvs == 0 && t.needsReset {
-		return errors.New("begin: after a load the environments must be reset; pass ResetEnvs")
+		return errors.New("begin: after a load the environments must be reset; pass PACELINE_RESET_ENVS")
 	}
 	others := t.others(flags&ResetTimesteps == 0)
 	if steps := t.monitor.Steps.Load() + others; flags&ResetTimesteps == 0 && total > maxEnd-steps {
@@ -126,8 +126,10 @@ func (t *Trainer) RunRollouts(rollouts, steps int64, limit time.Duration) (err e
 	switch over := t.monitor.Steps.Load() >= t.end; {
 	case !t.begun && steps == 0:
 		return errors.New("max_steps: 0, must be at least 1 where no run was begun")
+	case over && rollouts > 0 && steps == 0 && t.unfinished():
+		return errors.New("max_steps: 0, must be at least 1 where the run is over and rollouts are to be finished")
 	case t.begun && t.needsReset:
-		return errors.New("run: no run was begun since experience was loaded; call begin with ResetEnvs first")
+		return errors.New("run: no run was begun since experience was loaded; call begin with PACELINE_RESET_ENVS first")
 	case !t.begun, over && steps > 0 && t.implied && (rollouts == 0 || !t.unfinished()):
 		cut, err := t.settleWithin(interrupt)
 		if err != nil {

@@ -78,6 +78,9 @@ func (t *Trainer) SaveOrder(path string) (err error) {
 	}
 	defer t.leave(&err)
 	if t.ordered == nil {
+		if learners, err := t.cfg.Get("learners"); err == nil {
+			return fmt.Errorf("order: learners is %s, must be at least 1 with schedule race or recorded", learners)
+		}
 		return fmt.Errorf("order: %s has one learner and no order, must be a method with the setting schedule", t.def.Name)
 	}
 	if err := t.settleToRead(); err != nil {

@@ -31,11 +31,13 @@ func minibatchOf2() *train.Transitions {
 func TestBadMinibatchesAndStepsAreRefused(t *testing.T) {
 	d := decoupled(t)
 	for says, change := range map[string]func(x *train.Transitions){
-		"row 1: action: 2, must be 0 to 1":                        func(x *train.Transitions) { x.Actions[1] = 2 },
-		"row 0: discount: 7, must be 0 to 1":                      func(x *train.Transitions) { x.Discounts[0] = 7 },
-		"row 1: weight: -1, must be finite and at least 0":        func(x *train.Transitions) { x.Weights[1] = -1 },
-		"row 1: reward: +Inf, must be finite":                     func(x *train.Transitions) { x.Rewards[1] = float32(math.Inf(1)) },
-		"minibatch.rewards: 1 entries, must be 2 (batch_size: 2)": func(x *train.Transitions) { x.Rewards = x.Rewards[:1] },
+		"row 1: action: 2, must be 0 to 1":                                 func(x *train.Transitions) { x.Actions[1] = 2 },
+		"row 0: discount: 7, must be 0 to 1":                               func(x *train.Transitions) { x.Discounts[0] = 7 },
+		"row 1: weight: -1, must be finite and at least 0":                 func(x *train.Transitions) { x.Weights[1] = -1 },
+		"row 1: reward: +Inf, must be finite":                              func(x *train.Transitions) { x.Rewards[1] = float32(math.Inf(1)) },
+		"row 1: obs: observation: component 2 is NaN, must be finite":      func(x *train.Transitions) { copy(x.Obs[24:], []byte{0, 0, 0xc0, 0x7f}) },
+		"row 0: next_obs: observation: component 0 is NaN, must be finite": func(x *train.Transitions) { copy(x.NextObs, []byte{0, 0, 0xc0, 0x7f}) },
+		"minibatch.rewards: 1 entries, must be 2 (batch_size: 2)":          func(x *train.Transitions) { x.Rewards = x.Rewards[:1] },
 	} {
 		x := minibatchOf2()
 		change(x)
@@ -43,6 +45,9 @@ func TestBadMinibatchesAndStepsAreRefused(t *testing.T) {
 		refuses(t, err, says)
 		refusesRow(t, err, says)
 	}
+	err := d.SetErrors([]int64{0, 1}, []float32{0, float32(math.NaN())})
+	refuses(t, err, "row 1: error: NaN, must be finite")
+	refusesRow(t, err, "row 1: ")
 	for says, change := range map[string]func(x *train.Steps){
 		"step 2: action: -1, must be 0 to 1":                                    func(x *train.Steps) { x.Actions[2] = -1 },
 		"step 1: reward: NaN, must be finite":                                   func(x *train.Steps) { x.Rewards[1] = float32(math.NaN()) },

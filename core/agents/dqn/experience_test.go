@@ -42,8 +42,8 @@ func TestExperienceOfAnotherRunIsLoaded(t *testing.T) {
 	if after.Weights != before.Weights || after.Target != before.Target || to.Stats().Steps != stats.Steps || to.Stats().Updates != stats.Updates {
 		t.Error("weights, counts or random numbers were loaded")
 	}
-	refuses(t, to.Run(10, 0), "begin with ResetEnvs")
-	refuses(t, to.Begin(10, 0), "ResetEnvs")
+	refuses(t, to.Run(10, 0), "begin with PACELINE_RESET_ENVS")
+	refuses(t, to.Begin(10, 0), "pass PACELINE_RESET_ENVS")
 	check(t, to.Begin(3000, train.ResetEnvs))
 	check(t, to.Run(0, 0))
 

@@ -139,3 +139,7 @@ func TestBadLearnersAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOrderNeedsLearners(t *testing.T) {
+	refuses(t, newDQN(t, cartpole()).SaveOrder(filepath.Join(t.TempDir(), "order")), "order: learners is 0, must be at least 1 with schedule race or recorded")
+}

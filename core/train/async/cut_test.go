@@ -178,3 +178,28 @@ func TestANewRunOfUpdatesFromOutside(t *testing.T) {
 		}
 	}
 }
+
+// Only learners with rollouts end with them.
+func TestRolloutsAtTheEndOfARun(t *testing.T) {
+	c := slow(t, "dqn", "env", "CartPole-v1")
+	tr := traintest.NewTrainer(t, c, nil)
+	check(t, tr.Begin(40, 0))
+	check(t, tr.RunRollouts(1, 0, 0))
+	for want := int64(44); want <= 80; want += 4 {
+		check(t, tr.RunRollouts(1, 4, 0))
+		if steps := tr.Stats().Steps; steps != want {
+			t.Fatalf("%d steps, want %d", steps, want)
+		}
+	}
+	tr = traintest.NewTrainer(t, slow(t, "a3c", "env", "CartPole-v1", "n_steps", "16"), nil)
+	check(t, tr.Begin(40, 0))
+	check(t, tr.Run(0, 0))
+	err := tr.RunRollouts(1, 0, 0)
+	if err == nil || err.Error() != "max_steps: 0, must be at least 1 where the run is over and rollouts are to be finished" {
+		t.Error(err)
+	}
+	check(t, tr.RunRollouts(1, 1<<20, 0))
+	if unfinished := traintest.Metric(t, tr, "async/unfinished"); unfinished != 0 {
+		t.Errorf("%v learners in a rollout", unfinished)
+	}
+}

@@ -93,9 +93,10 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 }
 
 // end prepares a slice at the end of the run, in which rollouts end and none begins. With rule mean
-// a learner begins a rollout that another one has begun, because they update together.
+// a learner begins a rollout that another one has begun, because they update together. Learners
+// without rollouts go on.
 func (m *Method) end(interrupt *train.Interrupt) {
-	m.ending = interrupt.Ends(m.turns.Steps())
+	m.ending = m.rolling() && interrupt.Ends(m.turns.Steps())
 	for _, l := range m.learners {
 		l.behind = m.ending && m.joint != nil && !train.InRollout(l.Learner) && slices.ContainsFunc(m.learners, func(other *learner) bool {
 			own, begun := l.link.begun(), other.link.begun()
@@ -104,8 +105,17 @@ func (m *Method) end(interrupt *train.Interrupt) {
 	}
 }
 
+// rolling reports whether learners learn from rollouts.
+func (m *Method) rolling() bool {
+	_, ok := m.learners[0].Learner.(train.Rolling)
+	return ok
+}
+
 // Unfinished implements train.SeveralRollouts.
 func (m *Method) Unfinished() (n int) {
+	if !m.rolling() {
+		return 0
+	}
 	for _, l := range m.learners {
 		if l.link.flight.Due || train.InRollout(l.Learner) {
 			n++
