@@ -473,6 +473,10 @@ enum paceline_begin_flags {
  * exploration_fraction) go from step 0 to that end: at step t the fraction of the run is t divided
  * by the end. Settings in steps, such as exploration_steps, are absolute.
  *
+ * After paceline_trainer_stop updates may be due. With PACELINE_RESET_TIMESTEPS those of "dqn" and "gorila"
+ * are dropped; a full rollout is still learned from, at the rates of the new run, except with rule mean.
+ * Between act and observe a flag is needed, and discards the round.
+ *
  * A program that learns in slices begins each slice with the slice's steps: rates rise again at
  * every slice, as in Stable-Baselines3. A program that continues an interrupted run, also from a
  * checkpoint, begins the remaining steps (total_timesteps less num_timesteps, of paceline_stats)

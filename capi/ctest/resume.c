@@ -73,7 +73,7 @@ static void compare(const setup *s, int64_t first, int64_t total) {
   OK(paceline_trainer_load_experience(t, path));
   hashes mixed = hashes_of(t);
   CHECK(strcmp(mixed.replay, at_save.replay) == 0 && strcmp(mixed.weights, own.weights) == 0);
-  FAILS(paceline_trainer_run(NULL, t, 1, 0), PACELINE_EINVAL, "ResetEnvs");
+  FAILS(paceline_trainer_run(NULL, t, 1, 0), PACELINE_EINVAL, "PACELINE_RESET_ENVS");
   OK(paceline_trainer_begin(t, 100, PACELINE_RESET_ENVS));
   OK(paceline_trainer_run(NULL, t, 0, 0));
   paceline_trainer_free(t);

@@ -14,13 +14,8 @@ import (
 // that is the first of its episode. If an observation or a mask is refused, no segment has begun.
 // step is for errors.
 func (g *Group) Use(rows *vec.Rows, step int64) error {
-	g.rows = rows
-	for i, resetting := range g.resetting {
-		if !resetting {
-			if err := g.checkMask(i, step, "", rows.Masks); err != nil {
-				return err
-			}
-		}
+	if err := g.CheckUse(rows, step); err != nil {
+		return err
 	}
 	if err := g.startEpisodes(step); err != nil {
 		return err
@@ -29,16 +24,35 @@ func (g *Group) Use(rows *vec.Rows, step int64) error {
 	return nil
 }
 
-// startEpisodes begins a segment with every observation that is the first of its episode, or, after
-// an error, with none.
-func (g *Group) startEpisodes(step int64) error {
-	rows := g.rows
-	for i, first := range g.starting {
-		if first {
-			if err := g.checkObs(i, step, "", rows.Obs); err != nil {
+// CheckUse returns the error with which Use refuses the rows.
+func (g *Group) CheckUse(rows *vec.Rows, step int64) error {
+	g.rows = rows
+	for i, resetting := range g.resetting {
+		if !resetting {
+			if err := g.checkMask(i, step, "", rows.Masks); err != nil {
 				return err
 			}
 		}
+	}
+	return g.checkStarts(step)
+}
+
+func (g *Group) checkStarts(step int64) error {
+	for i, first := range g.starting {
+		if first {
+			if err := g.checkObs(i, step, "", g.rows.Obs); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// startEpisodes begins a segment with every observation that is the first of its episode, or, after
+// an error, with none.
+func (g *Group) startEpisodes(step int64) error {
+	if err := g.checkStarts(step); err != nil {
+		return err
 	}
 	g.normalizeStarts(g.starting)
 	for i, first := range g.starting {

@@ -35,6 +35,8 @@ type Learner interface {
 	Round() error
 	// Discard discards the rounds that no update has learned from.
 	Discard() error
+	// CheckUse returns the error with which Act refuses the rows.
+	CheckUse(rows *vec.Rows) error
 	// CheckRows returns the error with which Observe refuses the rows.
 	CheckRows(rows *vec.Rows) error
 	// RoundsToUpdate returns how many rounds the learner takes before its next update. 0: an update is

@@ -21,9 +21,11 @@ const (
 // Begin begins a run of total further steps, warm-up included, which ends at step num_timesteps +
 // total. The first call acts as with both flags. Without ResetTimesteps the counts continue. The
 // schedules are always new: from step 0 to the end of this run. Where the host steps the
-// environments, ResetEnvs says that the next Act shows the first observations of new episodes; a
-// round that Act began is discarded. ResetTimesteps also discards the episodes of Stats and
-// Episodes and a rollout that is not full, and clears the error that ended training.
+// environments, ResetEnvs says that the next Act shows the first observations of new episodes. Both
+// flags discard a round that Act began; without flags Begin refuses to. ResetTimesteps also discards
+// the episodes of Stats and Episodes, the updates of "dqn" that are due and a rollout that is not
+// full, and clears the error that ended training. A rollout that is full, where Stop has ended its
+// update, is still learned from, at the rates of the new run.
 func (t *Trainer) Begin(total int64, flags Flags) (err error) {
 	if err := t.enter(); err != nil {
 		return err
@@ -42,6 +44,9 @@ func (t *Trainer) begin(total int64, flags Flags) error {
 	}
 	if !t.begun {
 		flags |= ResetTimesteps | ResetEnvs
+	}
+	if flags == 0 && t.acted {
+		return errors.New("begin: between act and observe, must be before act or after observe, or pass PACELINE_RESET_ENVS")
 	}
 	if err := t.settle(t.interrupt(0)); err != nil && (flags&ResetTimesteps == 0 || !changedNothing(err)) {
 		return err

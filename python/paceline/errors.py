@@ -39,7 +39,11 @@ class HandleError(PacelineError, ValueError, status=-3):
 
 
 class BusyError(PacelineError, RuntimeError, status=-4):
-    """Another thread is inside a call on the same object (PACELINE_EBUSY)."""
+    """Another thread is inside a call on the same object (PACELINE_EBUSY).
+
+    learn makes many calls, so learn itself raises it if another thread is in save or predict at its
+    next one.
+    """
 
 
 class CallbackError(PacelineError, RuntimeError, status=-5):

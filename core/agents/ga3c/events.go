@@ -124,7 +124,7 @@ func (m *GA3C) process(e event) error {
 
 // differs is the error of a recorded event that the run does not have.
 func (m *GA3C) differs(format string, args ...any) error {
-	return fmt.Errorf("order: "+format+": the settings differ from those of the recorded run", args...)
+	return fmt.Errorf("order: "+format+": the settings or the calls differ from those of the recorded run", args...)
 }
 
 // take begins one computation: the gradient of an idle trainer, or the prediction of an idle

@@ -119,7 +119,8 @@ func stopInUpdates(t *testing.T, tr *train.Trainer) {
 	check(t, tr.Run(0, 0))
 }
 
-// A new run after a stop begins without the updates of the previous one, and counts from 0.
+// A new run after a stop in an update counts from 0. It learns from a full rollout of the previous
+// run, and drops updates that come from a replay memory.
 func TestANewRunAfterAStopInAnUpdate(t *testing.T) {
 	runs := cutRuns(t)
 	runs["a3c"] = slow(t, "a3c", "net_arch_pi", "32", "net_arch_vf", "32", "latency_pull", "1e-05:1", "latency_push", "1e-05:1") // many visits
@@ -201,5 +202,37 @@ func TestRolloutsAtTheEndOfARun(t *testing.T) {
 	check(t, tr.RunRollouts(1, 1<<20, 0))
 	if unfinished := traintest.Metric(t, tr, "async/unfinished"); unfinished != 0 {
 		t.Errorf("%v learners in a rollout", unfinished)
+	}
+}
+
+// An act that refuses a row has let no learner choose, and a begin without flags keeps a round.
+func TestRefusedCallsBetweenActAndObserve(t *testing.T) {
+	for name, c := range cutRuns(t) {
+		run := func(spoil bool) string {
+			h := traintest.NewHost(t, c, vec.SameStep, cartPole)
+			h.Begin(t, 80)
+			if spoil {
+				last := h.Rows.Obs[len(h.Rows.Obs)-4:]
+				kept := slices.Clone(last)
+				copy(last, []byte{0, 0, 0xc0, 0x7f})
+				if err := h.Act(); !errors.Is(err, fault.ErrNotFinite) {
+					t.Fatalf("%s: %v", name, err)
+				}
+				copy(last, kept)
+			}
+			for range 20 {
+				check(t, h.Act())
+				if err := h.Trainer.Begin(80, 0); spoil && (err == nil || err.Error() != "begin: between act and observe, must be before act or after observe, or pass PACELINE_RESET_ENVS") {
+					t.Fatalf("%s: %v", name, err)
+				}
+				check(t, h.Vec.Step(h.Actions, h.Rows))
+				check(t, h.Observe())
+			}
+			check(t, h.Trainer.Settle(0))
+			return digest(t, h.Trainer)
+		}
+		if want, got := run(false), run(true); got != want {
+			t.Errorf("%s: %s\nwant %s", name, got, want)
+		}
 	}
 }

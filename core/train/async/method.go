@@ -3,6 +3,7 @@ package async
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -44,6 +45,7 @@ type Method struct {
 
 // Begin implements train.Method.
 func (m *Method) Begin(total int64, flags train.Flags) error {
+	m.turns.KeepStop() // environments, rates and rollouts change there
 	if flags&train.ResetTimesteps != 0 {
 		m.episodes.flush(m.monitor, endOfTime)
 		m.turns.SetSteps(0)
@@ -85,9 +87,15 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 		l.stepped = false
 	}
 	m.end(interrupt)
+	before := m.turns.Stats().Visits + m.turns.Steps()
 	err := m.slice(until, interrupt, func(l *learner) error { return l.run(interrupt) })
-	if errors.Is(err, train.ErrInterrupted) {
+	switch {
+	case errors.Is(err, train.ErrInterrupted):
 		return nil
+	case err == nil && m.ending && m.cfg.Schedule == string(order.Recorded) && m.turns.Stats().Visits+m.turns.Steps() == before:
+		if n := m.Unfinished(); n > 0 { // none of them will have a turn
+			return fmt.Errorf("order: %d learners are in a rollout at the end of the run, and the record has no step of theirs: the settings or the calls differ from those of the recorded run", n)
+		}
 	}
 	return err
 }
@@ -97,6 +105,9 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 // without rollouts go on.
 func (m *Method) end(interrupt *train.Interrupt) {
 	m.ending = m.rolling() && interrupt.Ends(m.turns.Steps())
+	if m.ending {
+		m.turns.KeepStop()
+	}
 	for _, l := range m.learners {
 		l.behind = m.ending && m.joint != nil && !train.InRollout(l.Learner) && slices.ContainsFunc(m.learners, func(other *learner) bool {
 			own, begun := l.link.begun(), other.link.begun()
@@ -333,7 +344,13 @@ func (m *Method) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, e
 	if err := m.Settle(interrupt); err != nil {
 		return vec.Actions{}, err
 	}
-	for _, l := range m.learners { // all of them, because no learner chooses again
+	// All learners choose, or none does, because a choice draws random numbers.
+	for _, l := range m.learners {
+		if err := l.CheckUse(rows.Part(l.first, l.n)); err != nil {
+			return vec.Actions{}, l.nameLearner(err)
+		}
+	}
+	for _, l := range m.learners {
 		chosen, err := l.Learner.Act(rows.Part(l.first, l.n), nil)
 		if err != nil {
 			return vec.Actions{}, l.nameLearner(err)

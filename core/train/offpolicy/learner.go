@@ -33,6 +33,9 @@ func (r *Run) Statistics() *normalize.Normalizer { return nil }
 // Discard implements train.Learner. A replay memory may be used again.
 func (r *Run) Discard() error { return nil }
 
+// CheckUse implements train.Learner.
+func (r *Run) CheckUse(rows *vec.Rows) error { return r.Samplers.CheckUse(rows, r.Clock.Steps()) }
+
 // CheckRows implements train.Learner.
 func (r *Run) CheckRows(rows *vec.Rows) error {
 	return r.Samplers.CheckRows(rows, r.Clock.Steps(), func(i int, next []byte) error {

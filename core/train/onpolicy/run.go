@@ -193,6 +193,9 @@ func (r *Run) Round() error {
 	return err
 }
 
+// CheckUse implements train.Learner.
+func (r *Run) CheckUse(rows *vec.Rows) error { return r.Actors.CheckUse(rows, r.Clock.Steps) }
+
 // CheckRows implements train.Learner.
 func (r *Run) CheckRows(rows *vec.Rows) error { return r.Actors.CheckRows(rows, r.Clock.Steps, nil) }
 

@@ -69,6 +69,7 @@ type recorder struct {
 	reached     bool    // the latest stop was not interrupted
 	beyond      bool    // its T is above its until
 	visited     bool    // visits came in its slice
+	kept        bool    // see Turns.KeepStop
 	merged      []int32 // scratch
 }
 
@@ -153,19 +154,19 @@ func (p *place) next() {
 
 // stop writes the end of a slice: its until, T, and each learner's rounds since its latest visit.
 // An until above T says that the slice was interrupted. A slice with visits keeps its stop, and so
-// does one that went beyond its until, because the next slice began at that T. Any other stop is
-// replaced by the next one, unless visits or a set T come between. A slice without a round has the
-// stop of the slice before it.
+// does one that went beyond its until, because the next slice began at that T, and one that
+// Turns.KeepStop names. Any other stop is replaced by the next one, unless visits or a set T come
+// between. A slice without a round has the stop of the slice before it.
 func (r *recorder) stop(until, steps int64, rounds []int64, set bool) {
 	if r.latestStop > 0 && !set {
 		if steps == r.steps && slices.Equal(rounds, r.rounds) && r.reached {
 			return
 		}
-		if !r.beyond && !r.visited {
+		if !r.beyond && !r.visited && !r.kept {
 			r.data, r.steps = r.data[:r.latestStop], r.stepsBefore
 		}
 	}
-	r.visited = r.latestStop == 0
+	r.visited, r.kept = r.latestStop == 0, false
 	r.latestStop, r.stepsBefore = len(r.data), r.steps
 	if set {
 		r.latestStop = 0

@@ -169,9 +169,9 @@ func (r *replay) agrees(k int) error {
 	case l.done > 0 || to == never && s.rounds <= l.since:
 		return nil
 	case s.rounds != l.since:
-		return fmt.Errorf("order: learner %d visits after %d rounds, the recorded order has %d before its visit %d: the settings differ from those of the recorded run", k, l.since, s.rounds, s.first)
+		return fmt.Errorf("order: learner %d visits after %d rounds, the recorded order has %d before its visit %d: the settings or the calls differ from those of the recorded run", k, l.since, s.rounds, s.first)
 	case s.all != len(l.visits):
-		return fmt.Errorf("order: learner %d makes %d visits after its visit %d, the recorded order has %d: the settings differ from those of the recorded run", k, len(l.visits), s.first, s.all)
+		return fmt.Errorf("order: learner %d makes %d visits after its visit %d, the recorded order has %d: the settings or the calls differ from those of the recorded run", k, len(l.visits), s.first, s.all)
 	}
 	return nil
 }

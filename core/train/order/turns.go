@@ -375,6 +375,16 @@ func (t *Turns) SetSteps(steps int64) {
 	t.base += steps - now
 }
 
+// KeepStop says, between two slices, that what follows depends on where the latest slice has ended:
+// a run begins or ends there. The record of a race keeps that place for every learner.
+func (t *Turns) KeepStop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.race != nil {
+		t.race.record.kept = true
+	}
+}
+
 // Forget discards the visits of every learner's leg that are not done, between two slices: what
 // they were to push is lost. A method calls it when a checkpoint without experience is loaded and,
 // with Config.Barrier, when a run resets the steps or the environments or goes on after a loss that
