@@ -22,10 +22,10 @@ const (
 // total. The first call acts as with both flags. Without ResetTimesteps the counts continue. The
 // schedules are always new: from step 0 to the end of this run. Where the host steps the
 // environments, ResetEnvs says that the next Act shows the first observations of new episodes. Both
-// flags discard a round that Act began; without flags Begin refuses to. ResetTimesteps also discards
-// the episodes of Stats and Episodes, the updates of "dqn" that are due and a rollout that is not
-// full, and clears the error that ended training. A rollout that is full, where Stop has ended its
-// update, is still learned from, at the rates of the new run.
+// flags discard a round that Act began; without flags Begin refuses to. ResetTimesteps also
+// discards the episodes of Stats and Episodes, the updates of "dqn" that are due and a rollout that
+// is not full, and clears the error that ended training. A rollout that is full, where Stop has
+// ended its update, is still learned from, at the rates of the new run.
 func (t *Trainer) Begin(total int64, flags Flags) (err error) {
 	if err := t.enter(); err != nil {
 		return err
