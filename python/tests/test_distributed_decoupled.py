@@ -265,6 +265,85 @@ def test_a_memory_that_is_new_goes_on_in_the_middle_of_an_episode():
         other.model.close()
 
 
+@contextlib.contextmanager
+def memory_of(keywords, **cluster):
+    spec = spec_of(keywords={**SETTINGS, **keywords}, **cluster)
+    memory = Memory(_decoupled.memory_model(spec, 0), spec, 0)
+    yield memory
+    memory.model.close()
+
+
+def episode(memory, steps, begins=True, ends=True):
+    """Adds steps of environment 0 in one send; returns held."""
+    number = memory.added + 1
+    obs = np.zeros((steps + 1, 4), np.float32)
+    return memory.add("i", 0, 1, number, [Piece(0, obs, np.zeros(steps, np.int64), np.ones(steps, np.float32), begins, ends, False)])
+
+
+SHORT = {"n_steps": 5, "n_step_tails": "drop", "learning_starts": 200, "train_freq": 1}
+SAYS = "^n_step_tails: drop, no transition can be drawn: no episode among the [0-9]+ transitions of the replay memory has 5 steps"
+
+
+def test_nothing_to_draw_yet_holds_no_actor():
+    """Short episodes alone in the share of one of two shards, and then a long one."""
+    with memory_of(SHORT, replay_shards=2, pull_every=1) as memory:
+        for _ in range(50):  # 100 steps before the first update, and 18 before an actor waits
+            episode(memory, 3)
+        assert memory.held("i")  # no learner has asked
+        assert memory.draw("i", 0.0) is None and not memory.held("i") and not episode(memory, 3)
+        assert episode(memory, 6) is False and memory.draw("i", 0.0) is not None and memory.drawn == 1
+        assert memory.held("i")
+        while memory.held("i"):
+            assert memory.draw("i", 0.0) is not None
+        assert memory.added - 100 - memory.drawn == 18
+
+
+@pytest.mark.parametrize("replay_shards", [1, 2])
+def test_nothing_to_draw_is_an_error_after_the_steps_of_the_first_update(replay_shards):
+    """200 steps of learning_starts, and 5 of each environment of the shard, of which one shard has two."""
+    enough = 200 + 5 * (2 // replay_shards)
+    with memory_of(SHORT, replay_shards=replay_shards) as memory:
+        while memory.added < enough:
+            assert memory.draw("i", 0.0) is None
+            episode(memory, min(3, enough - memory.added))
+        with pytest.raises(ConfigError, match=SAYS):
+            memory.draw("i", 0.0)
+        assert not memory.held("i")
+        episode(memory, 5)
+        assert memory.draw("i", 0.0) is not None
+
+
+def test_an_episode_whose_start_is_lost_is_no_error():
+    """Of the 4 steps of DQN's first update a process that starts again has the end of one episode and the start of the next."""
+    keywords = {**SHORT, "n_steps": 4, "batch_size": 4, "learning_starts": 0}
+    with memory_of(keywords, actors=1) as memory:
+        episode(memory, 3, begins=False)
+        for _ in range(3):
+            assert memory.draw("i", 0.0) is None
+            episode(memory, 1, begins=not memory._open[0], ends=False)
+        assert memory.draw("i", 0.0) is None
+        episode(memory, 1, begins=False, ends=False)
+        assert memory.draw("i", 0.0) is not None
+
+
+def test_a_learner_raises_the_error_of_a_shard():
+    with contextlib.closing(Whole(spec_of("Catch-v0", {**SETTINGS, "n_steps": 20, "n_step_tails": "drop"}))) as whole:
+        actors = [whole.actor(k) for k in range(2)]
+        threads = [threading.Thread(target=actor.play, daemon=True) for actor in actors]
+        for actor, thread in zip(actors, threads):
+            actor.begin(10**6)
+            thread.start()
+        learner = whole.learner()
+        learner.begin(10**6)
+        with pytest.raises(ConfigError, match="^n_step_tails: drop, no transition can be drawn"):
+            while learner.update():
+                pass
+        for actor, thread in zip(actors, threads):
+            actor.stop()
+            thread.join()
+            actor.close()
+
+
 def test_actors_belong_to_shards():
     spec = spec_of(actors=5, replay_shards=2, envs_per_actor=3)
     assert [shard_of(actor, 2) for actor in range(5)] == [0, 1, 0, 1, 0]

@@ -16,7 +16,7 @@ import ray_cluster
 from _ledgers import compare
 from paceline import Gorila, distributed
 from paceline.distributed import _model
-from paceline.errors import ConfigError, PacelineWarning
+from paceline.errors import ConfigError, PacelineError, PacelineWarning
 from ray_cluster import stored_bytes, until
 
 running = functools.partial(ray_cluster.running, shards=2, actors=2, replay_shards=2, pull_every=10)
@@ -77,6 +77,14 @@ def test_a_killed_process_comes_back(cluster, part, tmp_path):
         until(lambda: not run.call("status")["running"])
         ledgers = compare(tmp_path)
         assert ledgers.pushes > 30 and ledgers.unknown == 0
+
+
+def test_nothing_to_draw_ends_the_run(cluster):
+    """Episodes of Catch are shorter than 20 steps."""
+    keywords = {"n_steps": 20, "n_step_tails": "drop", "learning_starts": 100, "actors": 1, "replay_shards": 1, "envs_per_actor": 4}
+    says = ": bundle 0: ConfigError: n_step_tails: drop, no transition can be drawn: no episode among the .* has 20 steps"
+    with running("Catch-v0", **keywords) as model, pytest.raises(PacelineError, match=says):
+        model.learn(20_000)
 
 
 def acted(run, actor):

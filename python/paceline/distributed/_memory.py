@@ -56,6 +56,12 @@ class Memory:
     draw gives a minibatch for every update that is due, to any learner. held says that the
     learners have too few updates, and that the actors of the shard wait: so the ratio of steps and
     updates is that of the settings, whichever of both is faster.
+
+    n_step_tails may leave no transition that can be drawn. Then no actor waits, because further steps
+    may bring one. It is an error of draw, as in DQN, after the steps of DQN's first update and n_steps
+    more of each environment. The shard must have taken all of these itself: one of several shards may
+    have short episodes alone in its share. The steps of the margin make up for an episode of each
+    environment whose start is lost with an earlier process.
     """
 
     def __init__(self, model: Any, spec: Spec, index: int) -> None:
@@ -64,9 +70,13 @@ class Memory:
         self._envs, self._shards = spec.envs_per_actor, spec.replay_shards
         self._freq, self._steps = int(model.setting("train_freq")), int(model.setting("gradient_steps"))
         starts = -(-int(spec.worker["learning_starts"]) * spec.bundles // spec.replay_shards)
-        self._starts = max(starts, int(model.setting("batch_size")), int(model.setting("n_steps")) * model.n_envs)
+        n_steps = int(model.setting("n_steps"))
+        self._starts = max(starts, int(model.setting("batch_size")), n_steps * model.n_envs)
+        first = max(int(spec.worker["learning_starts"]) * spec.bundles, n_steps * spec.num_envs)  # of DQN
+        self._enough = first + n_steps * model.n_envs
         self._slack = 2 * spec.pull_every * model.n_envs + AHEAD * spec.bundles * self._freq // self._steps
         self._open = [False] * model.n_envs
+        self._drawable = True  # at the latest draw that was due
         self._latest: dict[int, tuple[int, int]] = {}  # (life, number) of each actor's latest send
         self.life = time.time_ns() // 1_000_000
         self.added = self.drawn = 0
@@ -90,18 +100,27 @@ class Memory:
     def held(self, run: str) -> bool:
         """Whether actors wait for learners."""
         self._check(run)
+        if not self._drawable:
+            return False
         ahead = self.added - self._starts - self.drawn * self._freq // self._steps
         return bool(ahead > self._slack)
 
     def draw(self, run: str, beta: float) -> Drawn | None:
-        """The minibatch of the next update; None if none is due. beta: as in ReplayBuffer.draw."""
+        """The minibatch of the next update; None if none is due or nothing can be drawn yet.
+
+        beta: as in ReplayBuffer.draw. Raises ConfigError if nothing can be drawn from enough steps.
+        """
         self._check(run)
         if self.drawn >= max(0, self.added - self._starts) // self._freq * self._steps:
             return None
         try:
             batch = self.model.replay_buffer.draw(beta)
-        except ConfigError:  # n_step_tails leaves nothing to draw yet
+        except ConfigError:
+            self._drawable = False
+            if self.added >= self._enough:
+                raise
             return None
+        self._drawable = True
         self.drawn += 1
         return Drawn(self.life, batch)
 

@@ -166,11 +166,13 @@ class RayChannel:
         return answer, self._get(parameters) if by_reference else parameters
 
     def _get(self, ref: Any, timeout: float | None = WAIT) -> Any:
-        """Waits for a result; ShardLost if its process is gone or has no parameters yet."""
+        """Waits for a result; ShardLost if its process is gone or has no parameters yet, else the error of the call."""
         try:
             return _ray.ray().get(ref, timeout=timeout)
         except _ray.lost_errors() as err:
             raise ShardLost(str(err)) from None
+        except _ray.ray().exceptions.RayTaskError as err:
+            raise _ray.cause(err) from None
 
 
 class Bundle:

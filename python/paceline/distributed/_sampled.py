@@ -25,7 +25,7 @@ class Replays(Protocol):
         """Asks for a minibatch without waiting; the result is for drawn."""
 
     def drawn(self, sent: Any) -> Drawn | None:
-        """Waits for a minibatch; None: no update is due."""
+        """Waits for a minibatch; None: no update is due. Raises the error of Memory.draw."""
 
     def errors(self, shard: int, life: int, identities: Array, errors: Array) -> None:
         """Sends errors; waits for those sent before."""
