@@ -23,7 +23,7 @@ def shard(index=0, size=4, copies=None, ledger="", **keywords):
 # The keywords of a run for checked.
 CHECKED = {
     "bundles": 1, "shards": 1, "actors_per_bundle": 1, "num_cpus": 1, "pin": False, "keepers": 1, "copy_every": 1, "delay": 0,
-    "gradients": "fp32", "inline_limit": 0, "lease": 1, "actors": 0, "envs_per_actor": 1, "replay_shards": 1, "pull_every": 1,
+    "gradients": "fp32", "inline_limit": 0, "lease": 1, "actors": 0, "envs_per_actor": 1, "replay_shards": 1, "pull_every": 50,
     "actor_epsilon": "schedule",
 }  # fmt: skip
 

@@ -54,11 +54,28 @@ def connect(monkeypatch):
             "normalize_obs: True, must be False on a cluster, which merges no statistics$",
         ),
         ({"method": "appo", "normalize_reward": True}, "normalize_reward: True, must be False on a cluster"),
+        ({"clock": "steps"}, "clock: 'steps', must be 'updates' on a cluster$"),
+        ({"concurrent": True}, "concurrent: True, must be False on a cluster$"),
+        ({"synchronized": False, "actors": 2}, "synchronized: False, must be True on a cluster$"),
+        ({"actor": "target"}, "actor: 'target', must be 'online' on a cluster$"),
+        ({"pull_every": 7}, "actors: 0, must be at least 1 with envs_per_actor, replay_shards, pull_every or actor_epsilon$"),
     ],
 )
 def test_messages_name_the_field_and_the_value(keywords, says):
     with pytest.raises(ConfigError, match=f"^{says}"):
         Gorila("MlpPolicy", "CartPole-v1", cluster="ray", **{"bundles": 2, **keywords})
+
+
+def test_the_only_value_of_a_keyword_may_be_given():
+    keywords = {"clock": "updates", "concurrent": False, "synchronized": True, "actor": "online", "pull_every": 50}
+    with pytest.raises(ConnectionError):
+        Gorila("MlpPolicy", "CartPole-v1", cluster="ray", **keywords)
+
+
+@pytest.mark.parametrize("preset", ["apex", "fastdqn", "tuned", "nair2015"])
+def test_presets_are_accepted(preset):
+    with pytest.raises(ConnectionError):
+        Gorila.from_preset(preset, "Pong" if preset != "tuned" else "Catch-v0", cluster="ray", actors=2, bundles=1, buffer_size=200_000)
 
 
 def test_environments_of_gymnasium_are_refused(monkeypatch):

@@ -236,7 +236,7 @@ def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distribute
 
 
 def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, memories: int = 0, envs: int = 1) -> dict[str, Any]:
-    """The keywords of a bundle's model. What all bundles or replay memories share is divided.
+    """The keywords of a bundle's model. What all bundles or replay memories share is divided. Raises ConfigError.
 
     memories: 0 for one a bundle. envs: the most environments whose steps a replay memory has.
     """
@@ -245,6 +245,9 @@ def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, m
             if keywords.get(name):
                 raise ConfigError(f"{name}: {keywords[name]!r}, must be False on a cluster, which merges no statistics")
         return dict(keywords)
+    for name, value in _FIXED.items():
+        if keywords.get(name, value) != value:
+            raise ConfigError(f"{name}: {keywords[name]!r}, must be {value!r} on a cluster")
     from ..dqn import DQN
     from ..gorila import Gorila
 

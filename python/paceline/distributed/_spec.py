@@ -92,8 +92,8 @@ def checked(
         raise ConfigError(f"actor_epsilon: {actor_epsilon!r}, must be 'schedule' or 'apex'")
     if actors and actors_per_bundle != 1:
         raise ConfigError(f"actors_per_bundle: {actors_per_bundle!r}, must be 1 where actors is {actors}, as bundles then have none")
-    if not actors and (envs_per_actor, replay_shards, actor_epsilon) != (1, 1, "schedule"):
-        raise ConfigError("actors: 0, must be at least 1 with envs_per_actor, replay_shards or actor_epsilon")
+    if not actors and (envs_per_actor, replay_shards, pull_every, actor_epsilon) != (1, 1, Spec.pull_every, "schedule"):
+        raise ConfigError("actors: 0, must be at least 1 with envs_per_actor, replay_shards, pull_every or actor_epsilon")
     return {
         "bundles": whole("bundles", bundles, *COUNTS["bundles"]),
         "shards": whole("shards", shards, 1, 1024),
