@@ -35,7 +35,8 @@ class Gorila(DQN):
     target_update_interval, exploration_steps, exploration_fraction, learning_rate: these count the updates
         that the store has applied, as the bundle knows them from its latest pull. exploration_fraction
         and a schedule of the learning rate are shares of the updates that the run asks for.
-    buffer_size, learning_starts: of all bundles together.
+    buffer_size, learning_starts: of all bundles together. A bundle's share of learning_starts is at least
+        batch_size.
     All other keywords: as in DQN. It computes on the CPU.
 
     cluster: "ray" trains in processes of a Ray cluster (pip install 'paceline[ray]'). The result is then a

@@ -344,6 +344,29 @@ def test_a_learner_raises_the_error_of_a_shard():
             actor.close()
 
 
+@pytest.mark.parametrize("bundles", [1, 2, 4])
+def test_the_first_update_is_due_at_the_step_of_dqn(bundles):
+    keywords = {"learning_starts": 100, "batch_size": 32, "train_freq": 4}
+    settings = {**SETTINGS, **keywords, "num_envs": 4, "updates": "outside", "clock": "updates", "concurrent": False}
+    with paceline.DQN("MlpPolicy", "CartPole-v1", **settings) as whole:
+        whole.begin(1000)
+        first = whole.gradient().num_timesteps
+    with memory_of(keywords, bundles=bundles, actors=2, envs_per_actor=2) as memory:
+        while memory.draw("i", 0.0) is None:
+            episode(memory, 1, ends=False)
+        assert memory.added == first == 104
+
+
+@pytest.mark.parametrize("bundles", [1, 2, 4])
+@pytest.mark.parametrize("given, acts", [(100, 100), (10, 32)])
+def test_learning_starts_is_that_of_dqn(bundles, given, acts):
+    """Bundles with replay memories of their own have batch_size steps each."""
+    keywords = {**SETTINGS, "learning_starts": given, "batch_size": 32}
+    assert spec_of(keywords=keywords, bundles=bundles, replay_shards=2).shared("learning_starts") == acts
+    worker = keywords_of_worker("dqn", keywords, bundles)
+    assert worker["learning_starts"] * bundles == max(acts, 32 * bundles)
+
+
 def test_actors_belong_to_shards():
     spec = spec_of(actors=5, replay_shards=2, envs_per_actor=3)
     assert [shard_of(actor, 2) for actor in range(5)] == [0, 1, 0, 1, 0]

@@ -163,7 +163,7 @@ class Actor:
         setting = self._model.setting
         first, last, steps = (float(setting(f"exploration_{name}")) for name in ("initial_eps", "final_eps", "steps"))
         if not steps:
-            starts = int(self._spec.worker["learning_starts"]) * self._spec.bundles
+            starts = int(self._spec.worker["learning_starts"])
             asked = max(0, self._goal - starts) // int(setting("train_freq")) * int(setting("gradient_steps"))
             steps = float(setting("exploration_fraction")) * asked
         return first + (last - first) * min(1.0, self.updates / max(steps, 1.0))

@@ -173,9 +173,9 @@ def memory_model(spec: Spec, index: int) -> Any:
 def sampled(spec: Spec, index: int) -> Sampled:
     """The model of a learner."""
     channel = ReplayChannel(spec)
-    # Only the schedules know learning_starts here.
+    # Only the schedules know learning_starts here. It is the learner's share, which the library raises to batch_size.
+    starts = max(-(-int(spec.worker["learning_starts"]) // spec.bundles), int(spec.worker.get("batch_size", 32)))
     model = model_without_envs(
-        spec, 1, num_threads=spec.num_cpus, learning_starts=int(spec.worker["learning_starts"]), outside_learners=spec.bundles,
-        outside_learner=index,
-    )  # fmt: skip
+        spec, 1, num_threads=spec.num_cpus, learning_starts=starts, outside_learners=spec.bundles, outside_learner=index
+    )
     return Sampled(model, channel, spec.replay_shards, index, lambda: channel.join(0).steps)

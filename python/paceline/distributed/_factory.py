@@ -238,6 +238,7 @@ def of_preset(preset: str, env: str, overrides: Mapping[str, Any]) -> Distribute
 def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, memories: int = 0, envs: int = 1) -> dict[str, Any]:
     """The keywords of a bundle's model. What all bundles or replay memories share is divided. Raises ConfigError.
 
+    Where memories is not 0, learning_starts stays whole: each memory and each learner takes its own share.
     memories: 0 for one a bundle. envs: the most environments whose steps a replay memory has.
     """
     if method != "dqn":
@@ -267,7 +268,8 @@ def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, m
         who = "replay_shards" if memories else "bundles"
         raise ConfigError(f"buffer_size: {size}, must be at least {least} with {shares} {who}, which share it")
     given["buffer_size"] = size // shares
-    given["learning_starts"] = max(-(-steps("learning_starts", given.get("learning_starts", ours["learning_starts"]), 0) // bundles), batch)
+    starts = steps("learning_starts", given.get("learning_starts", ours["learning_starts"]), 0)
+    given["learning_starts"] = max(starts if memories else -(-starts // bundles), batch)
     return given
 
 

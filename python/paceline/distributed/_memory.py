@@ -69,10 +69,9 @@ class Memory:
         self.model, self._run, self._index = model, spec.id, index
         self._envs, self._shards = spec.envs_per_actor, spec.replay_shards
         self._freq, self._steps = int(model.setting("train_freq")), int(model.setting("gradient_steps"))
-        starts = -(-int(spec.worker["learning_starts"]) * spec.bundles // spec.replay_shards)
-        n_steps = int(model.setting("n_steps"))
-        self._starts = max(starts, int(model.setting("batch_size")), n_steps * model.n_envs)
-        first = max(int(spec.worker["learning_starts"]) * spec.bundles, n_steps * spec.num_envs)  # of DQN
+        starts, n_steps = int(spec.worker["learning_starts"]), int(model.setting("n_steps"))
+        self._starts = max(-(-starts // spec.replay_shards), int(model.setting("batch_size")), n_steps * model.n_envs)
+        first = max(starts, n_steps * spec.num_envs)  # of DQN
         self._enough = first + n_steps * model.n_envs
         self._slack = 2 * spec.pull_every * model.n_envs + AHEAD * spec.bundles * self._freq // self._steps
         self._open = [False] * model.n_envs

@@ -63,8 +63,9 @@ class Spec:
         """A keyword that all workers share, whole; None for other keywords."""
         if self.method != "dqn" or name not in ("buffer_size", "learning_starts"):
             return None
-        shares = self.replay_shards if self.actors and name == "buffer_size" else self.bundles
-        return int(self.worker[name]) * shares
+        if not self.actors:
+            return int(self.worker[name]) * self.bundles
+        return int(self.worker[name]) * (self.replay_shards if name == "buffer_size" else 1)
 
 
 def name_of(given: Any) -> str:
