@@ -13,7 +13,7 @@ from paceline.distributed._factory import keywords_of_worker, local_worker
 from paceline.distributed._model import Distributed
 from paceline.distributed._spec import Spec
 from paceline.distributed._watch import Watch
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, PacelineError
 
 SETTINGS = {"policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000}
 WORKER = keywords_of_worker("dqn", SETTINGS, 1)
@@ -130,6 +130,14 @@ def test_a_second_learn_counts_on():
         with pytest.raises(ConfigError, match="^reset_num_timesteps: True, must be False after the first learn of a run"):
             model.learn(200)
         assert model.learn(200, reset_num_timesteps=False).num_timesteps == 400
+
+
+def test_learn_of_a_closed_model_says_so():
+    with driven() as (_, model):
+        model.learn(200)
+    for keywords in ({}, {"reset_num_timesteps": False}):
+        with pytest.raises(PacelineError, match="^r: closed$"):
+            model.learn(200, **keywords)
 
 
 def test_what_one_process_has_is_refused():

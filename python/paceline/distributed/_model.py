@@ -202,6 +202,7 @@ class Distributed:
         reset_num_timesteps: must be False after the first learn of a run, whose shards go on counting.
         eval_freq: evaluations play in a process of the cluster while training goes on.
         """
+        self._check_open()
         total_timesteps, eval_freq = steps("total_timesteps", total_timesteps, 1), steps("eval_freq", eval_freq, 0)
         n_eval_episodes = whole("n_eval_episodes", n_eval_episodes, 1, 1_000_000)
         if log_interval is not None:
