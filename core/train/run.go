@@ -298,14 +298,16 @@ func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) 
 	if err := t.spec.Action.CheckSize(actions.Discrete, actions.Box, t.common.NumEnvs); err != nil {
 		return err
 	}
-	// Steps continue after Stop, but not after Close, which also calls Stop.
-	t.stopping.Store(false)
+	// Steps continue after Stop, but not after Close, which also calls Stop. With updates from outside
+	// the next Gradient takes the stop.
+	if t.external == nil {
+		t.stopping.Store(false)
+	}
 	if t.closing.Load() {
 		return fault.ErrClosed
 	}
 	t.halted = false
-	interrupt := t.interrupt(limit)
-	chosen, err := t.pushed.Act(rows, interrupt)
+	chosen, err := t.pushed.Act(rows, t.roundInterrupt(limit))
 	if err != nil {
 		return waited("act", err)
 	}
@@ -313,6 +315,15 @@ func (t *Trainer) Act(rows *vec.Rows, actions vec.Actions, limit time.Duration) 
 	copy(actions.Box, chosen.Box)
 	t.acted = true
 	return nil
+}
+
+// roundInterrupt is that of Act and Observe, which wait for updates. Those from outside are not
+// waited for.
+func (t *Trainer) roundInterrupt(limit time.Duration) *Interrupt {
+	if t.external != nil {
+		return nil
+	}
+	return t.interrupt(limit)
 }
 
 // waited returns the error of a call that waited for updates, with the name of the call.
@@ -344,7 +355,7 @@ func (t *Trainer) Observe(rows *vec.Rows, limit time.Duration) (err error) {
 	if err := t.checkRows(rows, true); err != nil {
 		return err
 	}
-	interrupt := t.interrupt(limit)
+	interrupt := t.roundInterrupt(limit)
 	if err := t.pushed.Observe(rows, interrupt); err != nil {
 		return waited("observe", err)
 	}

@@ -253,9 +253,8 @@ class Trainer(Model):
 
     def _outside_round(self, source: Source) -> None:
         """Steps environments that Python steps."""
-        if not self._native.act(source.rows, lambda: None):
-            raise StoppedError("gradient: stop was called")
         try:
+            self._native.act(source.rows, lambda: None)  # waits for nothing, so no stop ends it
             source.step()
             self._native.observe(source.rows, lambda: None)
         except BaseException:
@@ -285,8 +284,9 @@ class Trainer(Model):
             one. Gradient.grad is this array.
 
         A loss that is not finite raises NotFiniteError, as do later calls until adopt. stop raises
-        StoppedError in a call in progress or, if there is none, in the next one. Ctrl-C interrupts the call;
-        nothing is lost.
+        StoppedError in a call in progress or, if there is none, in the next one. Ctrl-C interrupts the call,
+        and the next one goes on. Where Python steps the environments, the episodes in progress may be lost:
+        the next call then asks for begin, which goes on with reset_num_timesteps=False.
         """
         self._check_open()
         out = self._gradient_array(out)

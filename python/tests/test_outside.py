@@ -111,6 +111,32 @@ def test_gymnasium_environments_are_stepped(name):
         assert model.gradient().number == 1
 
 
+def test_ctrl_c_in_a_round(monkeypatch):
+    """A round that Ctrl-C has cut is lost; the run goes on."""
+    method, keywords, options, total = RUNS["a2c"]
+    keywords = {key: value for key, value in keywords.items() if key != "num_envs"}
+    with method("MlpPolicy", gymnasium.make_vec("CartPole-v1", num_envs=3), updates="outside", **keywords) as model:
+        server = Server(model, **options)
+        model.begin(total)
+        server.apply(model, 3)
+        steps, act = model.num_timesteps, model._native.act
+
+        def interrupted(*arguments):
+            act(*arguments)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(model._native, "act", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.gradient()
+        monkeypatch.undo()
+        with pytest.raises(ConfigError, match="gradient: no run was begun, or its latest round was interrupted; call begin first"):
+            model.gradient()
+        model.begin(total, reset_num_timesteps=False)
+        assert model.num_timesteps == steps
+        server.apply(model)
+        assert model.num_timesteps >= steps + total
+
+
 @pytest.mark.parametrize("how", ["after the update", "next step"])
 @pytest.mark.parametrize("name", ["a2c", "ppo"])
 def test_the_loop_ends_as_learn(name, how):

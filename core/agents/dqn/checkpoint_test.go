@@ -108,6 +108,19 @@ func TestALongWarmUpContinuesTheSame(t *testing.T) {
 	}
 }
 
+// A full memory keeps its size in the warm-up of a further run.
+func TestASecondWarmUpOverwrites(t *testing.T) {
+	d := newDQN(t, cartpole(func(c *Config) { c.BufferSize, c.LearningStarts = 1000, 700 }))
+	check(t, d.Begin(1600, 0))
+	check(t, d.Run(0, 0))
+	bytes := d.m.Memory.Bytes()
+	check(t, d.Begin(1600, train.ResetTimesteps|train.ResetEnvs))
+	check(t, d.Run(600, 0))
+	if now := d.m.Memory.Bytes(); now != bytes || d.m.Memory.Len() != 1000 {
+		t.Errorf("%d transitions in %d bytes, in the first run %d bytes", d.m.Memory.Len(), now, bytes)
+	}
+}
+
 func TestLoadWithoutReplayFillsTheMemoryAgain(t *testing.T) {
 	d := trained(t)
 	path := filepath.Join(t.TempDir(), "a.paceline")

@@ -172,6 +172,14 @@ func TestANewRunOfUpdatesFromOutside(t *testing.T) {
 		must(h.Trainer.Hash("q_net"))(t) // a read leaves the update that is due
 		check(t, h.Vec.Reset(h.Rows, nil))
 		check(t, h.Trainer.Begin(400, train.ResetTimesteps|train.ResetEnvs))
+		if info := must(h.Trainer.Gradient(grad, 0))(t); info.State != train.GradientLater {
+			t.Errorf("before the first step: %+v", info)
+		}
+		h.Trainer.Stop() // is for the next Gradient
+		h.Round(t)
+		if _, err := h.Trainer.Gradient(grad, 0); !errors.Is(err, fault.ErrStopped) {
+			t.Errorf("a gradient after a stop before a round: %v", err)
+		}
 		for _, was := range infos {
 			if info := next(); info.Steps != was.Steps || info.Number != was.Number+int64(taken) {
 				t.Errorf("after %d gradients: %+v, in the first run %+v", taken, info, was)

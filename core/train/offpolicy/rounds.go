@@ -38,11 +38,14 @@ func (r *Run) AtRoundEnd() bool { return r.turn == 0 }
 
 // Reserve makes room for a round in the replay memory. Where short episodes with their last
 // observations have filled the rings, it enlarges them while no update is in progress. A warm-up
-// longer than the memory flushes before every round, from a step on that does not depend on the
-// sizes of the rings, which differ after a load.
+// in a memory that is full flushes before every round: not when the rings are full, because their
+// sizes differ after a load.
 func (r *Run) Reserve(interrupt *train.Interrupt) error {
-	full := !r.Clock.Warm && r.Clock.Warmup >= int64(r.cfg.BufferSize)
-	if r.turn != 0 || !full && (r.room.rounds > 0 || r.room.measure()) {
+	if r.turn != 0 {
+		return nil
+	}
+	full := !r.Clock.Warm && r.Memory.Len()+r.Memory.Pending() >= r.cfg.BufferSize
+	if !full && (r.room.rounds > 0 || r.room.measure()) {
 		return nil
 	}
 	if err := r.await(0, interrupt); err != nil {
