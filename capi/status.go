@@ -57,7 +57,7 @@ func status(err error) C.int {
 		return C.PACELINE_ESTALE
 	case errors.Is(err, fault.ErrNoneAllowed):
 		return C.PACELINE_EINVAL
-	case errors.As(err, &failed):
+	case errors.As(err, &failed), errors.Is(err, fault.ErrDeviceLost):
 		return C.PACELINE_EFAIL
 	}
 	return C.PACELINE_EINVAL

@@ -196,7 +196,7 @@ func (t *Trainer) Load(path string) (err error) {
 	}
 	adopt()
 	if c := (content{}); r.Content(&c) == nil && c.Lost != "" {
-		t.monitor.Notify("the checkpoint was made after %s; it is of step %d, the latest copy, and learning goes on when the replay memory has been filled again", c.Lost, t.monitor.Steps.Load())
+		t.monitor.Notify("the checkpoint was made after a loss (%s); it is of step %d, the latest copy", c.Lost, t.monitor.Steps.Load())
 	}
 	return nil
 }

@@ -202,3 +202,39 @@ def test_acting_is_measured_on_the_gpu(process, tmp_path):
     assert [(r["state"], r["rows"]) for r in report["results"]] == [(s, n) for s in ("idle", "in a window") for n in (1, 8, 32)]
     assert all(r["calls"] == 20 and (r["updates"] > 0) == (r["state"] != "idle") for r in report["results"])
     assert all(r["launches"] >= r["calls"] for r in report["results"] if r["state"] == "idle")
+
+
+@needs_software
+def test_several_learners_compute_on_the_cpu_by_auto(process):
+    code = """
+import json, warnings
+from paceline import DQN
+warnings.simplefilter("ignore")
+said = []
+for device in "auto", "cuda":
+    try:
+        with DQN("CnnPolicy", "Catch-v0", num_envs=4, learners=2, buffer_size=1000, device=device) as model:
+            said.append(str(model.device))
+    except Exception as err:
+        said.append(str(err))
+print(json.dumps(said))
+"""
+    cpu, refused = on_software(process, code)
+    assert cpu == "cpu" and refused == "learners: 2, must be 0 on cuda; the device cpu computes it"
+
+
+@needs_software
+def test_a_lost_gpu_is_no_error_of_a_setting(process):
+    code = """
+import json, warnings
+from paceline import A2C
+warnings.simplefilter("ignore")
+with A2C("MlpPolicy", "CartPole-v1", device="cuda") as model:
+    try:
+        for _ in range(200):
+            model.learn(64, reset_num_timesteps=False)
+    except Exception as err:
+        print(json.dumps([type(err).__name__, err.status, str(err)]))
+"""
+    name, status, text = on_software(process, code, PACELINE_SOFTWARE_FAIL="cuGraphLaunch:150:700")
+    assert (name, status) == ("PacelineError", -1) and "is lost with the contents of its memory" in text

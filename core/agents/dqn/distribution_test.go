@@ -106,6 +106,7 @@ func TestGPURefusesSettingsOfTheCPU(t *testing.T) {
 		"munchausen: true, must be false on cuda:1; the device cpu computes it":      munchausen,
 		"noisy: true, must be false on cuda:1; the device cpu computes it":           noisy,
 		"outliers: 3, must be 0 on cuda:1; the device cpu computes it":               func(c *Config) { c.Outliers = 3 },
+		"learners: 2, must be 0 on cuda:1; the device cpu computes it":               func(c *Config) { c.Learners = 2 },
 		"cnn: dopamine, must be another on cuda:1; the device cpu computes it":       images(Dopamine),
 		"cnn: der, must be another on cuda:1; the device cpu computes it":            images(DER),
 	} {

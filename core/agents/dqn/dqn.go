@@ -104,6 +104,8 @@ func (c *Config) OnlyCPU(policy string) (given, must string) {
 		return "noisy: true", "false"
 	case c.Outliers > 0:
 		return fmt.Sprintf("outliers: %g", c.Outliers), "0"
+	case c.Learners > 0:
+		return fmt.Sprintf("learners: %d", c.Learners), "0"
 	}
 	return "", ""
 }

@@ -2,7 +2,6 @@ package async
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/paceline-rl/paceline/core/limits"
 	"github.com/paceline-rl/paceline/core/normalize"
@@ -15,9 +14,6 @@ import (
 // Init makes the learners and the store.
 func (m *Method) Init(s *train.Setup, c Config) (err error) {
 	*m = Method{cfg: c, monitor: s.Monitor, cores: s.Cores, envs: s.Common.NumEnvs}
-	if s.Device.Name() != "cpu" {
-		return fmt.Errorf("device: %s, must be cpu for learners around a store", s.Device.Name())
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())
