@@ -172,7 +172,7 @@ int main() {
     paceline::Trainer again(a3c, paceline::environments<Counter>());
     again.run(1000);
     CHECK(again.hash("policy") == race.hash("policy"));
-    throws(PACELINE_EINVAL, "order: dqn has one learner",
+    throws(PACELINE_EINVAL, "order: learners is 0",
            [&] { paceline::Trainer(cfg, paceline::environments<Counter>()).save_order(order); });
   }
   // The proposals of GA3C's tuner are written, and only where there is a tuner.
