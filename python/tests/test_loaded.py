@@ -212,7 +212,7 @@ def test_set_parameters_reads_sb3_files():
         with pytest.warns(PacelineWarning), DQN.load(THEIRS) as loaded:
             assert model.hashes().weights == loaded.hashes().weights
         assert model.exploration_rate == 0
-    with A2C("MlpPolicy", Steps()) as model, pytest.raises(ConfigError, match="dqn.zip: a network with Q-values, must have a policy and values for set_parameters"):
+    with A2C("MlpPolicy", Steps()) as model, pytest.raises(ConfigError, match="dqn.zip: a network with Q-values, must have a policy"):
         model.set_parameters(THEIRS)
     with DQN("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [16]}, buffer_size=100) as model:
         with A2C("MlpPolicy", "CartPole-v1") as other, pytest.raises(CheckpointError, match="has none of this model's weights"):
