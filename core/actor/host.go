@@ -17,7 +17,7 @@ func (g *Group) Use(rows *vec.Rows, step int64) error {
 	if err := g.CheckUse(rows, step); err != nil {
 		return err
 	}
-	if err := g.startEpisodes(step); err != nil {
+	if err := g.startEpisodes(); err != nil {
 		return err
 	}
 	g.normalizeInputs()
@@ -48,12 +48,9 @@ func (g *Group) checkStarts(step int64) error {
 	return nil
 }
 
-// startEpisodes begins a segment with every observation that is the first of its episode, or, after
-// an error, with none.
-func (g *Group) startEpisodes(step int64) error {
-	if err := g.checkStarts(step); err != nil {
-		return err
-	}
+// startEpisodes begins a segment with every observation that is the first of its episode. They have
+// been checked.
+func (g *Group) startEpisodes() error {
 	g.normalizeStarts(g.starting)
 	for i, first := range g.starting {
 		if first {
@@ -79,7 +76,10 @@ func (g *Group) Observe(rows *vec.Rows, step int64, accept func(i int, next []by
 // CheckRows is Observe without recording: it returns the error with which Observe refuses the rows.
 func (g *Group) CheckRows(rows *vec.Rows, step int64, accept func(i int, next []byte) error) error {
 	g.rows = rows
-	if err := g.startEpisodes(step); err != nil {
+	if err := g.checkStarts(step); err != nil {
+		return err
+	}
+	if err := g.startEpisodes(); err != nil {
 		return err
 	}
 	for i := range g.Envs {

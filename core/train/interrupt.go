@@ -10,7 +10,8 @@ import (
 )
 
 // ErrInterrupted is returned when Stop was called or the deadline has passed, with fault.ErrStopped
-// or fault.ErrTimedOut, never both; and where an update comes from outside, without either.
+// or fault.ErrTimedOut, never both. Without either it is returned where an update comes from
+// outside, and to a learner whose slice of the run has ended.
 var ErrInterrupted = errors.New("interrupted")
 
 var (

@@ -286,7 +286,7 @@ class Trainer(Model):
         A loss that is not finite raises NotFiniteError, as do later calls until adopt. stop raises
         StoppedError in a call in progress or, if there is none, in the next one. Ctrl-C interrupts the call,
         and the next one goes on. Where Python steps the environments, the episodes in progress may be lost:
-        the next call then asks for begin, which goes on with reset_num_timesteps=False.
+        the next call then raises ConfigError, and begin(..., reset_num_timesteps=False) goes on.
         """
         self._check_open()
         out = self._gradient_array(out)

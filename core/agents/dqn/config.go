@@ -156,7 +156,8 @@ func (c *Config) Resolve() (notices []string, err error) {
 			c.LearningStarts, c.BatchSize))
 		c.LearningStarts = c.BatchSize
 	}
-	for _, resolve := range []func() ([]string, error){c.dropExponents, c.noticeUnused, c.resolveDrawing, c.resolveHead, c.resolveMunchausen, c.resolveNoisy} {
+	c.dropExponents()
+	for _, resolve := range []func() ([]string, error){c.noticeUnused, c.resolveDrawing, c.resolveHead, c.resolveMunchausen, c.resolveNoisy} {
 		more, err := resolve()
 		if notices = append(notices, more...); err != nil {
 			return nil, err

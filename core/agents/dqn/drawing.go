@@ -76,12 +76,11 @@ var exponents = [...]published{
 // dropExponents empties the exponents of a formula where nothing is prioritised: those of a run
 // that was saved with the formula and is loaded without it. Others were given, and a notice says
 // that they are not used.
-func (c *Config) dropExponents() (notices []string, err error) {
+func (c *Config) dropExponents() {
 	d := &c.Drawing
 	if d.Prioritized == Uniform && slices.Contains(exponents[:], published{d.Alpha, d.Beta, d.BetaFinal, d.BetaSteps}) {
 		d.Alpha, d.Beta, d.BetaFinal, d.BetaSteps = math.NaN(), math.NaN(), math.NaN(), 0
 	}
-	return nil, nil
 }
 
 // resolveDrawing checks the settings of draws, and replaces those that are empty.

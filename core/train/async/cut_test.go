@@ -111,9 +111,6 @@ func stopInUpdates(t *testing.T, tr *train.Trainer) {
 		if s := tr.Stats(); s.UpdatesDue > s.Updates {
 			break
 		}
-		if limit > time.Minute {
-			t.Fatal("no limit cut an update")
-		}
 	}
 	tr.Stop()
 	check(t, tr.Run(0, 0))
@@ -130,12 +127,12 @@ func TestANewRunAfterAStopInAnUpdate(t *testing.T) {
 		check(t, c.Set("learning_rate_final", "0"))
 		first := must(strconv.ParseFloat(must(c.Get("learning_rate"))(t), 64))(t)
 		tr := traintest.NewTrainer(t, c, nil)
-		check(t, tr.Begin(2000, 0))
 		attempts, steps := 3, int64(40)
 		if name == "a3c" {
 			attempts, steps = 40, 100
 		}
 		for range attempts {
+			check(t, tr.Begin(1<<40, 0)) // the run goes on until a limit cuts an update
 			stopInUpdates(t, tr)
 			check(t, tr.Begin(2000, train.ResetTimesteps|train.ResetEnvs))
 			check(t, tr.Run(4, 0))

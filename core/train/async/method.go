@@ -87,18 +87,21 @@ func (m *Method) Advance(until int64, interrupt *train.Interrupt) error {
 		l.stepped = false
 	}
 	m.end(interrupt)
-	before := m.turns.Stats().Visits + m.turns.Steps()
+	before := m.events()
 	err := m.slice(until, interrupt, func(l *learner) error { return l.run(interrupt) })
 	switch {
 	case errors.Is(err, train.ErrInterrupted):
 		return nil
-	case err == nil && m.ending && m.cfg.Schedule == string(order.Recorded) && m.turns.Stats().Visits+m.turns.Steps() == before:
+	case err == nil && m.ending && m.cfg.Schedule == string(order.Recorded) && m.events() == before:
 		if n := m.Unfinished(); n > 0 { // none of them will have a turn
 			return fmt.Errorf("order: %d learners are in a rollout at the end of the run, and the record has no step of theirs: the settings or the calls differ from those of the recorded run", n)
 		}
 	}
 	return err
 }
+
+// events grows with every step and every visit.
+func (m *Method) events() int64 { return m.turns.Steps() + m.turns.Stats().Visits }
 
 // end prepares a slice at the end of the run, in which rollouts end and none begins. With rule mean
 // a learner begins a rollout that another one has begun, because they update together. Learners

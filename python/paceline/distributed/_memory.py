@@ -58,10 +58,9 @@ class Memory:
     updates is that of the settings, whichever of both is faster.
 
     n_step_tails may leave no transition that can be drawn. Then no actor waits, because further steps
-    may bring one. It is an error of draw, as in DQN, after the steps of DQN's first update and n_steps
-    more of each environment. The shard must have taken all of these itself: one of several shards may
-    have short episodes alone in its share. The steps of the margin make up for an episode of each
-    environment whose start is lost with an earlier process.
+    may bring one. draw raises DQN's error if there is none after the steps of DQN's first update and
+    n_steps more of each environment of the shard. Only steps of the shard count, because other shards
+    may have longer episodes. The n_steps more are for an episode whose start an earlier process had.
     """
 
     def __init__(self, model: Any, spec: Spec, index: int) -> None:
