@@ -119,9 +119,11 @@ class Model(Attributes):
             stable-baselines3 file the model takes the weights, the settings and exploration_rate;
             its counts begin at 0.
         env: environments to continue in. If the file has the experience (save(replay=True)), their
-            number must be the saved one. None: the built-in environments of the saved model. If the
-            saved model had other environments, the new model has none: predict, evaluate(env) and
-            save work, and learn works after set_env.
+            number must be the saved one; an id stands for this number. None: the built-in
+            environments of the saved model. If the saved model had other environments, the new
+            model has none: predict, evaluate(env) and save work, and learn works after set_env.
+            The first learn gives Gymnasium environments a seed that follows from the saved seed
+            and the saved step.
         overrides: keywords that do not change the saved state, such as num_threads or verbose.
             custom_objects may have such keywords, too.
 
@@ -151,6 +153,8 @@ class Model(Attributes):
                 self._abandon()
                 raise
         self._begun = True
+        # Not the seed alone, which would repeat the first episodes.
+        self._env_seed = int(np.random.SeedSequence((int(self.setting("seed")), self.num_timesteps)).generate_state(1)[0]) >> 1
         return self
 
     def _build(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
@@ -158,11 +162,13 @@ class Model(Attributes):
         check_keywords(type(self).__name__, keywords, [*constructor_parameters(type(self))])
         given = dict(keywords)
         self._given = stored_keywords(config.get("host_data")) | given
-        self._given_seed: int | None = given.pop("seed", None)
+        self._env_seed: int | None = given.pop("seed", None)  # see _first_seed
         self.verbose: int = self._given.get("verbose", 0)
         self.tensorboard_log: str | None = self._given.get("tensorboard_log")
         env_kwargs, num_envs = given.pop("env_kwargs", None), given.pop("num_envs", None)
         translated = self._translate((self._kept(config) if keep else {}) | given)
+        if keep and num_envs is None and isinstance(env, (str, tuple)):  # an id or spaces, which have no number
+            num_envs = int(config.get("num_envs"))
         environments = Environments(env, num_envs, env_kwargs, self.REPLAYS)
         self._begun = False
         self._cut_episodes = False  # experience was loaded, so the next learn begins new episodes
@@ -174,8 +180,8 @@ class Model(Attributes):
         _lib.close_at_exit(self)
         try:
             config.update(environments.settings(num_envs, config if keep else None))
-            if self._given_seed is not None or not keep:
-                config.set("seed", secrets.randbits(31) if self._given_seed is None else self._given_seed)
+            if self._env_seed is not None or not keep:
+                config.set("seed", secrets.randbits(31) if self._env_seed is None else self._env_seed)
             made = not keep or not config.get("host_data")  # not from a file, which has the setting
             if made and environments.source is not None and environments.source.layout.planes:
                 config.set("normalize_images", "false")

@@ -180,6 +180,7 @@ class Trainer(Model):
         flags = _ffi.RESET_ENVS | (_ffi.RESET_TIMESTEPS if reset_num_timesteps or not self._begun else 0)
         self._native.begin(total_timesteps, flags)
         self._begun, self._cut_episodes, source.needs_reset = True, False, True
+        self._env_seed = None  # the caller has reset the environments
         source.recent = None  # observe has no infos, so no Monitor reports episodes
         self._native.warn_of_notices()
 
@@ -246,10 +247,13 @@ class Trainer(Model):
         self._native.warn_of_notices()
 
     def _first_seed(self) -> int | None:
-        """The seed of environments that Python steps: learner k of K has those of environment k * num_envs on."""
-        if self._given_seed is None or not self._from_outside():
-            return self._given_seed
-        return self._given_seed + int(self.setting("outside_learner")) * self.n_envs
+        """The seed for the next reset of environments that Python steps. Learner k of K has those of environment k * num_envs on.
+
+        None if the model has reset its environments: they continue with their own random numbers.
+        """
+        if self._env_seed is None or not self._from_outside():
+            return self._env_seed
+        return self._env_seed + int(self.setting("outside_learner")) * self.n_envs
 
     def _outside_round(self, source: Source) -> None:
         """Steps environments that Python steps."""

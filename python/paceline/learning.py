@@ -216,7 +216,7 @@ def begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> No
         flags = _ffi.RESET_TIMESTEPS | _ffi.RESET_ENVS
     try:
         if source is not None and flags & _ffi.RESET_ENVS:
-            source.reset(None if model._begun else model._first_seed())
+            source.reset(model._first_seed())
         model._native.begin(total_timesteps, flags)
     except BaseException:
         if source is not None and flags & _ffi.RESET_ENVS:
@@ -227,7 +227,7 @@ def begin(model: Trainer, total_timesteps: int, reset_num_timesteps: bool) -> No
         model.ep_success_buffer.clear()
     if source is not None and (new_run or source.recent is None):
         source.recent = Recent(int(model.setting("stats_window_size"))) if reports(source.env) else None
-    model._begun, model._cut_episodes = True, False
+    model._begun, model._cut_episodes, model._env_seed = True, False, None
 
 
 @dataclasses.dataclass

@@ -7,11 +7,14 @@ import warnings
 import zipfile
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs.classic_control import CartPoleEnv
+from gymnasium.vector import AutoresetMode
 
-from envs import SMALL, Steps
+from envs import SMALL, Steps, vector
 from paceline import A2C, A3C, DQN, GA3C, PQN, PacelineWarning, Policy
 from paceline.errors import CheckpointError, ConfigError, MissingFileError
 
@@ -128,6 +131,61 @@ def test_a_file_without_experience_gives_one_warning(tmp_path):
     with DQN.load(tmp_path / "model") as model, warnings.catch_warnings():
         warnings.simplefilter("error")
         model.learn(40)  # a new run
+
+
+@pytest.mark.parametrize("replay", [True, False])
+@pytest.mark.filterwarnings("ignore:.*no experience")
+def test_a_continuation_in_gymnasium_environments_is_repeated(replay, tmp_path):
+    """Environments that a loaded model resets for the first time get a seed, which is not that of the first episodes."""
+
+    def make():
+        firsts.extend([First(gymnasium.make("CartPole-v1")) for _ in range(2)])
+        return vector(AutoresetMode.SAME_STEP, 2, lambda i: firsts[i - 2])
+
+    class First(gymnasium.Wrapper):
+        def reset(self, **keywords):
+            obs, info = super().reset(**keywords)
+            self.seen = getattr(self, "seen", obs)
+            return obs, info
+
+    firsts = []
+    with DQN("MlpPolicy", make(), **STEPS) as model:
+        model.learn(200).save(tmp_path / "model", replay=replay)
+
+    def hashes():
+        with DQN.load(tmp_path / "model", make()) as model:
+            return model.learn(300, reset_num_timesteps=False).hashes()
+
+    assert hashes() == hashes()
+    begun, first, second = (np.stack([env.seen for env in firsts[i : i + 2]]) for i in (0, 2, 4))
+    assert (first == second).all() and (first != begun).any(axis=1).all()
+
+
+@pytest.fixture
+def pole():
+    """The id of an environment that only Gymnasium makes."""
+    gymnasium.register("Pole-v0", CartPoleEnv, max_episode_steps=100)
+    yield "Pole-v0"
+    del gymnasium.registry["Pole-v0"]
+
+
+def test_an_id_has_the_number_of_environments_of_the_file(pole, tmp_path):
+    with DQN("MlpPolicy", pole, num_envs=3, **STEPS) as model:
+        model.learn(200).save(tmp_path / "model", replay=True)
+        space = model.observation_space, model.action_space
+    for env in (pole, space):
+        with DQN.load(tmp_path / "model", env) as model:
+            assert model.n_envs == 3
+    with pytest.raises(ConfigError, match='num_envs: the checkpoint has "3", this trainer has "2"'):
+        DQN.load(tmp_path / "model", pole, num_envs=2)
+
+
+@pytest.mark.filterwarnings("ignore:cnn: small is not used")
+def test_an_id_has_the_number_of_environments_of_the_preset(pole):
+    with A3C.from_preset("mnih2016", pole, policy="MlpPolicy") as model:
+        assert model.n_envs == 16
+    with A3C.from_preset("mnih2016", pole, policy="MlpPolicy", num_envs=32) as model:
+        assert model.n_envs == 32
 
 
 def test_methods_without_replay_memory_give_no_warning(tmp_path):
