@@ -719,6 +719,7 @@ class Trainer {
   }
   /* On your own environments. */
   Trainer(const Config &cfg, Environments envs) {
+    if (!envs.user) throw Error(PACELINE_EINVAL, "envs: moved from, must be a result of environments() of its own");
     paceline_trainer *it = nullptr;
     auto release = envs.user.get_deleter();
     check(paceline_trainer_new_table(&it, cfg.get(), &envs.table, envs.user.release(), release));

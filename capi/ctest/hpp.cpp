@@ -138,6 +138,9 @@ int main() {
   });
 
   CHECK(paceline::environments<Counter>().table.flags == 0);
+  auto moved = paceline::environments<Counter>();
+  paceline::Trainer(cfg, std::move(moved));
+  throws(PACELINE_EINVAL, "envs: moved from", [&] { paceline::Trainer(cfg, std::move(moved)); });
   CHECK(paceline::environments<Image>([](uint32_t, uint64_t) { return std::make_unique<Image>(1); }).table.flags ==
         PACELINE_ENV_WAITS);
   {
