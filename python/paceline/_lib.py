@@ -158,7 +158,8 @@ def _close_all() -> None:
 
 def _leave_if_ending() -> None:
     """Ends a thread other than the main one while the interpreter ends; it would print a misleading traceback."""
-    if _ending and threading.current_thread() is not threading.main_thread():
+    processes = sys.modules.get("multiprocessing.util")  # ends worker processes, before or after _close_all
+    if (_ending or (processes and processes.is_exiting())) and threading.current_thread() is not threading.main_thread():
         raise SystemExit
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import paceline
+import worker_envs
 from conftest import slow_but
+from paceline.errors import HandleError
 
 SMALL = {"learning_starts": 200, "buffer_size": 1000, "num_threads": 1}
 
@@ -117,6 +119,28 @@ def test_threads_share_a_policy():
 
     assert together(use, use, use, use) == [True] * 4
     policy.close()
+
+
+@pytest.mark.parametrize("workers", [2, None])
+def test_close_ends_a_step_of_another_thread(workers):
+    """The step raises HandleError, whatever the close interrupts."""
+    for _ in range(10):
+        envs = paceline.make_vec(worker_envs.Counting, 2, workers=workers)
+        envs.reset(seed=1)
+        begun = threading.Event()
+
+        def step():
+            with pytest.raises(HandleError, match="^environments: closed$"):
+                while True:
+                    envs.step([0, 0])  # noqa: B023
+                    begun.set()  # noqa: B023
+            return True
+
+        def close():
+            begun.wait()  # noqa: B023
+            envs.close()  # noqa: B023
+
+        assert together(step, close) == [True, None]
 
 
 @pytest.mark.parametrize("what", slow_but(("model", "step", "closing"), ["model", "environment", "step", "send", "processes", "closing"]))

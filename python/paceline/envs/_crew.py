@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable
 from multiprocessing import connection, reduction, resource_tracker
 from typing import Any
 
+from .. import _lib
 from ..errors import CallbackError, ConfigError
 from ..spaces import Infos
 from . import _spawn, _worker
@@ -98,6 +99,7 @@ class Crew:
         self.failures: dict[int, Failure] = {}
         # Environments that must be reset.
         self.broken: dict[int, Failure] = {}
+        self.stopped = False  # by close or at exit, maybe while another thread waits
 
     def message(self, worker: Worker, indices: list[int], verb: str, name: str = "", *payload: Any) -> Message:
         """The message that asks a worker for an action (verb) in some of its environments. name: the payload's name in errors."""
@@ -137,6 +139,10 @@ class Crew:
             self.notes.pop(i, None)
             self.observations.pop(i, None)
         return {i: self.failures.pop(i) for i in gone if i in self.failures}
+
+    def check_running(self) -> None:
+        if self.stopped:
+            _lib.refuse_closed("environments")
 
     @property
     def expected(self) -> int:
@@ -207,6 +213,7 @@ class Local(Crew):
 
     def stop(self, timeout: float = 0) -> None:
         """Closes all environments, then raises the first exception of a close."""
+        self.stopped = True
         envs = {id(env): env for env in self.envs}
         self._stepper.envs.clear()
         errors = []
@@ -362,6 +369,7 @@ class Processes(Crew):
             raise
 
     def receive(self) -> None:
+        self.check_running()
         events = self._poller.poll(_LOOK)
         if events:
             for fd, _ in events:
@@ -392,6 +400,7 @@ class Processes(Crew):
 
     def _end_worker(self, worker: Worker, why: str | None = None) -> None:
         """Ends a process. why: the reason in the error message; None if it died by itself."""
+        self.check_running()
         # The order makes an interrupted call repeatable.
         if worker.dead is None:
             if self._by_fd.pop(worker.fd, None):
@@ -411,6 +420,7 @@ class Processes(Crew):
 
     def stop(self, timeout: float = 5.0) -> None:
         """Asks all processes to end; terminates those still running after timeout seconds."""
+        self.stopped = True
         workers = [worker for worker in self.workers if worker.process is not None and worker.dead is None]
         mine = os.getpid() == self._pid
         for worker in workers:

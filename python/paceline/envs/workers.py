@@ -53,15 +53,16 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 from multiprocessing import util
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
+from .. import _lib
 from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
-from .._threads import CallLock, exclusive
-from ..errors import ConfigError, ForkError, HandleError
+from .._threads import CallLock, Method, exclusive
+from ..errors import ConfigError, ForkError
 from ..spaces import Array, Infos
 from . import _crew, _table
 from ._crew import Crew, Local, Processes, Worker
@@ -80,6 +81,21 @@ _REFUSED = {
     _ENDED: "its episode has ended, must be reset first",
     _AWAY: "it is under way, must be received first",
 }
+
+
+def _call(method: Method) -> Method:
+    """Decorates a method for one thread at a time. It raises HandleError if another thread closes the vector."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **keywords: Any) -> Any:
+        try:
+            return method(self, *args, **keywords)
+        except Exception:
+            if (crew := vars(self).get("_crew")) is None or crew.stopped:
+                _lib.refuse_closed("environments")
+            raise
+
+    return cast(Method, exclusive("_using")(call))
 
 
 def make(
@@ -196,7 +212,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
 
     # ---------------------------------------------------------------- resets
 
-    @exclusive("_using")
+    @_call
     def reset(self, *, seed: int | Sequence[int | None] | Array | None = None, options: Infos | None = None) -> tuple[Any, Infos]:
         """Begins an episode in every environment, or where options["reset_mask"] (bool [num_envs]) is true.
 
@@ -219,7 +235,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             raise _crew.error(failed.values(), results)
         return results
 
-    @exclusive("_using")
+    @_call
     def async_reset(self, seed: int | Sequence[int | None] | Array | None = None, options: Infos | None = None) -> None:
         """Starts a reset; recv returns the first observations."""
         self._begin(seed, options)
@@ -260,7 +276,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
 
     # ----------------------------------------------------------------- steps
 
-    @exclusive("_using")
+    @_call
     def step(self, actions: Any, env_id: object = None) -> Results:
         """Does send and recv. If the batch is all environments, infos have no env_id, as in Gymnasium."""
         self._check_open()
@@ -271,7 +287,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self._send(indices, actions)
         return self._receive(self.batch_size < self.num_envs)
 
-    @exclusive("_using")
+    @_call
     def send(self, actions: Any, env_id: object = None) -> None:
         """Starts a step of some environments.
 
@@ -282,7 +298,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         self._check_open()
         self._send(self._indices(env_id), actions)
 
-    @exclusive("_using")
+    @_call
     def recv(self) -> Results:
         """Waits until batch_size environments have finished and returns their rows.
 
@@ -439,7 +455,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
         """Copies of the environments' generators, as in Gymnasium's vectors."""
         return self.get_attr("np_random")
 
-    @exclusive("_using")
+    @_call
     def _ask(self, verb: str, *payload: Any) -> tuple[Any, ...]:
         self._check_open()
         crew = self._crew
@@ -465,7 +481,7 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
 
     def _check_open(self) -> None:
         if self.closed:
-            raise HandleError("environments: closed")
+            _lib.refuse_closed("environments")
         if self.workers and os.getpid() != self._pid:
             raise ForkError("environments: made by the parent process, must be used there")
         if self._asking:  # a call was interrupted: its remaining answers must be dropped
