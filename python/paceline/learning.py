@@ -14,6 +14,7 @@ import math
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -190,7 +191,8 @@ def learn(model: Trainer, request: LearnRequest) -> None:
             begin(model, request.total_timesteps, request.reset_num_timesteps)
         except BaseException:
             if model._own_logger:
-                logger.close()
+                with suppress(Exception):  # an error of close does not replace the exception
+                    logger.close()
             raise
         if model._own_logger:
             model._logger.close()  # the previous learn's logger stays open until here
@@ -282,17 +284,22 @@ class Loop:
                 self.stats = self.native.stats()
             self._between()
         except BaseException:
-            # The trainer thread then ends after the update in progress.
-            self.native.stop()
+            # An error of a model that was closed, or of a forked child's, does not replace the exception.
+            with suppress(Exception):
+                self.native.stop()  # the trainer thread then ends after the update in progress
+            with suppress(Exception):
+                self._finish()
             raise
-        finally:
-            self._point(last=True)
-            if self.progress is not None:
-                self.progress.close()
+        self._finish()
         if callback is not None:
             if self.in_rollout:
                 callback.on_rollout_end()
             callback.on_training_end()
+
+    def _finish(self) -> None:
+        self._point(last=True)
+        if self.progress is not None:
+            self.progress.close()
 
     def _over(self) -> bool:
         """Whether all steps are taken. Rounds may have fewer steps than environments, so rollouts end at any step."""

@@ -21,6 +21,35 @@ def test_exit_during_a_run_is_clean(process):
         assert done.stdout == "leaving\n" and done.stderr == ""
 
 
+def test_a_child_forked_in_a_callback_exits_as_it_says(process):
+    done = process(
+        """
+import os, sys
+from envs import SMALL
+from paceline import DQN
+
+def fork(locals_, _):
+    if locals_["self"].num_timesteps == 20:
+        pid = os.fork()
+        if pid == 0:
+            sys.exit(3)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+    model.learn(40, callback=fork)
+""",
+        options=(),
+    )
+    assert done.stdout == "3\n" and done.stderr == ""
+
+
+@pytest.mark.parametrize("by", ["learn", "step"])
+def test_exit_while_a_thread_uses_worker_processes_is_clean(process, by):
+    for _ in range(3):
+        done = process("exit_with_workers.py", by, options=())
+        assert done.stdout == "leaving\n" and done.stderr == ""
+
+
 CASE = """
 from envs import SMALL
 from paceline import DQN
