@@ -9,8 +9,9 @@ from typing import Any
 
 from .config import Config, Values, encode_options
 from .envs import _ids
-from .envs._layers import normalizers
-from .envs._source import Source, SpacesSource, adapt, built_in
+from .envs._layers import normalizers, shared
+from .envs._lent import lent
+from .envs._source import Source, SpacesSource, adapt, built_in, is_sb3
 from .errors import ConfigError, notice
 from .spaces import layouts_to_json
 
@@ -94,26 +95,34 @@ class Environments:
 
     def vec_env(self, num_envs: int, seed: int, options: dict[str, Any]) -> Any:
         """See Model.get_env."""
-        if self.env is None or (self.source is not None and hasattr(self.env, "step_async")):
-            return self.env
-        if self._vec_env is not None:
-            return self._vec_env
-        with_sb3 = importlib.util.find_spec("stable_baselines3") is not None
-        if not with_sb3 and not isinstance(self.env, str):
-            return self.env
-        if self.source is not None:
-            from .compat.sb3 import given
+        if self._vec_env is None and self.env is not None:
+            with_sb3 = importlib.util.find_spec("stable_baselines3") is not None
+            if self.source is not None:
+                self._vec_env = lent(self._given(self.source, with_sb3), self.source)
+            elif with_sb3:
+                from .compat.sb3 import VecEnv
 
-            self._vec_env = given(self.source)
-        elif with_sb3:
-            from .compat.sb3 import VecEnv
+                self._vec_env = VecEnv(self.name, num_envs, seed=seed, **options)
+            elif not isinstance(self.env, str):
+                self._vec_env = self.env
+            else:
+                from .envs.vec import make_vec
 
-            self._vec_env = VecEnv(self.name, num_envs, seed=seed, **options)
-        else:
-            from .envs.vec import make_vec
-
-            self._vec_env = make_vec(self.name, num_envs, autoreset_mode="same_step", **options)
+                self._vec_env = make_vec(self.name, num_envs, autoreset_mode="same_step", **options)
         return self._vec_env
+
+    def _given(self, source: Source, with_sb3: bool) -> Any:
+        """The environments that Python steps, as a VecEnv if stable-baselines3 is installed."""
+        if not with_sb3 or is_sb3(self.env):
+            return self.env
+        from .compat.sb3 import given
+
+        return given(source)
+
+    def take_over(self, before: Environments) -> None:
+        """Takes over the closing of environments that before has made and that these use."""
+        if before._made is not None and shared(self.env, before._made):
+            self._made, before._made = before._made, None
 
     def close(self) -> None:
         """Closes the environments made by this object, not the caller's. A second call does nothing."""

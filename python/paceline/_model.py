@@ -25,12 +25,13 @@ from ._native import Native
 from .compat import _sb3_file
 from .config import Config, Values, check_keywords, check_layers, describe
 from .envs._source import Source, label
-from .errors import ConfigError, notice
+from .errors import BusyError, ConfigError, notice
 from .policy import Policy
 from .spaces import ActionLayout, Array, ObsLayout
 
 if TYPE_CHECKING:
     from .compat._torch import Copies
+    from .learning import Loop
 
 Self = TypeVar("Self", bound="Model")
 Init = TypeVar("Init", bound=Callable[..., None])
@@ -171,6 +172,7 @@ class Model(Attributes):
             num_envs = int(config.get("num_envs"))
         environments = Environments(env, num_envs, env_kwargs, self.REPLAYS)
         self._begun = False
+        self._loop: Loop | None = None  # the learn in progress
         self._cut_episodes = False  # experience was loaded, so the next learn begins new episodes
         self._acting: Policy | None = None
         self._acting_key: tuple[int, ...] = ()
@@ -234,10 +236,15 @@ class Model(Attributes):
     def get_env(self) -> Any:
         """Returns the environments as a stable-baselines3 VecEnv if that package is installed.
 
-        Environments that Python steps are the model's own: using them cuts the model's episodes.
-        Without stable-baselines3 the result is the object that the caller gave. For built-in
-        environments the result is a new vector of the same kind, without stable-baselines3 one from
-        make_vec.
+        Without stable-baselines3, or if it does not support the autoreset mode, the result has the
+        class and the attributes of the object that the caller gave. For built-in environments the
+        result is a new vector of the same kind, without stable-baselines3 one from make_vec.
+
+        Environments that Python steps are the model's own. A reset or a step of the result cuts the
+        model's episodes: the next learn begins with a reset. During learn it raises BusyError, so
+        evaluations in callbacks need other environments. The model does not see steps of the
+        caller's own object: call set_env after them, and take none during learn. The same holds for
+        the result if its class has __slots__ or comes from an extension module.
         """
         return self._environments.vec_env(self.n_envs, self.seed, self._env_options())
 
@@ -422,11 +429,13 @@ class Model(Attributes):
     def load_replay_buffer(self, path: File, truncate_last_traj: bool = True) -> None:
         """Replaces the experience with the experience of a file of save_replay_buffer or save(replay=True).
 
-        The episodes in progress are cut (truncated). truncate_last_traj must be True.
+        The episodes in progress are cut (truncated). truncate_last_traj must be True. During learn the call
+        raises BusyError.
 
         With prioritized the priorities are loaded, too. If the file has none, or those of other settings,
         its transitions get the priority of new ones, and a warning names the setting.
         """
+        self._refuse_during_learn("load_replay_buffer")
         if not truncate_last_traj:
             why = "the environments are in other states than when the file was written"
             raise ConfigError(f"truncate_last_traj: False, must be True: {why}")
@@ -481,6 +490,10 @@ class Model(Attributes):
 
     def __repr__(self) -> str:
         return f"<paceline.{type(self).__name__} on {label(self.env)}{', closed' if self.closed else ''}>"
+
+    def _refuse_during_learn(self, call: str) -> None:
+        if self._loop is not None:
+            raise BusyError(f"{call}: learn is in progress, must be called before or after it")
 
     def _check_open(self) -> None:
         if self.closed:

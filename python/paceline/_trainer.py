@@ -17,9 +17,10 @@ from ._threads import CallLock
 from .config import Config
 from .curve import LearningCurve
 from .envs import _own_loop
+from .envs._lent import is_lent
 from .envs._source import Source, SpacesSource, label
-from .errors import BusyError, ConfigError, StoppedError
-from .learning import LearnRequest, Loop, Periods, begin, learn
+from .errors import ConfigError, PacelineError, StoppedError
+from .learning import LearnRequest, Periods, begin, learn
 from .logger import Logger
 from .policy import Evaluation, Policy
 from .spaces import Array
@@ -41,7 +42,6 @@ class Trainer(Model):
     def _build(self, config: Config, env: Any, keywords: Mapping[str, Any], keep: bool = False) -> None:
         self._logger: Any = Logger()
         self._own_logger = True
-        self._loop: Loop | None = None  # the learn in progress
         self._learning = CallLock()
         self._evaluating: Policy | None = None
         super()._build(config, env, keywords, keep)
@@ -131,9 +131,15 @@ class Trainer(Model):
 
         Any thread may call it.
         """
-        self._native.stop()
+        try:
+            self._native.stop()
+        finally:
+            self._stop_evaluation()
+
+    def _stop_evaluation(self) -> None:
         if (policy := self._evaluating) is not None:
-            policy.stop()
+            with suppress(PacelineError):  # the evaluation has just ended, or is the parent process's
+                policy.stop()
 
     def proposal(self) -> str:
         """One line: which of num_threads, groups, window and their neighbours would make this run faster, or that none would.
@@ -220,8 +226,7 @@ class Trainer(Model):
     def _stepped(self, call: str) -> Source:
         """The source of begin, act and observe; refuses a model that steps its environments itself."""
         self._check_open()
-        if self._loop is not None:
-            raise BusyError(f"{call}: learn is in progress, must be called before or after it")
+        self._refuse_during_learn(call)
         if self._source is None:
             raise ConfigError(
                 f"{call}: env {self.env_name!r}, must be a Gymnasium environment or a pair (observation_space, action_space): "
@@ -388,13 +393,17 @@ class Trainer(Model):
                 self._evaluating = None
 
     def set_env(self, env: Any, force_reset: bool = True) -> None:
-        """Changes to other environments with the same spaces and the same number.
+        """Changes to other environments with the same spaces and the same number, or keeps those of env and get_env.
 
         The next learn cuts (truncates) the episodes in progress. During learn the call raises
         BusyError.
         """
-        if self._loop is not None:
-            raise BusyError("set_env: learn is in progress, must be called before or after it")
+        self._refuse_during_learn("set_env")
+        self._check_open()
+        if self._source is not None and env is not None and (env is self.env or is_lent(env, self._source)):
+            self._source.check()
+            self._source.needs_reset = True
+            return
         before, now = self._environments, Environments(env, self.n_envs, None, self.REPLAYS)
         try:
             self._change_environments(now)
@@ -402,6 +411,7 @@ class Trainer(Model):
             with suppress(Exception):  # an error of close does not replace the exception
                 now.close()
             raise
+        now.take_over(before)
         before.close()
 
     def _forget_run(self) -> None:
@@ -413,8 +423,9 @@ class Trainer(Model):
     def close(self) -> None:
         """Ends the threads and frees the memory. A second call does nothing.
 
-        best_policy stays usable. The caller's environment stays open.
+        best_policy stays usable. The caller's environment stays open. An evaluation in progress is abandoned.
         """
+        self._stop_evaluation()
         if self._own_logger:
             self._logger.close()
         super().close()

@@ -32,7 +32,7 @@ from .envs._infos import truth
 from .envs._layers import reports
 from .envs._rows import Block, Column
 from .envs._source import SAME_STEP, Source, SpacesSource, label
-from .errors import BusyError, ConfigError, StoppedError
+from .errors import ConfigError, StoppedError
 from .logger import make_logger
 from .progress import ProgressLine
 from .spaces import Array, Infos
@@ -173,8 +173,7 @@ def learn(model: Trainer, request: LearnRequest) -> None:
     if not model._learning.acquire(False):
         raise busy()
     try:
-        if model._loop is not None:
-            raise BusyError("learn: learn is in progress, must be called before or after it")
+        model._refuse_during_learn("learn")
         model._warn_of_copies()
         # All checks come before begin, which forgets the previous run's results.
         request.callback = as_callback(request.callback)
@@ -200,9 +199,13 @@ def learn(model: Trainer, request: LearnRequest) -> None:
         model.start_time = time.time_ns()
         try:
             model._loop = Loop(model, model._native, source, model._periods(), request)
+            if source is not None:
+                source.learning = True
             model._loop.run()
         finally:
             model._loop = None
+            if source is not None:
+                source.learning = False
     finally:
         model._learning.release()
 

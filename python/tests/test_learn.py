@@ -1,6 +1,8 @@
 """learn: refused arguments, callbacks that end it, loggers, its exclusive environments, and close."""
 
+import copy
 import math
+import pickle
 import threading
 import time
 
@@ -10,10 +12,10 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 import worker_envs
-from envs import SMALL, Steps
+from envs import MODES, SMALL, Counter, Steps, vector
 from paceline import A2C, DQN, PPO
 from paceline.callbacks import BaseCallback, CallbackList, ConvertCallback, EvalCallback, EveryNTimesteps
-from paceline.errors import ConfigError, SpaceError
+from paceline.errors import BusyError, ConfigError, HandleError, SpaceError, StoppedError
 from paceline.logger import configure
 
 # ------------------------------------------------------------- ends of learning
@@ -239,6 +241,127 @@ def test_an_evaluation_between_two_learns_ends_the_episode():
         model.evaluate(Seven(), 1)  # another environment object
         model.learn(2, callback=look, reset_num_timesteps=False)
         assert [n for n, _ in seen[-2:]] == [3, 4]
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setitem(gymnasium.registry, "Counter-v0", EnvSpec("Counter-v0", Counter, max_episode_steps=99))
+
+
+def all_happened(model):
+    """Whether every stored transition that does not end an episode leads to the next step of the same episode."""
+    stored = model.replay_buffer.read(range(int(model.stats["replay_size"])))
+    going = stored.dones[:, 0] == 0
+    before, after = stored.observations[going], stored.next_observations[going]
+    return np.array_equal(after[:, :3], before[:, :3] + [0, 0, 1])
+
+
+OWN = {
+    "single": lambda: (Counter(), {}),
+    "id": lambda: ("Counter-v0", {}),
+    "ids": lambda: ("Counter-v0", {"num_envs": 2}),
+    "workers": lambda: ("Counter-v0", {"num_envs": 2, "env_kwargs": {"workers": 2}}),
+    **{mode.value: lambda mode=mode: (vector(mode, 2), {}) for mode in MODES},
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_a_step_through_get_env_cuts_the_episodes(kind, registered):
+    """The next learn resets, and learn in progress refuses the step: no transition is stored that did not happen."""
+    env, keywords = OWN[kind]()
+    with DQN("MlpPolicy", env, **SMALL, **keywords) as model:
+        given = model.get_env()
+        action = 0 if isinstance(given, gymnasium.Env) else np.zeros(model.n_envs, int)
+        model.learn(71)
+        given.reset()
+        given.step(action)
+        model.learn(71, reset_num_timesteps=False)
+        assert all_happened(model)
+        for use in (given.reset, lambda: given.step(action)):
+            with pytest.raises(BusyError, match="get_env.*: learn is in progress and steps these environments, must be "):
+                model.learn(20, callback=lambda *_: use(), reset_num_timesteps=False)  # noqa: B023
+            model.learn(21, reset_num_timesteps=False)
+        assert all_happened(model)
+
+
+def test_the_result_of_get_env_has_the_attributes_of_the_environment():
+    env = Counter(5)
+    with DQN("MlpPolicy", env, **SMALL) as model:
+        given = model.get_env()
+        if not isinstance(given, gymnasium.Env):
+            pytest.skip("stable-baselines3 is installed")
+        assert isinstance(given, Counter) and given is model.get_env() and type(given).__name__ == "Counter"
+        given.number = 6
+        given.reset()
+        assert env.number == 6 and env.resets == 1
+        for same in (pickle.loads(pickle.dumps(given)), copy.copy(given), copy.deepcopy(given)):
+            assert type(same) is Counter and same.resets == 1 and same is not env
+        with pytest.raises(ConfigError, match="eval_env: .*, the environment that the model learns in"):
+            model.learn(20, eval_freq=4, eval_env=given)
+
+
+@pytest.mark.parametrize("kind", ["id", "ids", "workers"])
+@pytest.mark.parametrize("again", ["get_env", "env", "wrapper"])
+def test_set_env_keeps_environments_that_it_is_given_again(kind, again, registered):
+    env, keywords = OWN[kind]()
+    model = DQN("MlpPolicy", env, **SMALL, **keywords)
+    model.learn(71)
+    own, given = model.env, model.get_env()
+    if again == "wrapper":
+        given = gymnasium.Wrapper(own) if model.n_envs == 1 else gymnasium.wrappers.vector.RecordEpisodeStatistics(own)
+    model.set_env(own if again == "env" else given)
+    assert model.env is (given if again == "wrapper" else own)
+    model.learn(71, reset_num_timesteps=False)
+    assert all_happened(model)
+    if again == "get_env":
+        given.reset()
+        model.learn(71, reset_num_timesteps=False)
+        assert all_happened(model)
+    n = model.n_envs
+    model.close()
+    if n > 1:
+        assert own.closed  # the model made these environments, so it closes them
+
+
+@pytest.mark.parametrize("how", ["close", "stop after close"])
+def test_close_ends_an_evaluation(how):
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        ended = []
+
+        def evaluate():
+            with pytest.raises(StoppedError):
+                model.evaluate(episodes=1_000_000)
+            ended.append(True)
+
+        thread = threading.Thread(target=evaluate, daemon=True)
+        thread.start()
+        while all(other.name != "paceline-evaluate" for other in threading.enumerate()):
+            time.sleep(0.01)
+        policy = model._evaluating
+        if how == "stop after close":
+            model._evaluating = None  # close comes before evaluate has set it
+            model.close()
+            model._evaluating = policy
+            with pytest.raises(HandleError):
+                model.stop()
+        else:
+            model.close()
+        thread.join()
+        assert ended == [True]
+
+
+@pytest.mark.parametrize("progress_bar", [False, True])
+def test_the_exception_of_a_callback_stays(progress_bar):
+    """Also if the trainer cannot be stopped any more."""
+
+    def fail(locals_, _):
+        locals_["self"].close()
+        raise ZeroDivisionError("mine")
+
+    for env in ("CartPole-v1", Counter()):
+        model = DQN("MlpPolicy", env, **SMALL)
+        with pytest.raises(ZeroDivisionError, match="^mine$"):
+            model.learn(20, callback=fail, progress_bar=progress_bar)
 
 
 @pytest.mark.parametrize("by", ["learn", "callback"])

@@ -250,6 +250,8 @@ def test_a_model_loads_without_its_environment(tmp_path):
         model.save(tmp_path / "again", replay=True)
         with pytest.raises(ConfigError, match="env: None, must be an environment for learn: call set_env"):
             model.learn(100)
+        with pytest.raises(ConfigError, match="^env: builtins.NoneType, must be "):
+            model.set_env(None)
         model.set_env(Counter())
         model.learn(100, reset_num_timesteps=False)
         assert model.num_timesteps == 300

@@ -6,7 +6,7 @@ import pytest
 
 from envs import SMALL, Counter, Image
 from paceline import A2C, DQN
-from paceline.errors import ConfigError, PacelineError, SpaceError
+from paceline.errors import BusyError, ConfigError, PacelineError, SpaceError
 
 SHAPES = [(5, 4), (5, 1), (5, 4), (5, 1), (5, 1)]
 
@@ -31,6 +31,22 @@ def test_samples_are_transitions_of_the_environment(n_steps):
         np.testing.assert_array_equal(after[:, ~going], 0)
         np.testing.assert_array_equal(after[:, going], np.stack([obs[0], obs[1], obs[2] + 1, action[0]])[:, going])
     assert 0 < every.dones.sum() < size and len(drawn.dones) == 5
+
+
+def test_load_replay_buffer_is_refused_during_learn(tmp_path):
+    with DQN("MlpPolicy", Counter(), **SMALL) as model:
+        model.learn(100)
+        model.save_replay_buffer(tmp_path / "x")
+        model.learn(50, reset_num_timesteps=False)
+
+        def load(locals_, _):
+            before = model.hashes()
+            with pytest.raises(BusyError, match="^load_replay_buffer: learn is in progress, must be called before or after it$"):
+                model.load_replay_buffer(tmp_path / "x")
+            assert model.hashes() == before
+
+        model.learn(10, callback=load, reset_num_timesteps=False)
+        assert model.num_timesteps == 160
 
 
 def test_sampling_does_not_change_the_run():

@@ -7,7 +7,7 @@ import pytest
 import paceline
 from envs import SMALL, Steps
 from paceline import A2C, DQN, QRDQN
-from paceline.errors import ConfigError
+from paceline.errors import BusyError, ConfigError
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
 
@@ -86,6 +86,12 @@ GIVEN = {
     "VecFrameStack of ours": lambda: _stacked(paceline.sb3.VecEnv("CartPole-v1", num_envs=2)),
     "VecMonitor of ours": lambda: _monitored(paceline.sb3.VecEnv("CartPole-v1", num_envs=2)),
     "SubprocVecEnv": lambda: _made(2, processes=True),
+    "AsyncVectorEnv": lambda: gymnasium.make_vec(
+        "CartPole-v1",
+        2,
+        vectorization_mode="async",
+        vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP, "context": "spawn"},
+    ),
 }
 
 
@@ -124,7 +130,8 @@ def test_get_env_is_a_vec_env_for_every_kind_of_environment(cls, given):
         model.learn(200)
         envs = model.get_env()
         assert isinstance(envs, VecEnv) and envs.num_envs == model.n_envs and model.get_env() is envs
-        assert isinstance(env, str) or (given in ("gymnasium.Env", "same_step vector")) or envs is env or model.env_name
+        gymnasiums = ("gymnasium.Env", "same_step vector", "AsyncVectorEnv")
+        assert isinstance(env, str) or given in gymnasiums or isinstance(envs, type(env)) or model.env_name
         obs = envs.reset()
         for _ in range(30):
             actions, _ = model.predict(obs)
@@ -418,6 +425,24 @@ def test_episodes_of_monitors_are_shown(given):
         assert 6 <= theirs <= 9
         assert model.evaluate(plain(), 2).returns == pytest.approx((0.09, 0.06))
     envs.close()
+
+
+def test_get_env_during_learn_only_shows_the_environments():
+    """Stable-baselines3's own EvalCallback reads training_env, whose steps would break off the episodes in progress."""
+    from stable_baselines3.common import callbacks
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    env = VecNormalize(DummyVecEnv([Steps] * 2))
+    with A2C("MlpPolicy", env, seed=1) as model:
+        model.learn(40)
+        evaluation = callbacks.EvalCallback(VecNormalize(DummyVecEnv([Steps]), training=False), eval_freq=10, verbose=0)
+        model.learn(40, callback=evaluation, reset_num_timesteps=False)  # a warning about other types would be an error
+        assert len(evaluation.evaluations_results or [1]) and model.get_env().obs_rms is env.obs_rms
+        with pytest.raises(BusyError, match="get_env.*reset: learn is in progress and steps these environments"):
+            model.learn(40, callback=lambda *_: evaluate_policy(model, model.get_env(), 1), reset_num_timesteps=False)
+        assert evaluate_policy(model, model.get_env(), 1, warn=False)[0] > 0
+        model.learn(40, reset_num_timesteps=False)
 
 
 def test_evaluation_in_the_training_environment_is_refused():

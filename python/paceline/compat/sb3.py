@@ -268,33 +268,13 @@ class _DummyVecEnv(DummyVecEnv):  # type: ignore[misc,unused-ignore]
 
 
 def given(source: Source) -> Any:
-    """A model's own Gymnasium environments as a VecEnv. After its steps the model's next learn begins new episodes."""
+    """A model's own Gymnasium environments as a VecEnv."""
     if isinstance(source.env, gymnasium.vector.VectorEnv):
         if source.autoreset != "same_step" or autoreset_name(source.env.metadata.get("autoreset_mode")) != "same_step":
             return source.env  # stable-baselines3 does not support these environments
-        return _watched(VecEnv, source)(source.env)
+        return VecEnv(source.env)
     env = source.env
     wrapped = env
     while not isinstance(wrapped, Monitor) and isinstance(wrapped, gymnasium.Wrapper):
         wrapped = wrapped.env
-    return _watched(_DummyVecEnv, source)([lambda: env if isinstance(wrapped, Monitor) else Monitor(env)])
-
-
-def _watched(base: type[Any], source: Source) -> type[Any]:
-    """A subclass of base whose reset and step end the episodes of source."""
-
-    class Watched(base):  # type: ignore[misc]
-        def reset(self) -> Any:
-            source.needs_reset = True
-            return super().reset()
-
-        def step_async(self, actions: Any) -> None:
-            source.needs_reset = True
-            super().step_async(actions)
-
-        def step(self, actions: Any) -> Any:
-            source.needs_reset = True
-            return super().step(actions)
-
-    Watched.__name__ = Watched.__qualname__ = base.__name__.removeprefix("_")
-    return Watched
+    return _DummyVecEnv([lambda: env if isinstance(wrapped, Monitor) else Monitor(env)])

@@ -50,8 +50,13 @@ def innermost(env: Any) -> list[Any]:
 
 def shared(env: Any, other: Any) -> bool:
     """Whether env and other share an environment, so that a step of one is a step of the other."""
-    theirs = {id(each) for each in innermost(other)}
-    return any(id(each) in theirs for each in innermost(env))
+    theirs = {_identity(each) for each in innermost(other)}
+    return any(_identity(each) in theirs for each in innermost(env))
+
+
+def _identity(env: Any) -> int:
+    """A number that env has in common with the results of _lent.lent alone, which share its __dict__."""
+    return id(getattr(env, "__dict__", env))
 
 
 def _members(vector: Any) -> list[Any]:
@@ -60,6 +65,8 @@ def _members(vector: Any) -> list[Any]:
 
     from ._source import is_sb3
 
+    if getattr(vector, "closed", False):  # a closed vector of worker processes refuses envs
+        return []
     envs = getattr(vector, "envs", None) if isinstance(vector, gymnasium.vector.VectorEnv) or is_sb3(vector) else None
     return list(envs) if isinstance(envs, (list, tuple)) else [] if envs is None else [envs]
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arguments import autoreset_name
-from ..errors import ConfigError, SpaceError, notice
+from ..errors import BusyError, ConfigError, SpaceError, notice
 from ..spaces import ActionLayout, Array, Infos, ObsLayout
 from . import _infos
 from ._episodes import Episode, Recent, reported, success
@@ -78,6 +78,7 @@ class Source:
         self.unread_warned = False  # whether the warning about unread masks was given
         self.missing_last_warned = False  # whether the warning about a missing last observation was given
         self.needs_reset = True  # whether the next learn must begin with a reset
+        self.learning = False  # whether learn takes steps
         self.infos: Any = {}  # the infos of the latest step
         self.recent: Recent | None = None  # the episodes that a Monitor reported during learning; None without a Monitor
 
@@ -90,6 +91,15 @@ class Source:
         for name, was, now in zip(("observation", "action"), self._spaces, self.spaces()):
             if was is not now and was != now:
                 raise SpaceError(f"{name} space: {now}, must be {was}, the environment's space when the model was made")
+
+    def lend(self, call: str) -> None:
+        """Before a step or a reset (call) by the caller: the next learn begins with a reset. Refused during learn."""
+        if self.learning:
+            raise BusyError(
+                f"get_env().{call}: learn is in progress and steps these environments, must be called before or after it; "
+                "evaluate in other environments during learn"
+            )
+        self.needs_reset = True
 
     def reset(self, seed: int | None = None) -> None:
         """Begins an episode in every environment and writes rows.obs."""
