@@ -180,7 +180,7 @@ def test_an_id_has_the_number_of_environments_of_the_file(pole, tmp_path):
         DQN.load(tmp_path / "model", pole, num_envs=2)
 
 
-@pytest.mark.filterwarnings("ignore:cnn: small is not used")
+@pytest.mark.filterwarnings("ignore:cnn")
 def test_an_id_has_the_number_of_environments_of_the_preset(pole):
     with A3C.from_preset("mnih2016", pole, policy="MlpPolicy") as model:
         assert model.n_envs == 16

@@ -36,7 +36,7 @@ def lent(env: Any, source: Source) -> Any:
     try:
         view: Any = object.__new__(types.new_class(kind.__name__, (kind,), {}, lambda body: body.update(names | own | begins)))
         object.__setattr__(view, "__dict__", vars(env))
-    except TypeError:  # a class of an extension module, or one without subclasses
+    except Exception:  # a class of an extension module, or one that refuses subclasses
         return env
     return view
 
