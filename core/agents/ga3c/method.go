@@ -98,6 +98,9 @@ func (m *GA3C) Advance(until int64, interrupt *train.Interrupt) error {
 	if m.err != nil {
 		return m.err
 	}
+	if err := m.follows(); err != nil {
+		return err
+	}
 	if err := m.repair(); err != nil {
 		return err
 	}
@@ -166,6 +169,9 @@ func (m *GA3C) Digests() []train.Digest {
 func (m *GA3C) Act(rows *vec.Rows, interrupt *train.Interrupt) (vec.Actions, error) {
 	if m.err != nil {
 		return vec.Actions{}, m.err
+	}
+	if err := m.follows(); err != nil {
+		return vec.Actions{}, err
 	}
 	if err := m.group.Use(rows, m.clock.Steps); err != nil {
 		return vec.Actions{}, err

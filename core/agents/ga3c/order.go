@@ -276,6 +276,15 @@ func (m *GA3C) setPace() error {
 	return nil
 }
 
+// follows returns an error if no event of a recorded order was repeated and steps of the run have
+// ended: a checkpoint was loaded without its experience. An order begins at step 0.
+func (m *GA3C) follows() error {
+	if r, ok := m.pace.(*recorded); ok && r.at == 0 && m.clock.Steps > int64(m.moves) {
+		return order.BeginsElsewhere(0, m.clock.Steps)
+	}
+	return nil
+}
+
 // position returns how many bytes of entries the run has written or repeated.
 func (m *GA3C) position() int64 {
 	if r, ok := m.pace.(*recorded); ok {

@@ -158,6 +158,38 @@ func TestRaceWithoutAnOrder(t *testing.T) {
 	}
 }
 
+// A run that continues a checkpoint without its experience does not repeat the order, which begins
+// at step 0. With the experience it does, and a new run does.
+func TestOrderBeginsElsewhere(t *testing.T) {
+	edits := []string{"num_envs", "3", "seed", "2", "net_arch_pi", "4", "net_arch_vf", "4"}
+	path := filepath.Join(t.TempDir(), "run")
+	race := walks(t, append(edits, "schedule", "race")...)
+	traintest.Check(t, race.Run(200, 0))
+	traintest.Check(t, race.SaveOrder(path+".order"))
+	traintest.Check(t, race.Save(path, false))
+	load := func() *train.Trainer {
+		tr := walks(t, append(edits, "schedule", "recorded", "order", path+".order")...)
+		traintest.Check(t, tr.Load(path))
+		return tr
+	}
+	tr := load()
+	before := digests(t, tr)
+	want := fmt.Sprintf("order: begins at step 0, the run is at step %d: must be a checkpoint with the experience of the run, or another schedule", race.Stats().Steps)
+	for _, n := range []int64{50, 500} {
+		if err := tr.Run(n, 0); err == nil || err.Error() != want {
+			t.Errorf("%d steps: %v, want %q", n, err, want)
+		}
+	}
+	if after := digests(t, tr); after != before {
+		t.Errorf("a refused run has changed %s to %s", before, after)
+	}
+	tr = load()
+	traintest.Check(t, tr.Begin(200, train.ResetTimesteps|train.ResetEnvs))
+	traintest.Check(t, tr.Run(200, 0))
+	traintest.Check(t, tr.Save(path, true))
+	traintest.Check(t, load().Run(0, 0))
+}
+
 // Files that are no order of this run are refused.
 func TestOrdersAreRefused(t *testing.T) {
 	edits := []string{"num_envs", "3", "seed", "2", "net_arch_pi", "4", "net_arch_vf", "4"}

@@ -206,6 +206,11 @@ func (t *Turns) Follows() error {
 	if steps == 0 || steps == first {
 		return nil
 	}
+	return BeginsElsewhere(first, steps)
+}
+
+// BeginsElsewhere is the error of a recorded order that begins at another T than the run.
+func BeginsElsewhere(first, steps int64) error {
 	return fmt.Errorf("order: begins at step %d, the run is at step %d: must be a checkpoint with the experience of the run, or another schedule", first, steps)
 }
 
