@@ -31,7 +31,7 @@ const (
 // NewAcrobot returns an Acrobot, not yet reset.
 func NewAcrobot() *Acrobot {
 	high := []float32{1, 1, 1, 1, acroMaxVel1, acroMaxVel2}
-	return &Acrobot{newTask(env.Spec{
+	return &Acrobot{newTask(acrobot, env.Spec{
 		ID:        "Acrobot-v1",
 		Obs:       env.ObsSpec{DType: env.Float32, Shape: []int{6}, Low: negative(high), High: high},
 		Action:    env.ActionSpec{N: 3},

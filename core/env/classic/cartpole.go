@@ -29,7 +29,7 @@ const (
 func NewCartPole() *CartPole {
 	inf := float32(math.Inf(1))
 	high := []float32{cartLimit * 2, inf, cartAngleLimit * 2, inf}
-	return &CartPole{newTask(env.Spec{
+	return &CartPole{newTask(cartPole, env.Spec{
 		ID:        "CartPole-v1",
 		Obs:       env.ObsSpec{DType: env.Float32, Shape: []int{4}, Low: negative(high), High: high},
 		Action:    env.ActionSpec{N: 2},

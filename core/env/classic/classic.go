@@ -28,8 +28,21 @@ func init() {
 	env.RegisterPlain("MountainCarContinuous-v0", func() env.Env { return NewContinuousCar() })
 }
 
+// kind is the number of a task in a saved state. Saved files contain it. States that were saved
+// before states had a kind have 0 there.
+type kind byte
+
+const (
+	cartPole kind = iota + 1
+	acrobot
+	mountainCar
+	pendulum
+	continuousCar
+)
+
 // task is the common part of the tasks. Its state has two or four numbers.
 type task struct {
+	kind   kind
 	spec   env.Spec
 	stream *rng.Stream
 	steps  int // in this episode
@@ -37,8 +50,8 @@ type task struct {
 	state  [4]float64
 }
 
-func newTask(spec env.Spec) task {
-	t := task{spec: spec}
+func newTask(k kind, spec env.Spec) task {
+	t := task{kind: k, spec: spec}
 	t.Seed(0)
 	return t
 }
@@ -84,20 +97,21 @@ func (t *task) count(terminated bool) env.End {
 const (
 	saveVersion = 1
 	saveSize    = 1 + 1 + 4 + rng.StateSize + 4*8
+	activeBit   = 1 // of the byte that has the kind in its higher bits
 )
 
 // Save returns the state of the episode and of the stream, little-endian: a version byte, a byte
-// that says whether an episode is in progress, the number of steps, the stream, and the four
-// numbers.
+// with the kind of task and whether an episode is in progress, the number of steps, the stream, and
+// the four numbers.
 func (t *task) Save() ([]byte, error) {
 	stream, err := t.stream.MarshalBinary()
 	if err != nil {
 		return nil, err
 	}
 	b := make([]byte, 2, saveSize)
-	b[0] = saveVersion
+	b[0], b[1] = saveVersion, byte(t.kind)<<1
 	if t.active {
-		b[1] = 1
+		b[1] |= activeBit
 	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(t.steps))
 	b = append(b, stream...)
@@ -109,8 +123,11 @@ func (t *task) Save() ([]byte, error) {
 
 // Restore loads a state from Save. After an error the environment is unchanged.
 func (t *task) Restore(b []byte) error {
-	if len(b) != saveSize || b[0] != saveVersion || b[1] > 1 {
+	if len(b) != saveSize || b[0] != saveVersion {
 		return fmt.Errorf("%s state: %d bytes, must be %d of version %d", t.spec.ID, len(b), saveSize, saveVersion)
+	}
+	if k := kind(b[1] >> 1); k != 0 && k != t.kind {
+		return fmt.Errorf("%s state: kind of task %d, must be %d: the state is of another task or damaged", t.spec.ID, k, t.kind)
 	}
 	steps := int(binary.LittleEndian.Uint32(b[2:]))
 	if steps > t.spec.MaxSteps {
@@ -127,7 +144,7 @@ func (t *task) Restore(b []byte) error {
 			return fmt.Errorf("%s state: number %d is %v, must be at most %g", t.spec.ID, i, state[i], float64(maxState))
 		}
 	}
-	t.active, t.steps, t.stream, t.state = b[1] == 1, steps, stream, state
+	t.active, t.steps, t.stream, t.state = b[1]&activeBit != 0, steps, stream, state
 	return nil
 }
 

@@ -238,8 +238,8 @@ func TestRestoreRefusesDamagedStates(t *testing.T) {
 			"truncated": state[:len(state)-1],
 			"longer":    append(bytes.Clone(state), 0),
 			"version":   append([]byte{2}, state[1:]...),
-			"flag":      append([]byte{1, 2}, state[2:]...),
-			"steps":     append([]byte{1, 1, 255, 255, 0, 0}, state[6:]...),
+			"kind":      append([]byte{1, 0xfe}, state[2:]...),
+			"steps":     append([]byte{1, state[1], 255, 255, 0, 0}, state[6:]...),
 			"NaN":       binary.LittleEndian.AppendUint64(bytes.Clone(state[:len(state)-8]), math.Float64bits(math.NaN())),
 			"overflow":  binary.LittleEndian.AppendUint64(bytes.Clone(state[:len(state)-8]), math.Float64bits(-1e38)),
 		} {
@@ -250,6 +250,42 @@ func TestRestoreRefusesDamagedStates(t *testing.T) {
 			if before.state != x.task.state || before.stream != x.task.stream {
 				t.Errorf("%s, %s: changed by a refused Restore", x.env.Spec().ID, name)
 			}
+		}
+	}
+}
+
+func TestRestoreRefusesOtherTasks(t *testing.T) {
+	for _, from := range tasks() {
+		state, err := from.env.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range tasks() {
+			same := to.env.Spec().ID == from.env.Spec().ID
+			if err := to.env.Restore(state); (err == nil) != same || err != nil && !strings.Contains(err.Error(), "kind of task") {
+				t.Errorf("a state of %s in %s: %v", from.env.Spec().ID, to.env.Spec().ID, err)
+			}
+		}
+	}
+}
+
+// The first files have states without a kind, where the byte only says whether an episode is in progress.
+func TestRestoreOfAStateWithoutKind(t *testing.T) {
+	for _, x := range tasks() {
+		if err := x.env.Reset(make([]byte, x.env.Spec().Obs.Bytes())); err != nil {
+			t.Fatal(err)
+		}
+		state, err := x.env.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := append([]byte{1, 1}, state[2:]...)
+		x.task.active = false
+		if err := x.env.Restore(old); err != nil {
+			t.Errorf("%s: %v", x.env.Spec().ID, err)
+		}
+		if again, err := x.env.Save(); err != nil || !bytes.Equal(again, state) {
+			t.Errorf("%s: %v, %v after Restore, want %v", x.env.Spec().ID, err, again, state)
 		}
 	}
 }

@@ -17,7 +17,7 @@ const (
 
 // NewContinuousCar returns a ContinuousCar, not yet reset.
 func NewContinuousCar() *ContinuousCar {
-	return &ContinuousCar{boxTask{newTask(env.Spec{
+	return &ContinuousCar{boxTask{newTask(continuousCar, env.Spec{
 		ID: "MountainCarContinuous-v0",
 		Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2},
 			Low: []float32{carMin, -carMaxSpeed}, High: []float32{carMax, carMaxSpeed}},

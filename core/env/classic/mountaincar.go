@@ -17,7 +17,7 @@ const (
 
 // NewMountainCar returns a MountainCar, not yet reset.
 func NewMountainCar() *MountainCar {
-	return &MountainCar{newTask(env.Spec{
+	return &MountainCar{newTask(mountainCar, env.Spec{
 		ID: "MountainCar-v0",
 		Obs: env.ObsSpec{DType: env.Float32, Shape: []int{2},
 			Low: []float32{carMin, -carMaxSpeed}, High: []float32{carMax, carMaxSpeed}},

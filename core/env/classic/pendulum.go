@@ -26,7 +26,7 @@ const (
 // NewPendulum returns a Pendulum, not yet reset.
 func NewPendulum() *Pendulum {
 	high := []float32{1, 1, pendMaxSpeed}
-	return &Pendulum{boxTask{newTask(env.Spec{
+	return &Pendulum{boxTask{newTask(pendulum, env.Spec{
 		ID:       "Pendulum-v1",
 		Obs:      env.ObsSpec{DType: env.Float32, Shape: []int{3}, Low: negative(high), High: high},
 		Action:   env.ActionSpec{Low: []float32{-pendMaxTorque}, High: []float32{pendMaxTorque}},
