@@ -185,7 +185,7 @@ func TestStartsHaveTheRightFrames(t *testing.T) {
 		{`{"noop_max": 0}`, 1, 1, "--f"},
 		{`{"noop_min": 3, "noop_max": 4}`, 3, 3, "f--"},
 		{`{"noop_min": 2, "noop_max": 5, "use_fire_reset": false}`, 2, 4, "---"},
-		{`{"noop_min": 6, "noop_max": 2, "use_fire_reset": false}`, 6, 6, "---"},
+		{`{"noop_min": 40, "use_fire_reset": false}`, 40, 40, "---"},
 		{`{"recipe": "machado2018"}`, 0, 0, "---"},
 		{`{"recipe": "dopamine"}`, 0, 0, "---"},
 		{`{"recipe": "mnih2015"}`, 2, 31, "---"},

@@ -185,7 +185,7 @@ func readRecipe(id string, o env.Options) (r Recipe, name string, err error) {
 			r.ObsType = "grayscale"
 		case !typed:
 			r.ObsType = "rgb"
-		case grayscale != (r.ObsType == "grayscale"):
+		case r.ObsType == "ram" || grayscale != (r.ObsType == "grayscale"):
 			return r, "", fmt.Errorf("grayscale: %v, must not contradict obs_type: %q", grayscale, r.ObsType)
 		}
 	}
@@ -194,6 +194,13 @@ func readRecipe(id string, o env.Options) (r Recipe, name string, err error) {
 		if _ = json.Unmarshal(short, &n); int(n) != r.MaxFrames { // the longer name was read last
 			return r, "", fmt.Errorf("max_episode_frames: %s, must not contradict max_num_frames_per_episode: %d", short, r.MaxFrames)
 		}
+	}
+	// One of the two given alone may contradict the recipe's other one: then there are exactly
+	// NoopMin frames.
+	_, least := o["noop_min"]
+	_, most := o["noop_max"]
+	if least && most && r.NoopMax < r.NoopMin {
+		return r, "", fmt.Errorf("noop_max: %d, must be at least noop_min: %d", r.NoopMax, r.NoopMin)
 	}
 	if r.EpisodicLife && r.LifeLossInfo {
 		return r, "", fmt.Errorf("life_loss_info: true, must be false if episodic_life is true")

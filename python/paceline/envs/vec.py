@@ -97,8 +97,9 @@ def make_vec(
     frameskip (4): frames for which an action lasts. maxpool (True): observe the pixelwise maximum
         of the last two frames.
     noop_max (30), noop_min (0): the number of NOOP frames before the first observation, drawn for
-        each episode: at least noop_min, fewer than noop_max. use_fire_reset (True): one of these
-        frames is FIRE if the actions include it.
+        each episode: at least noop_min, fewer than noop_max; noop_min if noop_max is not above
+        noop_min. If both are given, noop_max must be at least noop_min. use_fire_reset (True): one
+        of these frames is FIRE if the actions include it.
     episodic_life (False): True ends an episode at a lost life, after all frames of the action. The
         next episode continues the game if autoreset begins it, or in "disabled" a reset_mask.
         reset() begins a game, in every mode. (AtariVectorEnv ends the action at once and always
