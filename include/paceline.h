@@ -903,11 +903,11 @@ PACELINE_API int paceline_vec_reset(paceline_vec *v, const uint64_t *seeds, cons
                                     const paceline_rows *rows);
 
 /* Takes an action in every environment. actions: [num_envs] as in paceline_spec. If an action is out
- * of range, no environment steps. If environments fail, the others step and their
- * rows are written; paceline_last_error_index() is the first one that failed. In the row of a failed
- * environment obs is undefined, and no other array is written, env_ids included. In
- * PACELINE_SAME_STEP the other arrays are written if an episode ended and only the next one could not
- * start. */
+ * of range, no environment steps; actions that PACELINE_NEXT_STEP ignores are not checked. If
+ * environments fail, the others step and their rows are written; paceline_last_error_index() is the
+ * first one that failed. In the row of a failed environment obs is undefined, and no other array is
+ * written, env_ids included. In PACELINE_SAME_STEP the other arrays are written if an episode ended
+ * and only the next one could not start. */
 PACELINE_API int paceline_vec_step(paceline_vec *v, const void *actions, const paceline_rows *rows);
 
 /*
