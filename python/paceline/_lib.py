@@ -36,6 +36,8 @@ class Closing(Protocol):
 
 _lock = threading.Lock()
 _dll: ctypes.CDLL | None = None
+# The library's messages when another thread has closed the object during a call: refuse_closed's messages.
+_CLOSED = {"paceline_vec: the handle was freed": "environments: closed", "paceline_trainer: the handle was freed": "model: closed"}
 _forked = False
 # Closed before the interpreter is torn down, so that no thread of the library uses memory that
 # Python frees.
@@ -133,6 +135,7 @@ def _raise(status: int, function: object, arguments: object) -> int:
         assert _dll is not None
         _leave_if_ending()
         text = _dll.paceline_last_error().decode("utf-8", "replace")
+        text = _CLOSED.get(text, text)
         kind = BY_STATUS.get(status, PacelineError)
         if kind is CheckpointError and text.endswith("no such file or directory"):
             kind = MissingFileError

@@ -357,10 +357,32 @@ def test_termination_at_the_limit_is_no_truncation():
         assert (terminated[0], truncated[0]) == ends
 
 
-def test_a_life_lost_at_the_limit_truncates_a_step_later():
-    """The game continues for one step over the limit."""
+def test_a_game_begins_after_a_life_lost_in_the_last_allowed_step():
+    """EnvPool 1.2.5 has the same rows, with the first of each pair truncated instead of terminated."""
     rows = with_rom(lives, envpool, {"episodic_life": True, "max_episode_steps": 24})
-    assert rows[:4] == [[23, 1, 0, 4, 0, 24], [24, 0, 0, 4, 0, 24], [25, 0, 1, 4, 0, 25], [26, 0, 0, 5, 0, 0]]
+    assert rows[:4] == [[23, 1, 0, 4, 0, 24], [24, 0, 0, 5, 0, 0], [25, 0, 0, 5, 0, 1], [48, 1, 0, 4, 0, 24]]
+
+
+def test_a_refused_send_starts_nothing():
+    zeros = np.zeros(4, int)
+    pool = envpool.make("CartPole-v1", "gym", num_envs=4)
+    pool.send(zeros[:2], np.array([0, 1]))
+    with pytest.raises(ConfigError, match="env_id: 0, is under way already"):
+        pool.send(zeros, np.arange(4))
+    pool.send(zeros[:2], np.array([2, 3]))
+    obs, *_, info = pool.recv()
+    assert info["env_id"].tolist() == [0, 1, 2, 3] and not info["elapsed_step"].any()
+    np.testing.assert_array_equal(obs, envpool.make("CartPole-v1", "gym", num_envs=4).reset()[0])  # each has its seed
+
+    pool = envpool.make("CartPole-v1", "gym", num_envs=4, batch_size=2)
+    ids = pool.reset()[1]["env_id"]
+    others = np.setdiff1d(pool.all_env_ids, ids)
+    for refused in (lambda: pool.send(zeros[:2], np.array([ids[0], others[0]])), lambda: pool.reset(np.array([ids[0], others[0]]))):
+        with pytest.raises(ConfigError, match=f"env_id: {others[0]}, is under way already"):
+            refused()
+    pool.recv()
+    pool.send(zeros[:2], ids)
+    assert pool.recv()[4]["elapsed_step"].tolist() == [1, 1]
 
 
 def until_a_life_is_lost(pool):
@@ -436,6 +458,8 @@ def test_spec_equals_the_config_of_the_pool():
     [
         ("Nope-v5", {}, "task_id: 'Nope-v5', must be one of list_all_envs()"),
         ("Pong", {}, "task_id: 'Pong', must be one of"),
+        (5, {}, "task_id: 5, must be one of list_all_envs()"),
+        (["Pong-v5"], {}, "task_id: ['Pong-v5'], must be one of list_all_envs()"),
         ("CartPole-v1", {"num_envs": 0}, "num_envs: 0, must be 1 to 65536"),
         ("CartPole-v1", {"batch_size": 2}, "batch_size: 2, must be 0 to 1"),
         ("CartPole-v1", {"frame_skip": 4}, "frame_skip: no keyword of CartPole-v1, must be one of "),
@@ -470,6 +494,9 @@ def test_bad_calls_are_refused_and_change_nothing():
         (lambda: pool.send(np.zeros(3, int), [0, 1, 3]), "env_id: [0, 1, 3], must be a row of numbers from 0 to 2"),
         (lambda: pool.send(np.zeros(3, int), [0, 1, -1]), "must be a row of numbers from 0 to 2"),
         (lambda: pool.send(np.zeros(3, int), [0, 1, 1]), "env_id: [0, 1, 1], must be different numbers"),
+        (lambda: pool.step(np.zeros(3, int), 3), "env_id: 3, must be a row of numbers from 0 to 2"),
+        (lambda: pool.step({"env_id": pool.all_env_ids}), "action: a dict with 'env_id', must have 'action'"),
+        (lambda: pool.send({}), "action: a dict with no entry, must have 'action'"),
         (lambda: pool.step(np.full(3, 2)), "environment 0: action: 2, must be 0 to 1"),
         (lambda: pool.reset(options={"speed": 1}), "options: 'speed' is not known"),
         (lambda: pool.recv(), "recv"),

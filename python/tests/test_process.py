@@ -92,7 +92,7 @@ describing = [(_lib.lib().paceline_vec_describe, envs._handle.value), (_lib.lib(
 
 def test_unclosed_objects_are_freed_at_exit(process):
     done = process(AT_EXIT, options=())
-    assert done.stderr == "" and done.stdout == "paceline_vec: the handle was freed\npaceline_trainer: the handle was freed\n"
+    assert done.stderr == "" and done.stdout == "environments: closed\nmodel: closed\n"
 
 
 SET_FLUSH_TO_ZERO = """

@@ -283,6 +283,32 @@ def test_bad_actions_change_nothing(action, text):
     np.testing.assert_array_equal(env.step(np.zeros(3, np.uint8))[0], np.stack(stepped(obs)))
 
 
+def test_a_refused_number_of_a_box_is_the_given_one():
+    env = make_vec("Pendulum-v1", 2)
+    env.reset(seed=1)
+    with pytest.raises(ConfigError, match=r"environment 1: action\[0\]: -1e\+300, must fit into float32"):
+        env.step([[1.0], [-1e300]])
+
+
+def test_the_action_of_a_step_that_only_resets_is_ignored():
+    env = make_vec("Mini-Freeway-v0", 2, max_episode_steps=1)
+    env.reset(seed=1)
+    assert env.step([0, 0])[3].all()
+    obs, rewards, *_ = env.step([77, -5])
+    assert not rewards.any()
+    with pytest.raises(ConfigError, match="environment 0: action: 77, must be 0 to 5"):
+        env.step([77, -5])
+
+
+def test_a_call_that_a_close_overtakes_is_refused_as_closed():
+    env = make_vec("CartPole-v1", 2)
+    env.reset(seed=1)
+    env.close_extras()  # closed is set later, so the calls find it false, as during another thread's close
+    for call in (env.reset, lambda: env.step([0, 0]), env.async_reset, lambda: env.send([0, 0]), env.recv, env.clone_state):
+        with pytest.raises(HandleError, match="^environments: closed$"):
+            call()
+
+
 def test_step_before_reset_or_after_close_is_refused():
     env = make_vec("CartPole-v1", 2)
     with pytest.raises(ConfigError, match="environment 0: step before reset"):

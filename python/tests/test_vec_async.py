@@ -97,6 +97,10 @@ def test_a_step_of_too_few_environments_changes_nothing(batch_size):
         (lambda e: e.send([0], [[0]]), "env_id: "),
         (lambda e: e.send([0], [0.5]), "env_id: "),
         (lambda e: e.send([0] * 5, range(5)), "env_id: "),
+        (lambda e: e.send([0], ["a"]), r"env_id: \['a'\], must be up to 4 numbers of environments"),
+        (lambda e: e.send([0], [None]), r"env_id: \[None\], must be up to 4 numbers of environments"),
+        (lambda e: e.send([0], {1: 2}), "env_id: {1: 2}, must be up to 4 numbers of environments"),
+        (lambda e: e.send([0], [2**40]), "env_id: 1099511627776, must be 0 to 3"),
     ],
 )
 def test_a_refused_send_changes_nothing(send, text):
@@ -113,6 +117,26 @@ def test_a_refused_send_changes_nothing(send, text):
     with pytest.raises(ConfigError, match="env_id: 2, is under way already"):
         envs.send([0], [2])
         envs.send([0], [2])
+
+
+def test_a_refused_async_reset_changes_nothing():
+    envs = make_vec("CartPole-v1", 4, batch_size=2)
+    envs.async_reset(seed=1)
+    received = envs.recv()[4]["env_id"]
+    other = np.setdiff1d(np.arange(4), received)[0]
+    seeds, mask = [None] * 4, np.ones(4, bool)
+    seeds[received[0]] = 99
+    # The received environment with a seed is a call of the library of its own.
+    with pytest.raises(ConfigError, match=f"env_id: {other}, is under way already, must be received first"):
+        envs.async_reset(seed=seeds, options={"reset_mask": mask})
+    with pytest.raises(ConfigError, match="is under way already"):
+        envs.async_reset(seed=5)
+    assert envs.np_random_seed == (1, 2, 3, 4)
+    envs.recv()
+    envs.send([0, 0], received)
+    rows, same = envs.recv(), make_vec("CartPole-v1", 4)
+    same.reset(seed=1)
+    np.testing.assert_array_equal(rows[0], same.step(np.zeros(4, int))[0][rows[4]["env_id"]])
 
 
 @pytest.mark.parametrize("seed", [None, [None, 7]])
@@ -312,8 +336,18 @@ def test_states_are_cloned_and_restored(id, keywords):
             other.restore_state(bad, env_id=0)
     with pytest.raises(ConfigError, match="must be a list of 3 states"):
         other.restore_state(whole[:2])
+    with pytest.raises(ConfigError, match="state: int, must be a list of 3 states"):
+        other.restore_state(5)
     with pytest.raises(ConfigError, match="env_id: 3, must be 0 to 2"):
         other.clone_state(3)
+
+
+def test_the_state_of_another_task_is_refused():
+    pendulum, cartpole = make_vec("Pendulum-v1", 1), make_vec("CartPole-v1", 1)
+    for envs in (pendulum, cartpole):
+        envs.reset(seed=1)
+    with pytest.raises(PacelineError, match="environment 0: CartPole-v1 state: kind of task 4, must be 1"):
+        cartpole.restore_state(pendulum.clone_state(0), 0)
 
 
 def test_decorrelation_steps_vary_the_start():

@@ -114,9 +114,9 @@ class EnvSpec:
 
 def _settings(task_id: str, given: Infos) -> tuple[Infos, Infos]:
     """(EnvPool's config, keywords of make_vec)."""
-    atari = task_id.removesuffix("-v5") in registration.ATARI and task_id.endswith("-v5")
-    if not atari and task_id not in _CLASSIC:
+    if task_id not in list_all_envs():
         raise ConfigError(f"task_id: {task_id!r}, must be one of list_all_envs()")
+    atari = task_id not in _CLASSIC
     steps, threshold = (27_000, None) if atari else _CLASSIC[task_id]
     own: Infos = _ATARI if atari else {"reward_threshold": threshold}
     config = {
@@ -149,6 +149,15 @@ def _settings(task_id: str, given: Infos) -> tuple[Infos, Infos]:
         # This module counts the steps, without the frames before an episode.
         ours |= {"ram_info": True, "max_num_frames_per_episode": 0}
     return config, ours
+
+
+def _parts(action: Any, env_id: Any) -> tuple[Any, Any]:
+    """(action, env_id) of a call, in which action may be a dict of both."""
+    if not isinstance(action, dict):
+        return action, env_id
+    if "action" not in action:
+        raise ConfigError(f"action: a dict with {', '.join(map(repr, action)) or 'no entry'}, must have 'action'")
+    return action["action"], action.get("env_id", env_id)
 
 
 class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Array, Array]):  # type: ignore[misc]
@@ -222,9 +231,9 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         if self._sent and len(ids) < self.num_envs:
             what = f"{len(ids)} of {self.num_envs} environments while steps are under way"
             raise ConfigError(f"env_id: {what}, must be all environments; to reset some, receive the steps first")
-        seeds, mask = self._begin(ids)
+        seeds, mask = self._seeds_and_mask(ids)
         obs, infos = self._envs.reset(seed=seeds, options={"reset_mask": mask})
-        self._sent = []
+        self._unseeded[ids], self._next[ids], self._sent = False, _BEGIN, []
         none = np.zeros(len(ids), bool)
         obs, *_, info = self._answer(ids, (obs[ids], none, none, none, {name: infos[name][ids] for name in infos}))
         return obs, info
@@ -236,29 +245,33 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         self._start(self.all_env_ids)
 
     def _start(self, ids: Array) -> None:
-        seeds, mask = self._begin(ids)
-        self._envs.async_reset(seed=seeds, options={"reset_mask": mask})
+        seeds, mask = self._seeds_and_mask(ids)
+        before, self._next[ids] = self._next[ids], _BEGIN  # first, because another thread may receive at once
+        try:
+            self._envs.async_reset(seed=seeds, options={"reset_mask": mask})
+        except BaseException:
+            self._next[ids] = before
+            raise
+        self._unseeded[ids] = False
 
-    def _begin(self, ids: Array) -> tuple[list[int | None] | None, Array]:
+    def _seeds_and_mask(self, ids: Array) -> tuple[list[int | None] | None, Array]:
         """(seeds of the environments that were never seeded, the mask of ids)."""
         mask = np.zeros(self.num_envs, bool)
         mask[ids] = True
         new = mask & self._unseeded
-        self._unseeded[mask] = False
-        self._next[mask] = _BEGIN
         return [s if is_new else None for s, is_new in zip(self._seeds, new)] if new.any() else None, mask
 
     # ----------------------------------------------------------------- steps
 
     def step(self, action: Any, env_id: Any = None) -> Results:  # type: ignore[override]
         """Does send and recv. No environment steps if recv would have too few environments."""
-        if isinstance(action, dict):
-            action, env_id = action["action"], action.get("env_id", env_id)
+        action, env_id = _parts(action, env_id)
         if self.is_async or env_id is not None or self._sent or _BEGIN in self._next:
-            if not self.is_async and env_id is not None and len(env_id) + sum(map(len, self._sent)) != self.num_envs:
-                raise ConfigError(f"env_id: {len(env_id)} environments, must be all {self.num_envs} without a batch_size")
+            n = len(self._ids(env_id, self._last))
             if self.is_async:
-                self._envs._check_coming(len(self._ids(env_id, self._last)))
+                self._envs._check_coming(n)
+            elif env_id is not None and n + sum(map(len, self._sent)) != self.num_envs:
+                raise ConfigError(f"env_id: {n} environments, must be all {self.num_envs} without a batch_size")
             self.send(action, env_id)
             results: Results = self.recv()
             return results
@@ -267,15 +280,17 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
     def send(self, action: Any, env_id: Any = None) -> None:
         """Starts a step of the environments env_id, or those of the last recv, and does not wait.
 
-        action may be a dict with "action" and "env_id".
+        action may be a dict with "action" and "env_id". If an action or an environment is refused,
+        no environment steps or begins a game.
         """
-        if isinstance(action, dict):
-            action, env_id = action["action"], action.get("env_id", env_id)
+        action, env_id = _parts(action, env_id)
         ids, actions = self._ids(env_id, self._last), np.asarray(action)
         if actions.shape[:1] != ids.shape:
             raise ConfigError(f"action: {actions.dtype} of shape {actions.shape}, must be {len(ids)}, one for each environment")
         begin = self._next[ids] == _BEGIN
         if not begin.all():
+            if begin.any():
+                self._envs._check_idle(ids[begin])  # before the others step
             self._envs.send(actions[~begin], ids[~begin])
         if begin.any():
             self._start(ids[begin])
@@ -315,9 +330,11 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         elapsed[was < _LIFE] = 0
         ended = terminated | truncated
         over = infos["game_over"] if self._atari else ended
-        cut = ~ended & (elapsed >= self._config["max_episode_steps"]) & (was == _STEP)
+        last = elapsed >= self._config["max_episode_steps"]
+        cut = last & ~ended
         self._elapsed[ids] = elapsed
-        self._next[ids] = np.where(cut, _BEGIN, np.where(ended, np.where(over, _AGAIN, _LIFE), _STEP))
+        # After a life that was lost in the last step the library would continue the game.
+        self._next[ids] = np.where(last & ~over, _BEGIN, np.where(ended, np.where(over, _AGAIN, _LIFE), _STEP))
         info: Infos = {"env_id": ids.copy(), "players": {"env_id": ids.copy()}}
         if self._atari:
             info["lives"], info["reward"] = infos["lives"], infos["raw_reward"].astype(np.float32)

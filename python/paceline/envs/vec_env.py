@@ -147,8 +147,9 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if self.is_async and not chosen.all():  # no Block has the latest rows of the others
             what = f"{chosen.sum()} of {self.num_envs} environments"
             raise ConfigError(f"options['reset_mask']: {what}, must be all with batch_size < num_envs; async_reset resets some")
-        groups = self._to_reset(seed, chosen)
+        first, groups = self._to_reset(seed, chosen)
         self.drain()
+        self._record_seeds(first, groups)
         block = self._pool.take() if self._fresh_blocks else self._latest
         if block is not self._latest and not chosen.all():
             block.copy_rows(self._latest, ~chosen)
@@ -164,21 +165,24 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         infos = self._infos(block, self._full_masks[self.num_envs])
         return self._returned(block.obs), infos if chosen.all() else _masked(infos, chosen)
 
-    def _to_reset(self, seed: Any, chosen: Array) -> list[tuple[Array, Array | None]]:
-        """[(mask, seeds)] of the environments chosen: a group with seeds and a group without, seeds None."""
+    def _to_reset(self, seed: Any, chosen: Array) -> tuple[Any, list[tuple[Array, Array | None]]]:
+        """(first seed or None, [(mask, seeds)]) of the environments chosen: a group with seeds and a group without, seeds None."""
         seeds, given = seed_numbers(seed, self.num_envs)
         first = seed if np.ndim(seed) == 0 else None
         never = chosen & ~(given | self._seeded)
         if never.any():
             first = secrets.randbits(31)
             seeds[never], given[never] = seed_numbers(first, self.num_envs)[0][never], True
+        groups = ((chosen & given, seeds), (chosen & ~given, None))
+        return first, [(rows, numbers) for rows, numbers in groups if rows.any()]
+
+    def _record_seeds(self, first: Any, groups: list[tuple[Array, Array | None]]) -> None:
         if first is not None:
             super().reset(seed=int(first))  # seeds the vector's np_random
-        given &= chosen
-        self._seeded |= given
-        self._seed_of[given] = seeds[given]
-        groups = ((given, seeds), (chosen & ~given, None))
-        return [(rows, numbers) for rows, numbers in groups if rows.any()]
+        for rows, seeds in groups:
+            if seeds is not None:
+                self._seeded |= rows
+                self._seed_of[rows] = seeds[rows]
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -190,8 +194,10 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
         Returns (obs, rewards float64 [num_envs], terminated, truncated, infos). If an action is out
         of range, or fewer than batch_size environments would be under way, no environment steps. In
-        "same_step", infos has Gymnasium's final_obs (objects, None where no episode ended) and
-        final_info, with the masks _final_obs and _final_info.
+        "next_step" the step after the end of an episode only begins the next one; its action is
+        ignored, as in Gymnasium, if it fits into 32 bits. In "same_step", infos has Gymnasium's
+        final_obs (objects, None where no episode ended) and final_info, with the masks _final_obs
+        and _final_info.
         """
         self._check_open()
         if self.batch_size < self.num_envs or env_id is not None:
@@ -242,8 +248,12 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if given.dtype is own:
             taken[...] = given
             return
-        with np.errstate(over="ignore"):  # the library refuses infinity
-            taken[...] = given
+        try:
+            with np.errstate(over="raise"):
+                taken[...] = given
+        except FloatingPointError:  # the library would report infinity
+            i, k = np.argwhere(np.abs(given) > np.finfo(own).max)[0].tolist()
+            raise ConfigError(f"environment {i}: action[{k}]: {given[i, k]}, must fit into float32") from None
         if discrete and (taken != given).any():  # a value does not fit into 32 bits
             i, *branch = np.argwhere(taken != given)[0].tolist()
             must = "32 bits" if branch else f"0 to {self.single_action_space.n - 1}"  # type: ignore[attr-defined]
@@ -290,19 +300,24 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def async_reset(self, *, seed: Any = None, options: Infos | None = None) -> None:
         """Starts a reset whose results recv returns.
 
-        Earlier results of the environments that it resets must have been received.
+        Earlier results of the environments that it resets must have been received. If an
+        environment is refused, none is reset.
         """
         self._check_open()
-        groups = self._to_reset(seed, reset_mask(options, self.num_envs))
+        chosen = reset_mask(options, self.num_envs)
+        first, groups = self._to_reset(seed, chosen)
         self._offer()
+        if len(groups) > 1:
+            self._check_idle(np.flatnonzero(chosen))
         for rows, seeds in groups:
             ids = np.flatnonzero(rows).astype(np.int32)
-            chosen = ids.ctypes.data_as(POINTER(c_int32)), len(ids)
+            some = ids.ctypes.data_as(POINTER(c_int32)), len(ids)
             if seeds is None and not options:
-                _lib.lib().paceline_vec_send_new_game(self._handle.value, *chosen)
+                _lib.lib().paceline_vec_send_new_game(self._handle.value, *some)
             else:
                 numbers = _numbers(None if seeds is None else seeds[ids])
-                _lib.lib().paceline_vec_send_reset(self._handle.value, *chosen, numbers)
+                _lib.lib().paceline_vec_send_reset(self._handle.value, *some, numbers)
+        self._record_seeds(first, groups)
 
     @_sends
     def send(self, actions: object, env_id: Any = None) -> None:
@@ -319,10 +334,27 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _ids(self, env_id: Any) -> Array:
         """The environments of send's argument env_id."""
-        ids = self._next_ids if env_id is None else np.ascontiguousarray(env_id, np.int32)
-        if ids.ndim != 1 or len(ids) > self.num_envs or (env_id is not None and not np.array_equal(ids, env_id)):
+        if env_id is None:
+            return self._next_ids
+        given = np.asarray(env_id)
+        if given.ndim != 1 or len(given) > self.num_envs or (len(given) and given.dtype.kind not in "iu"):
             raise ConfigError(f"env_id: {env_id!r}, must be up to {self.num_envs} numbers of environments")
+        ids = np.ascontiguousarray(given, np.int32)
+        if ids is not given and (ids != given).any():
+            raise ConfigError(f"env_id: {given[ids != given][0]}, must be 0 to {self.num_envs - 1}")
         return ids
+
+    def _check_idle(self, ids: Array) -> None:
+        """Raises ConfigError if one of these environments of two or more is under way."""
+        # The library checks the numbers in order and sends nothing if it refuses one, as it refuses
+        # num_envs. A call has at most num_envs numbers, so there are two calls.
+        for half in np.array_split(ids, 2):
+            tried = np.append(half, self.num_envs).astype(np.int32)
+            try:
+                _lib.lib().paceline_vec_send_reset(self._handle.value, tried.ctypes.data_as(POINTER(c_int32)), len(tried), None)
+            except ConfigError as err:
+                if not str(err).startswith(f"env_id: {self.num_envs}, "):
+                    raise
 
     @_receives
     def recv(self) -> Results:
@@ -389,7 +421,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._check_open()
         if env_id is not None:
             pairs: Any = [(whole("env_id", env_id, 0, self.num_envs - 1), state)]
-        elif isinstance(state, (bytes, bytearray)) or len(state) != self.num_envs:
+        elif isinstance(state, (bytes, bytearray)) or not isinstance(state, Sequence) or len(state) != self.num_envs:
             raise ConfigError(f"state: {type(state).__name__}, must be a list of {self.num_envs} states without an env_id")
         else:
             pairs = enumerate(state)
