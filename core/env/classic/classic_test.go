@@ -269,7 +269,8 @@ func TestRestoreRefusesOtherTasks(t *testing.T) {
 	}
 }
 
-// The first files have states without a kind, where the byte only says whether an episode is in progress.
+// The first files have states without a kind: their byte only says whether an episode is in
+// progress.
 func TestRestoreOfAStateWithoutKind(t *testing.T) {
 	for _, x := range tasks() {
 		if err := x.env.Reset(make([]byte, x.env.Spec().Obs.Bytes())); err != nil {
