@@ -19,7 +19,7 @@ class Gorila(DQN):
     store of parameters. After every train_freq of its own steps a bundle computes a gradient, pushes it
     to the store and pulls the parameters; the store's optimizer, AdaGrad by default, steps along it. One
     bundle with shards=1 is bit-identical to DQN with optimizer="adagrad", clock="updates",
-    concurrent=False and train_freq=1.
+    concurrent=False and the same values of the other keywords, some of which have other defaults.
 
     bundles: 1 to 100; must divide num_envs.
     num_envs: the number of environments; each bundle has num_envs / bundles. None: one for each bundle, or

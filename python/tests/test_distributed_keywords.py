@@ -58,6 +58,9 @@ def connect(monkeypatch):
         ({"concurrent": True}, "concurrent: True, must be False on a cluster$"),
         ({"synchronized": False, "actors": 2}, "synchronized: False, must be True on a cluster$"),
         ({"actor": "target"}, "actor: 'target', must be 'online' on a cluster$"),
+        ({"learners": 2}, "learners: 2, must be 0 on a cluster$"),
+        ({"normalize_obs": True}, "normalize_obs: True, must be False on a cluster, which merges no statistics$"),
+        ({"actors": 2, "order": "x"}, "order: 'x', must be None where actors are apart$"),
         ({"pull_every": 7}, "actors: 0, must be at least 1 with envs_per_actor, replay_shards, pull_every or actor_epsilon$"),
     ],
 )

@@ -34,10 +34,11 @@
 //   - The regulariser acts on each branch of an action. Gaussians have exact logarithms.
 //   - Queues are bounded. An agent whose segment does not get into the training queue waits.
 //   - With wait_for_update an agent waits until its segment has been learned from. k then counts
-//     other agents' updates only: it is 0 with one trainer if every update learns from the segments
-//     of all agents (min_training_batch is at least num_envs times n_steps). With one agent,
-//     predictor and trainer, the exact loss and its mean, this is A2C with one environment, bit for
-//     bit where A2C's rollouts end with the episodes.
+//     other agents' updates only: where the library steps the environments, it is 0 with one
+//     trainer if every update learns from the segments of all agents (min_training_batch is at
+//     least num_envs times n_steps). With one agent, predictor and trainer, the exact loss and its
+//     mean, this is A2C with one environment, bit for bit where A2C's rollouts end with the
+//     episodes.
 //
 // # Which computation ends when
 //

@@ -33,7 +33,7 @@ from ._virtual import Latency
 MOST_SPEC = 90_000  # bytes; arguments above Ray's 100 KB are lost with the process that gave them
 # Keywords of paceline.Gorila that are not a bundle's, and those that Algorithm 1 fixes for a bundle.
 _OURS = ("bundles", "shards", "max_staleness", "num_envs", "num_threads", "seed", "policy", "env")
-_FIXED = {"clock": "updates", "concurrent": False, "synchronized": True, "actor": "online"}
+_FIXED = {"clock": "updates", "concurrent": False, "synchronized": True, "actor": "online", "learners": 0}
 _NOT_WORKERS = ("schedule", "order", "latency_step", "latency_forward", "latency_gradient", "latency_pull", "latency_push")
 _OF_RUN = {"updates", "outside_learners", "outside_learner", "num_envs", "num_threads"}
 _LOCAL_BUFFER = 1024
@@ -157,8 +157,10 @@ def _check_decoupled(actors: int, method: str, schedule: str | None, order: File
     """Refuses what decoupled actors do not have."""
     if method != "dqn":
         raise ConfigError(f"actors: {actors}, must be 0 with method {method!r}, whose learners need the steps of the latest parameters")
-    if schedule not in (None, "race") or order is not None:
-        raise ConfigError(f"schedule: {schedule or 'recorded'!r}, must be 'race' where actors are apart")
+    if schedule not in (None, "race"):
+        raise ConfigError(f"schedule: {schedule!r}, must be 'race' where actors are apart")
+    if order is not None:
+        raise ConfigError(f"order: {order!r}, must be None where actors are apart")
     for name in ("action_masks", "noisy"):
         if keywords.get(name):
             raise ConfigError(f"{name}: True, must be False where actors are apart")
@@ -241,10 +243,10 @@ def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, m
     Where memories is not 0, learning_starts stays whole: each memory and each learner takes its own share.
     memories: 0 for one a bundle. envs: the most environments whose steps a replay memory has.
     """
+    for name in ("normalize_obs", "normalize_reward"):
+        if keywords.get(name):
+            raise ConfigError(f"{name}: {keywords[name]!r}, must be False on a cluster, which merges no statistics")
     if method != "dqn":
-        for name in ("normalize_obs", "normalize_reward"):
-            if keywords.get(name):
-                raise ConfigError(f"{name}: {keywords[name]!r}, must be False on a cluster, which merges no statistics")
         return dict(keywords)
     for name, value in _FIXED.items():
         if keywords.get(name, value) != value:
