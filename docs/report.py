@@ -53,6 +53,11 @@ COMMANDS = {
         " --games Amidar,Breakout,Freeway,Krull,StarGunner --agents dqn,c51,qr,rainbow --minutes 0",
         "--folder build/quick-dopamine-long --games Breakout --agents dqn --seeds 1 --steps 1000 --minutes 1",
     ),
+    "dopamine-iqn": (
+        "python python/benchmarks/dopamine.py --folder docs/benchmarks/dopamine-iqn --steps 100000 --seeds 1"
+        " --games Breakout --agents iqn --set cnn=nature --minutes 0",
+        "--folder build/quick-dopamine-iqn --steps 1000 --minutes 1",
+    ),
     "onpolicy": ("python python/benchmarks/onpolicy.py", "--rollouts 1 --rounds 1 --no-torch"),
     "pong": ("python python/benchmarks/pong.py --sb3", "--steps 40"),
     "modes": ("python python/benchmarks/modes.py --step-ms 0,0.5,2,5,20 --steps 1500", "--steps 40"),
@@ -97,6 +102,7 @@ OF_RUNS = {
     "small-games": ("--rates 0", ("entries", "minutes")),
     "dopamine": ("", ("entries",)),
     "dopamine-long": ("", ("entries",)),
+    "dopamine-iqn": ("", ("entries",)),
     "gorila-values": ("", ("entries",)),
 }
 PACKAGES = ("paceline", "torch", "stable-baselines3", "envpool", "ale-py", "gymnasium", "ray")

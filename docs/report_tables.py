@@ -440,7 +440,8 @@ def _dopamine(report: dict[str, Any]) -> Made:
         sd = "" if e["sd"] is None else f" ± {e['sd']:.2f}"
         away = "" if e["deviations"] is None else f"{e['deviations']:+.1f}"
         seeds = ", ".join(f"{mean:.2f}" for mean in e["means"])
-        rows.append([f"{e['game']}, {e['agent']}, iteration {e['iteration']}", f"{e['mean']:.2f}{sd}", seeds, published, away])
+        part = "" if e["steps"] == 250_000 else f", its first {e['steps']:,} steps"
+        rows.append([f"{e['game']}, {e['agent']}, iteration {e['iteration']}{part}", f"{e['mean']:.2f}{sd}", seeds, published, away])
     title = "Mean training return of all episodes of an iteration of 250,000 steps, with the standard deviation over seeds."
     return [(title, ["", "ours", "seeds", "Dopamine's", "difference, published deviations"], rows)]
 
@@ -449,7 +450,7 @@ _MAKERS = {
     "train": _turns, "value": _turns, "onpolicy": _turns, "pong": _pong, "modes": _modes, "envs": _envs, "emulator": _emulator,
     "update": _update, "ffi": _ffi, "learn": _learn, "small-games": _small_games, "learn-asynchronous": _learn_asynchronous,
     "async": _async, "async-pong": _async, "ga3c": _ga3c, "gorila": _gorila, "gorila-values": _gorila_values, "tuner": _tuner,
-    "continuous": _continuous, "dopamine": _dopamine, "dopamine-long": _dopamine,
+    "continuous": _continuous, "dopamine": _dopamine, "dopamine-long": _dopamine, "dopamine-iqn": _dopamine,
     "gorila-learn": _gorila_learn, "gorila-overhead": _gorila_overhead, "gorila-faults": _gorila_faults,
     "gorila-faults-apart": _gorila_faults,
 }  # fmt: skip

@@ -22,6 +22,7 @@ from typing import Any
 import _runs
 from _command import command, seeds_of
 from paceline import PacelineError, plots
+from paceline._commands import keywords_of
 from paceline._reproduce import dopamine
 
 _FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks" / "dopamine"
@@ -31,14 +32,14 @@ def _of(folder: Path, game: str, agent: str) -> Path:
     return folder / f"{game}_{agent}"
 
 
-def _files(folder: Path, game: str, agent: str, seed: int, steps: int) -> dopamine.Files:
-    return dopamine.files_of(game, agent, seed, steps, _of(folder, game, agent), {})
+def _files(folder: Path, game: str, agent: str, seed: int, steps: int, keywords: dict[str, Any]) -> dopamine.Files:
+    return dopamine.files_of(game, agent, seed, steps, _of(folder, game, agent), keywords)
 
 
-def run(game: str, agent: str, seed: int, steps: int, folder: Path) -> dict[str, Any]:
+def run(game: str, agent: str, seed: int, steps: int, folder: Path, keywords: dict[str, Any]) -> dict[str, Any]:
     _of(folder, game, agent).mkdir(parents=True, exist_ok=True)
-    begun = len(_files(folder, game, agent, seed, steps).read()[0])
-    episodes = dopamine.train(game, agent, seed, steps, _of(folder, game, agent), 50_000, {"num_threads": 1})
+    begun = len(_files(folder, game, agent, seed, steps, keywords).read()[0])
+    episodes = dopamine.train(game, agent, seed, steps, _of(folder, game, agent), 50_000, {"num_threads": 1, **keywords})
     cpu = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "game": game, "agent": agent, "seed": seed, "steps": steps, "episodes": len(episodes),
@@ -47,19 +48,21 @@ def run(game: str, agent: str, seed: int, steps: int, folder: Path) -> dict[str,
     }  # fmt: skip
 
 
-def _one(game: str, agent: str, seed: int, steps: int, folder: Path, core: int) -> str:
-    words = ["--folder", str(folder), "--one", game, agent, str(seed), str(steps)]
+def _one(game: str, agent: str, seed: int, steps: int, folder: Path, settings: list[str], core: int) -> str:
+    words = ["--folder", str(folder), *(f"--set={each}" for each in settings), "--one", game, agent, str(seed), str(steps)]
     return _runs.one(Path(__file__), words, core, f"{agent} on {game}, seed {seed}")
 
 
-def summary(folder: Path, games: list[str], agents: list[str], seeds: list[int], steps: int) -> list[dict[str, Any]]:
+def summary(
+    folder: Path, games: list[str], agents: list[str], seeds: list[int], steps: int, keywords: dict[str, Any]
+) -> list[dict[str, Any]]:  # fmt: skip
     """One entry for each game, agent and iteration that has runs that are done."""
     out = []
     for game in games:
         for agent in agents:
             runs = {}
             for seed in seeds:
-                episodes, done = _files(folder, game, agent, seed, steps).read()
+                episodes, done = _files(folder, game, agent, seed, steps, keywords).read()
                 if done:
                     runs[seed] = episodes
             for line in dopamine.compare(runs, steps, dopamine.published(game, agent)) if runs else []:
@@ -86,7 +89,9 @@ def text(entries: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def draw(path: Path, folder: Path, games: list[str], agents: list[str], seeds: list[int], steps: int) -> None:
+def draw(
+    path: Path, folder: Path, games: list[str], agents: list[str], seeds: list[int], steps: int, keywords: dict[str, Any]
+) -> None:  # fmt: skip
     """Draws for each seed the mean of the returns so far of an iteration, over the frames, beside the published means."""
     columns = min(3, len(games))
     rows = -(-len(games) // columns)
@@ -94,7 +99,7 @@ def draw(path: Path, folder: Path, games: list[str], agents: list[str], seeds: l
     for n, game in enumerate(games):
         ax = figure.add_subplot(rows, columns, n + 1)
         for color, agent in zip(cycle((plots.BLUE, plots.ORANGE, plots.GREEN, plots.DARK)), agents):
-            ended = [run for seed in seeds if (run := _files(folder, game, agent, seed, steps).read())[1]]
+            ended = [run for seed in seeds if (run := _files(folder, game, agent, seed, steps, keywords).read())[1]]
             for k, (episodes, _) in enumerate(ended):
                 frames, means = _so_far(episodes)
                 ax.plot(frames, means, color=color, linewidth=1, label=None if k else f"{agent}, a line for each seed")
@@ -126,15 +131,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agents", default="dqn,qr", help="default dqn,qr")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--steps", type=int, default=dopamine.STEPS, help=f"steps of a run (default {dopamine.STEPS})")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of DQN that replaces the preset's")
     parser.add_argument("--plot", type=Path, help="a file for the figure: .png, .svg, .pdf ... (needs matplotlib)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run later than this; 0: none")
     parser.add_argument("--one", nargs=4, metavar=("GAME", "AGENT", "SEED", "STEPS"), help=argparse.SUPPRESS)
 
 
 def print_report(args: argparse.Namespace) -> None:
+    keywords = keywords_of(args.set)
     if args.one:
         game, agent, seed, steps = args.one
-        print(json.dumps(run(game, agent, int(seed), int(steps), args.folder)))
+        print(json.dumps(run(game, agent, int(seed), int(steps), args.folder, keywords)))
         return
     games, agents, seeds = args.games.split(","), args.agents.split(","), seeds_of(args.seeds)
     for agent in agents:
@@ -145,16 +152,16 @@ def print_report(args: argparse.Namespace) -> None:
     log = args.log or args.folder / "runs.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
     jobs: list[Callable[[int], str]] = [
-        partial(_one, game, agent, seed, args.steps, args.folder)
+        partial(_one, game, agent, seed, args.steps, args.folder, args.set)
         for game in games
         for seed in seeds
         for agent in agents
-        if not _files(args.folder, game, agent, seed, args.steps).read()[1]
+        if not _files(args.folder, game, agent, seed, args.steps, keywords).read()[1]
     ]
     _runs.fill(log, jobs, args.minutes)
     if args.plot:
-        draw(args.plot, args.folder, games, agents, seeds, args.steps)
-    entries = summary(args.folder, games, agents, seeds, args.steps)
+        draw(args.plot, args.folder, games, agents, seeds, args.steps, keywords)
+    entries = summary(args.folder, games, agents, seeds, args.steps, keywords)
     print(json.dumps({"entries": entries}) if args.json else text(entries))
 
 

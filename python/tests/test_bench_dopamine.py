@@ -27,6 +27,14 @@ def test_runs_are_made_once_and_logged(tmp_path, capsys):
     assert f"{GAME}, dqn" in capsys.readouterr().out
 
 
+def test_runs_have_the_keywords_of_set(tmp_path, capsys):
+    assert dopamine.main(words(tmp_path, "--seeds", "1", "--set", "batch_size=16", "--json")) == 0
+    assert len(json.loads(capsys.readouterr().out)["entries"]) == 1
+    assert json.loads((tmp_path / f"{GAME}_dqn" / "seed1.json").read_text())["settings"]["set"] == {"batch_size": 16}
+    assert dopamine.main(words(tmp_path, "--seeds", "1")) == 1
+    assert "a run with set.batch_size 16, must be left out" in capsys.readouterr().err
+
+
 def test_a_summary_counts_published_deviations_of_runs_that_are_done(tmp_path):
     # Breakout, DQN: 1.8 with a deviation of 0.1.
     folder = tmp_path / "Breakout_dqn"
@@ -34,7 +42,7 @@ def test_a_summary_counts_published_deviations_of_runs_that_are_done(tmp_path):
     for seed, total, done in ((1, 1.9, True), (2, 2.1, True), (3, 9.0, False)):
         files = dopamine.dopamine.files_of("Breakout", "dqn", seed, 250_000, folder, {})
         files.write([dopamine.dopamine.Episode(100, total, 100)], done)
-    (entry,) = dopamine.summary(tmp_path, ["Breakout"], ["dqn", "qr"], [1, 2, 3], 250_000)
+    (entry,) = dopamine.summary(tmp_path, ["Breakout"], ["dqn", "qr"], [1, 2, 3], 250_000, {})
     assert (entry["seeds"], entry["means"], entry["published"]) == ([1, 2], [1.9, 2.1], 1.8)
     assert entry["deviations"] == pytest.approx(2.0)
 
