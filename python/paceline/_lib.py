@@ -36,7 +36,7 @@ class Closing(Protocol):
 
 _lock = threading.Lock()
 _dll: ctypes.CDLL | None = None
-# The library's messages when another thread has closed the object during a call: refuse_closed's messages.
+# The library's messages if another thread closes the object during a call, and those of refuse_closed.
 _CLOSED = {"paceline_vec: the handle was freed": "environments: closed", "paceline_trainer: the handle was freed": "model: closed"}
 _forked = False
 # Closed before the interpreter is torn down, so that no thread of the library uses memory that

@@ -55,7 +55,7 @@ def shared(env: Any, other: Any) -> bool:
 
 
 def _identity(env: Any) -> int:
-    """A number that env has in common with the results of _lent.lent alone, which share its __dict__."""
+    """The id of env's __dict__, which the results of _lent.lent share with env; of env itself if it has none."""
     return id(getattr(env, "__dict__", env))
 
 

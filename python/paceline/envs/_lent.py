@@ -19,7 +19,7 @@ def lent(env: Any, source: Source) -> Any:
 
     It has the attributes of env and is an instance of a subclass of its class. A wrapper would hide
     both, and stable-baselines3 compares the layers of two environments. An env whose state is not
-    only its __dict__ is returned as it is.
+    only its __dict__, or whose class refuses subclasses, is returned as it is.
     """
     kind = type(env)
     if any(getattr(base, "__slots__", ()) for base in kind.__mro__):
@@ -48,7 +48,7 @@ def is_lent(env: Any, source: Source) -> bool:
 
 def _watched(env: Any, source: Source, name: str) -> Any:
     def call(self: Any, *args: Any, **keywords: Any) -> Any:
-        source.lend(name)
+        source.cut(name)
         return getattr(env, name)(*args, **keywords)
 
     call.__name__, call.__doc__ = name, getattr(getattr(env, name), "__doc__", None)

@@ -92,8 +92,8 @@ class Source:
             if was is not now and was != now:
                 raise SpaceError(f"{name} space: {now}, must be {was}, the environment's space when the model was made")
 
-    def lend(self, call: str) -> None:
-        """Before a step or a reset (call) by the caller: the next learn begins with a reset. Refused during learn."""
+    def cut(self, call: str) -> None:
+        """Makes the next learn begin with a reset, because the caller is about to step or reset (call). Refused during learn."""
         if self.learning:
             raise BusyError(
                 f"get_env().{call}: learn is in progress and steps these environments, must be called before or after it; "

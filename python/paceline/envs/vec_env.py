@@ -345,9 +345,10 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return ids
 
     def _check_idle(self, ids: Array) -> None:
-        """Raises ConfigError if one of these environments of two or more is under way."""
-        # The library checks the numbers in order and sends nothing if it refuses one, as it refuses
-        # num_envs. A call has at most num_envs numbers, so there are two calls.
+        """Raises ConfigError if one of these environments is under way. num_envs must be at least 2."""
+        # The library refuses each call, because its last number is num_envs. It checks the numbers in
+        # order, and sends nothing if it refuses one. A call has at most num_envs numbers, so two calls
+        # have them all.
         for half in np.array_split(ids, 2):
             tried = np.append(half, self.num_envs).astype(np.int32)
             try:
