@@ -13,6 +13,7 @@ import math
 import resource
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, groupby
 from pathlib import Path
@@ -28,50 +29,61 @@ from paceline._reproduce import dopamine
 _FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks" / "dopamine"
 
 
-def _of(folder: Path, game: str, agent: str) -> Path:
-    return folder / f"{game}_{agent}"
+@dataclass
+class Runs:
+    """Runs of one length: their episodes and checkpoints are in folder/GAME_AGENT."""
+
+    folder: Path
+    steps: int
+    settings: list[str]  # NAME=VALUE, which replace the presets'
+
+    def __post_init__(self) -> None:
+        self._keywords = keywords_of(self.settings)
+
+    def of(self, game: str, agent: str) -> Path:
+        return self.folder / f"{game}_{agent}"
+
+    def episodes(self, game: str, agent: str, seed: int) -> tuple[list[dopamine.Episode], bool]:
+        """The episodes so far, and whether the run is done."""
+        return dopamine.files_of(game, agent, seed, self.steps, self.of(game, agent), self._keywords).read()
+
+    def train(self, game: str, agent: str, seed: int) -> dict[str, Any]:
+        """Trains to the end, on one thread."""
+        folder = self.of(game, agent)
+        folder.mkdir(parents=True, exist_ok=True)
+        begun = len(self.episodes(game, agent, seed)[0])
+        episodes = dopamine.train(game, agent, seed, self.steps, folder, 50_000, {"num_threads": 1, **self._keywords})
+        cpu = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "game": game, "agent": agent, "seed": seed, "steps": self.steps, "episodes": len(episodes),
+            "mean": fmean(e.total for e in episodes) if episodes else None,
+            "continued": begun > 0, "cpu_seconds": round(cpu.ru_utime + cpu.ru_stime, 2),
+        }  # fmt: skip
+
+    def start(self, game: str, agent: str, seed: int, core: int) -> str:
+        """The line of a run that another process trains on one core."""
+        settings = (f"--set={each}" for each in self.settings)
+        words = ["--folder", str(self.folder), "--steps", str(self.steps), *settings, "--one", game, agent, str(seed)]
+        return _runs.one(Path(__file__), words, core, f"{agent} on {game}, seed {seed}")
 
 
-def _files(folder: Path, game: str, agent: str, seed: int, steps: int, keywords: dict[str, Any]) -> dopamine.Files:
-    return dopamine.files_of(game, agent, seed, steps, _of(folder, game, agent), keywords)
-
-
-def run(game: str, agent: str, seed: int, steps: int, folder: Path, keywords: dict[str, Any]) -> dict[str, Any]:
-    _of(folder, game, agent).mkdir(parents=True, exist_ok=True)
-    begun = len(_files(folder, game, agent, seed, steps, keywords).read()[0])
-    episodes = dopamine.train(game, agent, seed, steps, _of(folder, game, agent), 50_000, {"num_threads": 1, **keywords})
-    cpu = resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "game": game, "agent": agent, "seed": seed, "steps": steps, "episodes": len(episodes),
-        "mean": fmean(e.total for e in episodes) if episodes else None,
-        "continued": begun > 0, "cpu_seconds": round(cpu.ru_utime + cpu.ru_stime, 2),
-    }  # fmt: skip
-
-
-def _one(game: str, agent: str, seed: int, steps: int, folder: Path, settings: list[str], core: int) -> str:
-    words = ["--folder", str(folder), *(f"--set={each}" for each in settings), "--one", game, agent, str(seed), str(steps)]
-    return _runs.one(Path(__file__), words, core, f"{agent} on {game}, seed {seed}")
-
-
-def summary(
-    folder: Path, games: list[str], agents: list[str], seeds: list[int], steps: int, keywords: dict[str, Any]
-) -> list[dict[str, Any]]:  # fmt: skip
+def summary(runs: Runs, games: list[str], agents: list[str], seeds: list[int]) -> list[dict[str, Any]]:
     """One entry for each game, agent and iteration that has runs that are done."""
     out = []
     for game in games:
         for agent in agents:
-            runs = {}
+            ended = {}
             for seed in seeds:
-                episodes, done = _files(folder, game, agent, seed, steps, keywords).read()
+                episodes, done = runs.episodes(game, agent, seed)
                 if done:
-                    runs[seed] = episodes
-            for line in dopamine.compare(runs, steps, dopamine.published(game, agent)) if runs else []:
+                    ended[seed] = episodes
+            for line in dopamine.compare(ended, runs.steps, dopamine.published(game, agent)) if ended else []:
                 of = line.published
                 if math.isnan(line.mean):
                     continue  # no episode has ended
                 deviations = (line.mean - of.mean) / of.sd if of and of.sd else None
                 out.append({
-                    "game": game, "agent": agent, "iteration": line.iteration, "steps": line.steps, "seeds": [*runs], "means": line.means,
+                    "game": game, "agent": agent, "iteration": line.iteration, "steps": line.steps, "seeds": [*ended], "means": line.means,
                     "mean": line.mean, "sd": None if math.isnan(line.sd) else line.sd, "published": of and of.mean,
                     "published_sd": of and of.sd, "deviations": deviations,
                 })  # fmt: skip
@@ -89,9 +101,7 @@ def text(entries: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def draw(
-    path: Path, folder: Path, games: list[str], agents: list[str], seeds: list[int], steps: int, keywords: dict[str, Any]
-) -> None:  # fmt: skip
+def draw(path: Path, runs: Runs, games: list[str], agents: list[str], seeds: list[int]) -> None:
     """Draws for each seed the mean of the returns so far of an iteration, over the frames, beside the published means."""
     columns = min(3, len(games))
     rows = -(-len(games) // columns)
@@ -99,13 +109,14 @@ def draw(
     for n, game in enumerate(games):
         ax = figure.add_subplot(rows, columns, n + 1)
         for color, agent in zip(cycle((plots.BLUE, plots.ORANGE, plots.GREEN, plots.DARK)), agents):
-            ended = [run for seed in seeds if (run := _files(folder, game, agent, seed, steps, keywords).read())[1]]
+            ended = [run for seed in seeds if (run := runs.episodes(game, agent, seed))[1]]
             for k, (episodes, _) in enumerate(ended):
                 frames, means = _so_far(episodes)
                 ax.plot(frames, means, color=color, linewidth=1, label=None if k else f"{agent}, a line for each seed")
-            numbers = [(i * dopamine.FRAMES / 1e6, of) for i, of in dopamine.published(game, agent).items() if i * dopamine.STEPS <= steps]
-            for k, (at, of) in enumerate(numbers):
+            numbers = {i: of for i, of in dopamine.published(game, agent).items() if i * dopamine.STEPS <= runs.steps}
+            for k, (i, of) in enumerate(numbers.items()):
                 label = None if k else f"{agent}, published"
+                at = i * dopamine.FRAMES / 1e6
                 ax.errorbar([at], [of.mean], [of.sd or 0.0], color=color, fmt="s", mfc="none", capsize=5, label=label)
         ax.set(title=game, xlabel="millions of frames", ylabel="mean training return so far")
         ax.legend(frameon=False)
@@ -134,34 +145,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a keyword of DQN that replaces the preset's")
     parser.add_argument("--plot", type=Path, help="a file for the figure: .png, .svg, .pdf ... (needs matplotlib)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run later than this; 0: none")
-    parser.add_argument("--one", nargs=4, metavar=("GAME", "AGENT", "SEED", "STEPS"), help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=3, metavar=("GAME", "AGENT", "SEED"), help=argparse.SUPPRESS)
 
 
 def print_report(args: argparse.Namespace) -> None:
-    keywords = keywords_of(args.set)
+    if args.steps < 1:
+        raise PacelineError(f"--steps: {args.steps}, must be at least 1")
+    runs = Runs(args.folder, args.steps, args.set)
     if args.one:
-        game, agent, seed, steps = args.one
-        print(json.dumps(run(game, agent, int(seed), int(steps), args.folder, keywords)))
+        game, agent, seed = args.one
+        print(json.dumps(runs.train(game, agent, int(seed))))
         return
     games, agents, seeds = args.games.split(","), args.agents.split(","), seeds_of(args.seeds)
     for agent in agents:
         if agent not in dopamine.agents():
             raise PacelineError(f"--agents: {agent!r}, must be of {', '.join(dopamine.agents())}")
-    if args.steps < 1:
-        raise PacelineError(f"--steps: {args.steps}, must be at least 1")
     log = args.log or args.folder / "runs.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
     jobs: list[Callable[[int], str]] = [
-        partial(_one, game, agent, seed, args.steps, args.folder, args.set)
+        partial(runs.start, game, agent, seed)
         for game in games
         for seed in seeds
         for agent in agents
-        if not _files(args.folder, game, agent, seed, args.steps, keywords).read()[1]
+        if not runs.episodes(game, agent, seed)[1]
     ]
     _runs.fill(log, jobs, args.minutes)
     if args.plot:
-        draw(args.plot, args.folder, games, agents, seeds, args.steps, keywords)
-    entries = summary(args.folder, games, agents, seeds, args.steps, keywords)
+        draw(args.plot, runs, games, agents, seeds)
+    entries = summary(runs, games, agents, seeds)
     print(json.dumps({"entries": entries}) if args.json else text(entries))
 
 
