@@ -334,6 +334,10 @@ def test_states_are_cloned_and_restored(id, keywords):
     for bad, text in [(b"", "state"), (whole[0][:-1], "state"), ("x", "state: str, must be"), (b"\x00" * len(one), "state")]:
         with pytest.raises(PacelineError, match=text):
             other.restore_state(bad, env_id=0)
+    before = other.clone_state()
+    with pytest.raises(ConfigError, match="state: int, must be bytes"):
+        other.restore_state([whole[0], 5, whole[2]])
+    assert other.clone_state() == before
     with pytest.raises(ConfigError, match="must be a list of 3 states"):
         other.restore_state(whole[:2])
     with pytest.raises(ConfigError, match="state: int, must be a list of 3 states"):

@@ -417,18 +417,20 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def restore_state(self, state: bytes | Sequence[bytes], env_id: int | None = None) -> None:
         """Sets the state of environment env_id, or of all, from clone_state of this or another vector.
 
-        The environments must be of the same kind.
+        The environments must be of the same kind. An environment whose state is refused must be reset;
+        those before it in the list have their new states.
         """
         self._check_open()
         if env_id is not None:
-            pairs: Any = [(whole("env_id", env_id, 0, self.num_envs - 1), state)]
+            pairs: list[tuple[int, Any]] = [(whole("env_id", env_id, 0, self.num_envs - 1), state)]
         elif isinstance(state, (bytes, bytearray)) or not isinstance(state, Sequence) or len(state) != self.num_envs:
             raise ConfigError(f"state: {type(state).__name__}, must be a list of {self.num_envs} states without an env_id")
         else:
-            pairs = enumerate(state)
-        for i, one in pairs:
+            pairs = list(enumerate(state))
+        for _, one in pairs:
             if not isinstance(one, (bytes, bytearray)):
                 raise ConfigError(f"state: {type(one).__name__}, must be bytes that clone_state returned")
+        for i, one in pairs:
             _lib.lib().paceline_vec_restore(self._handle.value, i, bytes(one), len(one))
             self._seeded[i] = True
 
