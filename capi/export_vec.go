@@ -104,7 +104,7 @@ func (v *vector) busy() bool {
 		return true
 	}
 	defer v.mu.Unlock()
-	return v.vec.UnderWay()
+	return v.vec.UnderWay() > 0
 }
 
 // callVec runs f if no other call is in progress, recv included.
@@ -364,16 +364,18 @@ func pacelineGoVecRecv(id C.uint64_t, maxMS C.int64_t, why *C.pl_error) C.int {
 
 //export pacelineGoVecUnderWay
 func pacelineGoVecUnderWay(out *C.size_t, id C.uint64_t, why *C.pl_error) C.int {
-	return callAsync(id, why, func(_ *vector, a *vec.Async) error {
-		*out = C.size_t(a.UnderWay())
+	return report(vectors.use(uint64(id), func(v *vector) error {
+		v.asyncMu.Lock() // not mu: the call neither waits for a step nor makes one fail
+		defer v.asyncMu.Unlock()
+		*out = C.size_t(v.vec.UnderWay())
 		return nil
-	})
+	}), why)
 }
 
 //export pacelineGoVecDrain
 func pacelineGoVecDrain(id C.uint64_t, why *C.pl_error) C.int {
 	return callVec(id, why, func(v *vector) error {
-		if v.family.inside() && v.vec.UnderWay() {
+		if v.family.inside() && v.vec.UnderWay() > 0 {
 			return errInside
 		}
 		a, err := v.async()

@@ -480,8 +480,9 @@ enum paceline_begin_flags {
  * A program that learns in slices begins each slice with the slice's steps: rates rise again at
  * every slice, as in Stable-Baselines3. A program that continues an interrupted run, also from a
  * checkpoint, begins the remaining steps (total_timesteps less num_timesteps, of paceline_stats)
- * or nothing. The end and the bits are then those of a run that never stopped. Steps after the end
- * of the run are allowed; schedules keep their last values. If a rate is 0 in every update of a run,
+ * or nothing. The end and the bits are then those of a run that never stopped. Environments that you
+ * step are not in a checkpoint: after a load begin the remaining steps with PACELINE_RESET_ENVS.
+ * Steps after the end of the run are allowed; schedules keep their last values. If a rate is 0 in every update of a run,
  * paceline_trainer_notice says so once. */
 PACELINE_API int paceline_trainer_begin(paceline_trainer *t, int64_t total_timesteps, uint32_t flags);
 
@@ -625,7 +626,7 @@ enum paceline_save_flags {
 
 /* Writes a checkpoint (a zip archive of JSON and safetensors): weights, optimiser, counters, random
  * streams, schedules. With PACELINE_SAVE_EXPERIENCE a trainer that loads it continues with the same
- * bits as one that never stopped. A temporary file in the same folder is renamed to path: a failure
+ * bits as one that never stopped, on environments that you step with new episodes. A temporary file in the same folder is renamed to path: a failure
  * leaves an older file as it was. */
 PACELINE_API int paceline_trainer_save(paceline_trainer *t, const char *path, uint32_t flags);
 
@@ -707,7 +708,8 @@ PACELINE_API int paceline_trainer_free(paceline_trainer *t);
  *
  * The library learns on threads of its own meanwhile. The arrays may be overwritten or replaced
  * between calls, but act must get the observations that the previous observe got. After a begin that
- * resets the environments act gets the first observations of the new episodes. The run ends at
+ * resets the environments act gets the first observations of the new episodes; the first begin after a
+ * load must do so (PACELINE_RESET_ENVS). The run ends at
  * total_timesteps of paceline_stats: begin another one there (flags 0) to continue learning.
  *
  * num_rows is num_envs, and row i is always environment i. act needs obs. observe needs obs,

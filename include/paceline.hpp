@@ -748,6 +748,7 @@ class Trainer {
   }
   /* The numbers that the method reports in addition to the stats. */
   std::vector<Metric> metrics() const {
+    stats(); /* throws without a trainer: paceline_trainer_metric then fails as after the last metric */
     std::vector<Metric> list;
     auto m = detail::sized<paceline_metric>();
     int status;

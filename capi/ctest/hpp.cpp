@@ -231,6 +231,7 @@ int main() {
     paceline::Trainer moved = std::move(t);
     CHECK(t.get() == nullptr && moved.stats().num_timesteps == 1000 && moved.notice().empty() &&
           !moved.proposal().empty());
+    throws(PACELINE_EINVAL, "t: NULL", [&] { t.metrics(); });
     u = std::move(moved);
     CHECK(alive == 4);
     paceline::Policy p = u.policy();

@@ -50,7 +50,7 @@ static void decoupled() {
          [&] { memory.set_errors(identities, {1.0f}); });
   throws(PACELINE_EINVAL, "errors: 2, must be 1, one for each identity", [&] { memory.set_errors({0}, errors); });
   batch.num_rows = 1;
-  throws(PACELINE_EINVAL, "minibatch.actions: 1 entries, must be 2", [&] { memory.draw(batch); });
+  throws(PACELINE_EINVAL, "minibatch.num_rows: 1, must be batch_size (2)", [&] { memory.draw(batch); });
   batch.num_rows = 1u << 31;
   throws(PACELINE_EINVAL, "minibatch.num_rows: 2147483648, must be at most", [&] { learner.gradient_of(batch, grad); });
 }

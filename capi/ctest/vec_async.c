@@ -345,6 +345,30 @@ static void two_threads(void) {
   paceline_vec_free(s.v);
 }
 
+typedef struct watched {
+  const paceline_vec *v;
+  _Atomic int quit;
+} watched;
+
+static void *watch(void *arg) {
+  watched *w = arg;
+  while (!w->quit) CHECK(under_way(w->v) == 0);
+  return NULL;
+}
+
+/* A thread that watches a vector neither makes calls fail nor waits for them. */
+static void watched_vector(void) {
+  fixture f = begin("CartPole-v1", 8, 2, PACELINE_SAME_STEP, 0);
+  watched w = {.v = f.v};
+  pthread_t other;
+  pthread_create(&other, NULL, watch, &w);
+  OK(paceline_vec_reset(f.v, NULL, NULL, all_of(&f.r[0])));
+  for (int i = 0; i < 100000; i++) OK(paceline_vec_step(f.v, f.moves, all_of(&f.r[0])));
+  w.quit = 1;
+  pthread_join(other, NULL);
+  end(&f);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   char *name;
@@ -360,5 +384,6 @@ int main(int argc, char **argv) {
   }
   failing_resets();
   two_threads();
+  watched_vector();
   return 0;
 }

@@ -28,13 +28,16 @@ func (g *Group) Use(rows *vec.Rows, step int64) error {
 func (g *Group) CheckUse(rows *vec.Rows, step int64) error {
 	g.rows = rows
 	for i, resetting := range g.resetting {
+		if err := g.checkObs(i, step, "", rows.Obs); err != nil {
+			return err
+		}
 		if !resetting {
 			if err := g.checkMask(i, step, "", rows.Masks); err != nil {
 				return err
 			}
 		}
 	}
-	return g.checkStarts(step)
+	return nil
 }
 
 func (g *Group) checkStarts(step int64) error {

@@ -15,7 +15,7 @@ import (
 // Python, a string in C.
 type Options map[string]json.RawMessage
 
-// ParseOptions reads a JSON object. "" means no options.
+// ParseOptions reads a JSON object, in which no name is given twice. "" means no options.
 func ParseOptions(text string) (Options, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -23,6 +23,19 @@ func ParseOptions(text string) (Options, error) {
 	var o Options
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return nil, fmt.Errorf("options: %.200q, must be a JSON object (%v)", text, err)
+	}
+	if o == nil {
+		return nil, fmt.Errorf("options: %.200q, must be a JSON object", text)
+	}
+	pairs, seen := json.NewDecoder(strings.NewReader(text)), make(map[json.Token]bool)
+	pairs.Token() // {
+	for pairs.More() {
+		name, _ := pairs.Token()
+		var value json.RawMessage
+		if pairs.Decode(&value); seen[name] {
+			return nil, fmt.Errorf("options: %q is given twice, must be given once", name)
+		}
+		seen[name] = true
 	}
 	return o, nil
 }

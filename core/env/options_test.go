@@ -36,6 +36,8 @@ func TestOptionsAreReadOrRefused(t *testing.T) {
 		`{"what": 4}`:               `option "what": X-v0 has no such option; its options are frameskip, on, probability, reset`,
 		`[1]`:                       `options: "[1]", must be a JSON object`,
 		`{`:                         `options: "{", must be a JSON object`,
+		`null`:                      `options: "null", must be a JSON object`,
+		`{"on": true, "on": false}`: `options: "on" is given twice, must be given once`,
 		`{"on": true, "onn": true}`: `option "onn": X-v0 has no such option; did you mean on?`,
 	} {
 		o, err := ParseOptions(text)

@@ -231,6 +231,9 @@ func (t *Trainer) decoupled(call string) (Decoupled, error) {
 
 func (t *Trainer) minibatchSizes(a Decoupled, x *Transitions) error {
 	n := a.DrawRows()
+	if rows := len(x.Actions); rows != n {
+		return fmt.Errorf("minibatch.num_rows: %d, must be batch_size (%d)", rows, n)
+	}
 	obs, masks := n*t.spec.Obs.Bytes(), 0
 	if t.spec.Masks {
 		masks = n * t.spec.Action.N
@@ -239,7 +242,7 @@ func (t *Trainer) minibatchSizes(a Decoupled, x *Transitions) error {
 		name      string
 		got, want int
 	}{
-		{"actions", len(x.Actions), n}, {"obs", len(x.Obs), obs}, {"next_obs", len(x.NextObs), obs}, {"rewards", len(x.Rewards), n},
+		{"obs", len(x.Obs), obs}, {"next_obs", len(x.NextObs), obs}, {"rewards", len(x.Rewards), n},
 		{"discounts", len(x.Discounts), n}, {"weights", len(x.Weights), n}, {"next_masks", len(x.NextMasks), masks},
 	} {
 		if s.got != s.want {

@@ -168,14 +168,19 @@ func (v *Vec) checkIdle() error {
 	switch {
 	case v.closed:
 		return errClosed
-	case v.UnderWay():
+	case v.UnderWay() > 0:
 		return errUnderWay
 	}
 	return nil
 }
 
-// UnderWay reports whether environments of the Async are under way.
-func (v *Vec) UnderWay() bool { return v.async != nil && v.async.UnderWay() > 0 }
+// UnderWay returns the number of environments of the Async that are under way.
+func (v *Vec) UnderWay() int {
+	if v.async == nil {
+		return 0
+	}
+	return v.async.UnderWay()
+}
 
 // errClosed is the error of all calls after Close.
 var errClosed = fmt.Errorf("environments: %w", fault.ErrClosed)

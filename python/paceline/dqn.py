@@ -401,7 +401,9 @@ class DQN(Trainer):
         """Epsilon as a function of the remaining progress, which goes from 1 to 0.
 
         It falls after the warm-up of learning_starts steps. A model that was loaded without its
-        experience has another warm-up, which the function leaves out.
+        experience has another warm-up, which the function leaves out. Epsilon lags behind the function
+        with clock="updates" and concurrent=True, where it changes when other weights begin to act (at
+        the end of a window), and with learners, each of which learns of the others' steps at its pulls.
         """
         first, last = (float(self.setting(f"exploration_{end}_eps")) for end in ("initial", "final"))
         steps, fraction = float(self.setting("exploration_steps")), float(self.setting("exploration_fraction"))

@@ -437,7 +437,7 @@ def test_orders_that_do_not_fit_are_refused(cls, tmp_path):
         with pytest.raises(ConfigError, match=says):
             model.save_order(tmp_path / "none")
         assert not (tmp_path / "none.order").exists()
-    says = 'a checkpoint without a recorded order, must be one of schedule "race" or "recorded"'
+    says = 'a checkpoint without a recorded order, must be one of schedule "race" or "recorded" that was saved with its experience'
     with pytest.raises(ConfigError, match=says):
         small(cls, order=tmp_path / "virtual.zip")
     with pytest.raises(ConfigError, match='schedule: the checkpoint has "virtual", this trainer has "race"'):

@@ -37,6 +37,7 @@ func TestBadMinibatchesAndStepsAreRefused(t *testing.T) {
 		"row 1: reward: +Inf, must be finite":                              func(x *train.Transitions) { x.Rewards[1] = float32(math.Inf(1)) },
 		"row 1: obs: observation: component 2 is NaN, must be finite":      func(x *train.Transitions) { copy(x.Obs[24:], []byte{0, 0, 0xc0, 0x7f}) },
 		"row 0: next_obs: observation: component 0 is NaN, must be finite": func(x *train.Transitions) { copy(x.NextObs, []byte{0, 0, 0xc0, 0x7f}) },
+		"minibatch.num_rows: 3, must be batch_size (2)":                    func(x *train.Transitions) { x.Actions = append(x.Actions, 0) },
 		"minibatch.rewards: 1 entries, must be 2 (batch_size: 2)":          func(x *train.Transitions) { x.Rewards = x.Rewards[:1] },
 	} {
 		x := minibatchOf2()

@@ -171,7 +171,7 @@ func (s orderOf) read(path string) (o *recorder, err error) {
 	if in, err := checkpoint.Open(path); err == nil {
 		defer in.Close()
 		if !in.Has(orderPart) {
-			return nil, fmt.Errorf("order: %s: a checkpoint without a recorded order, must be one of schedule %q or %q", path, order.Race, order.Recorded)
+			return nil, fmt.Errorf("order: %s: a checkpoint without a recorded order, must be one of schedule %q or %q that was saved with its experience", path, order.Race, order.Recorded)
 		}
 		part := checkpoint.Part{Name: orderPart, Version: 1, Read: func(r io.Reader, n int64) (func(), error) {
 			o, err = s.readPart(r, n)

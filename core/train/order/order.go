@@ -77,7 +77,7 @@ func ReadOrder(path string) (*Order, error) {
 			return nil, err
 		}}
 		if !in.Has(orderPart) {
-			return nil, fmt.Errorf("order: %s: a checkpoint without a recorded order, must be one of schedule %q or %q", path, Race, Recorded)
+			return nil, fmt.Errorf("order: %s: a checkpoint without a recorded order, must be one of schedule %q or %q that was saved with its experience", path, Race, Recorded)
 		}
 		if _, err := in.Load([]checkpoint.Part{part}); err != nil {
 			return nil, fmt.Errorf("order: %w", err)
