@@ -9,12 +9,15 @@ videos.save_gif("agent.gif", videos.record(model))
 from __future__ import annotations
 
 import io
+import math
+import numbers
 import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from . import _arguments
 from ._evaluation import borrow
 from .errors import ConfigError
 from .spaces import Array
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 MOST_STEPS = 27_000  # steps of an episode that does not end: half an hour of an Atari game
 MOST_IMAGES = 2_000
 MOST_MEMORY = 2**28  # bytes of images
+MOST_DELAY = 65_535  # hundredths of a second for which a GIF can show an image
 TRANSPARENT = 255  # palette index of a transparent pixel
 BLACK, WHITE = 0, 0xFFFFFF
 TITLE = 20  # pixels above an image
@@ -62,6 +66,8 @@ def record(model: Trainer, env: Any = None, *, seed: int = 0, steps: int | None 
 
     from .envs import single
 
+    if steps is not None:
+        steps = _arguments.whole("steps", steps, 0, _arguments.MOST_STEPS)
     made = None
     if env is None:
         if (similar := model.similar_env()) is None:
@@ -84,11 +90,17 @@ def record(model: Trainer, env: Any = None, *, seed: int = 0, steps: int | None 
 def _play(title: str, policy: Policy, env: Any, seed: int, steps: int | None) -> Recording:
     images, every, total, step = list[Array](), 1, 0.0, 0
     obs, info = env.reset(seed=seed)
+
+    def add() -> None:
+        nonlocal images, every
+        images.append(_image(env))
+        # The limit is even, so [::2] keeps the newest image.
+        if len(images) > min(MOST_IMAGES, 2 * max(1, MOST_MEMORY // (2 * images[0].nbytes))):
+            images, every = images[::2], 2 * every
+
     while True:
         if step % every == 0:
-            images.append(_image(env))
-            if len(images) > min(MOST_IMAGES, max(2, MOST_MEMORY // images[0].nbytes)):
-                images, every = images[::2], 2 * every
+            add()
         if step == (MOST_STEPS if steps is None else steps):
             break
         masks = None if policy.masked is False else info.get("action_mask")
@@ -98,7 +110,7 @@ def _play(title: str, policy: Policy, env: Any, seed: int, steps: int | None) ->
         total += info.get("raw_reward", reward)
         if terminated or truncated:
             if steps is None and info.get("game_over", True):
-                images.append(_image(env))
+                add()
                 break
             obs, info = env.reset()
     return Recording(title, images, (env.metadata.get("render_fps") or 30) / every, step, float(total))
@@ -119,11 +131,14 @@ def save_gif(path: str | os.PathLike[str], *recordings: Recording, seconds: floa
 
     Shorter recordings repeat until the longest one ends. seconds: the longest playing time; longer
     recordings are shown faster. max_bytes: the largest file; larger ones get fewer images a second.
-    If the images have more than 255 colours, each pixel gets the nearest of the 255 most frequent
-    ones.
+    If the smallest possible file is larger, save_gif raises ConfigError. If the images have more
+    than 255 colours, each pixel gets the nearest of the 255 most frequent ones.
     """
     if not recordings:
         raise ConfigError("recordings: none, must be at least one")
+    for name, value, least in (("seconds", seconds, 0.01), ("max_bytes", max_bytes, 1)):
+        if not isinstance(value, numbers.Real) or not value >= least:
+            raise ConfigError(f"{name}: {value!r}, must be a number, at least {least}")
     try:
         import PIL  # noqa: F401
     except ImportError:
@@ -134,11 +149,11 @@ def save_gif(path: str | os.PathLike[str], *recordings: Recording, seconds: floa
     canvas = _Canvas(recordings, height)
     # Hundredths of a second, GIF's unit. Browsers slow down a GIF of more than 50 images a second.
     delay = max(3, round(100 / speed / max(recording.fps for recording in recordings)))
-    while True:
-        data = _encoded(canvas, np.arange(0, longest, delay / 100 * speed), delay)
-        if len(data) <= max_bytes or delay >= 100:
-            break
-        delay = max(delay + 1, round(delay * len(data) / max_bytes))
+    slowest = min(MOST_DELAY, math.ceil(100 * longest / speed))  # with one image, unless the GIF lasts longer
+    while len(data := _encoded(canvas, np.arange(0, longest, delay / 100 * speed), delay)) > max_bytes:
+        if delay >= slowest:
+            raise ConfigError(f"max_bytes: {max_bytes!r}, must be at least {len(data)}, the bytes of the smallest GIF of these recordings")
+        delay = round(min(slowest, max(delay + 1, delay * len(data) / max_bytes)))
     with open(path, "wb") as file:
         file.write(data)
 

@@ -107,6 +107,38 @@ def test_a_long_recording_is_thinned(monkeypatch):
     assert 5 <= len(recording.images) <= 11 and recording.fps == 20 / 8 and recording.steps == 45
 
 
+class Long(Seen):
+    """A Seen whose episode has a given number of steps."""
+
+    def __init__(self, length):
+        super().__init__()
+        self.length = length
+
+    def step(self, action):
+        obs, reward, _, _, info = super().step(action)
+        return obs, reward, self.count >= self.length, False, info
+
+
+@pytest.mark.parametrize("length", [9, 10, 11, 19, 20, 40])
+@pytest.mark.parametrize("most", ["MOST_IMAGES", "MOST_MEMORY"])
+def test_a_long_episode_is_thinned_and_keeps_its_last_image(monkeypatch, length, most):
+    # 11 images of 360 bytes are one too many for the limit of the memory, which is rounded to an even number of images.
+    monkeypatch.setattr(videos, most, 10 if most == "MOST_IMAGES" else 360 * 11)
+    with DQN("MlpPolicy", Counter(), **SMALL) as model:
+        recording = videos.record(model, Long(length))
+    assert 5 <= len(recording.images) <= 10 and recording.steps == length
+    assert recording.images[0][0, 0, 0] == 0 and recording.images[-1][0, 0, 0] == length
+
+
+@pytest.mark.parametrize("steps", [-1, 2.5, "3", 2**51])
+def test_a_wrong_number_of_steps_is_refused(monkeypatch, steps):
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        monkeypatch.setattr(gymnasium, "make", None)  # no environment is made
+        monkeypatch.setattr(videos, "_play", None)
+        with pytest.raises(ConfigError, match=f"steps: {steps!r}, must be 0 to"):
+            videos.record(model, steps=steps)
+
+
 def test_a_game_of_atari_is_recorded():
     try:
         env = make("Pong")
@@ -160,6 +192,26 @@ def test_max_bytes_limits_the_file(tmp_path):
     videos.save_gif(tmp_path / "less.gif", noise, max_bytes=size // 3)
     assert (tmp_path / "less.gif").stat().st_size <= size // 3
     assert len(shown(tmp_path / "less.gif")) == pytest.approx(len(shown(tmp_path / "all.gif")), rel=0.1)
+
+
+def test_a_file_of_one_image_is_the_smallest(tmp_path):
+    recording = numbered(30, (20, 30))
+    with pytest.raises(ConfigError, match=r"max_bytes: 1, must be at least \d+, the bytes of the smallest GIF") as raised:
+        videos.save_gif(tmp_path / "a.gif", recording, max_bytes=1)
+    assert not (tmp_path / "a.gif").exists()
+    least = int(str(raised.value).split("at least ")[1].partition(",")[0])
+    videos.save_gif(tmp_path / "a.gif", recording, max_bytes=least)
+    assert len(decoded(tmp_path / "a.gif")) == 1 and (tmp_path / "a.gif").stat().st_size == least
+    videos.save_gif(tmp_path / "a.gif", recording, seconds=float("inf"), max_bytes=1e6)
+    assert len(decoded(tmp_path / "a.gif")) == 30
+
+
+@pytest.mark.parametrize("name", ["seconds", "max_bytes"])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), "1", None])
+def test_wrong_limits_of_a_gif_are_refused(tmp_path, name, value):
+    with pytest.raises(ConfigError, match=f"{name}: {value!r}, must be a number, at least "):
+        videos.save_gif(tmp_path / "a.gif", numbered(3, (20, 30)), **{name: value})
+    assert not (tmp_path / "a.gif").exists()
 
 
 def test_several_recordings_are_side_by_side(tmp_path):
