@@ -172,12 +172,13 @@ def _parsed(data: bytes) -> StartStates:
     if size > _MOST_JSON or size > len(data) - head - 8:
         raise ConfigError(f"a head of {size} bytes, must be at most {_MOST_JSON} and within the file")
     try:
-        parsed = json.loads(data[head + 4 : head + 4 + size])
+        # json.loads of bytes would also take UTF-16 and UTF-32.
+        parsed = json.loads(data[head + 4 : head + 4 + size].decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError):
-        raise ConfigError("its head is not JSON") from None
+        raise ConfigError("its head is not JSON in UTF-8") from None
     names = {"game", "rom_md5", "recipe", "recipe_hash", "state_bytes", "starts"}
     if not isinstance(parsed, dict) or set(parsed) != names:
-        raise ConfigError(f"its head must be a JSON object of {', '.join(sorted(names))}")
+        raise ConfigError(f"its head must be a JSON object of {', '.join(sorted(names))}, each once")
     listed, each = parsed["starts"], parsed["state_bytes"]
     if not isinstance(listed, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in listed):
         raise ConfigError("starts: must be a list of [frames, score]")
@@ -198,18 +199,29 @@ def _parsed(data: bytes) -> StartStates:
     return StartStates(parsed["game"], parsed["rom_md5"], parsed["recipe"], parsed["recipe_hash"], made)
 
 
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
+    """The dict of a JSON object, None if a name is repeated."""
+    named = dict(pairs)
+    return named if len(named) == len(pairs) else None
+
+
 # ------------------------------------------------------------------ evaluation
 
 
 def described(env: str, env_kwargs: dict[str, Any]) -> tuple[str, str, str]:
     """The game of an environment, "" if it is not one of the library's Atari games; its recipe's name and its recipe's hash."""
     from .envs import _ids
-    from .envs.vec import make_vec
+    from .envs.vec_env import VecEnv
 
     name, with_id = _ids.meaning(env)
     if name is None:
         return "", "", ""
-    with contextlib.closing(make_vec(name, 1, num_threads=1, **with_id | env_kwargs)) as envs:
+    # VecEnv, unlike make_vec, takes no keyword of the vector, such as num_envs, from env_kwargs.
+    made = VecEnv(
+        name, 1, batch_size=0, num_threads=1, thread_affinity_offset=-1, autoreset_mode="next_step", copy=True, render_mode=None,
+        env_kwargs=with_id | env_kwargs,
+    )  # fmt: skip
+    with contextlib.closing(made) as envs:
         id: str = _lib.take_json(_lib.lib().paceline_vec_describe, envs._handle.value)["env"]
         return id.removeprefix("atari/") if id.startswith("atari/") else "", envs.recipe, envs.recipe_hash
 
@@ -266,7 +278,7 @@ class Player:
     mode and difficulty count.
     """
 
-    def __init__(self, env: str, **env_kwargs: Any) -> None:
+    def __init__(self, /, env: str, **env_kwargs: Any) -> None:
         from .compat.atari import Action
 
         self.game, self.recipe, self.recipe_hash = described(env, env_kwargs)
@@ -275,7 +287,7 @@ class Player:
         self.console = _console(self.game)
         for setting, change in (("mode", self.console.setMode), ("difficulty", self.console.setDifficulty)):
             if env_kwargs.get(setting, -1) != -1:
-                change(env_kwargs[setting])
+                change(int(env_kwargs[setting]))  # the library has accepted it, and takes 1.0 for 1
         self.actions = {action.name: action for action in Action if action in self.console.getLegalActionSet()}
         self.scores: list[int] = []  # of the games that ended
         self._begin()

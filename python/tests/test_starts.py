@@ -115,7 +115,10 @@ def test_forged_files_with_a_right_checksum_are_refused(tmp_path, change, says):
         (forged(HEAD, b""), "its states are not exactly 200 bytes"),
         (forged(None, b"", b"[" * 500_000), "its head is not JSON"),
         (forged(None, b"", b"{\xff"), "its head is not JSON"),
+        (forged(None, zlib.compress(STATES), json.dumps(HEAD).encode("utf-16")), "its head is not JSON in UTF-8"),
+        (forged(None, zlib.compress(STATES), json.dumps(HEAD).encode("utf-8-sig")), "its head is not JSON in UTF-8"),
         (forged(None, b"", b"[1]"), "its head must be a JSON object"),
+        (forged(None, zlib.compress(STATES), b'{"game": 1,' + json.dumps(HEAD)[1:].encode()), "its head must be a JSON object of game,"),
         (b"paceline starts 2\nabc", "start states of version '2', this library reads version '1'"),
         (b"paceline starts 1\n" + struct.pack("<II", 1 << 30, 0), "the checksum is wrong"),
         (b"a text", "not a file of start states"),
@@ -347,12 +350,27 @@ def test_the_command_line_records_and_evaluates(pong, tmp_path, capsys, monkeypa
     assert main([*evaluate, "--normalise", "--human-score", "20"]) == 0
     says = f"(0 is random -18, {scores.published('pong', 'human_starts').source}; 100 is human 20, --human-score)"
     assert says in capsys.readouterr().out
+    record = ["record-starts", "pong", "x", "--actions", "play.txt", "--count", "6"]
+    assert main([*record, "--set", "mode=1.0", "--set", "difficulty=0.0"]) == 0
+    assert starts.read("x") == starts.record("Pong", PLAY, count=6, mode=1, difficulty=0).states
+    capsys.readouterr()
     for arguments, says in (
         ([*evaluate, "--human-score", "20"], "--human-score 20: must be given with --normalise"),
         ([*evaluate, "--normalise", "--random", "--random-score", "1"], "--random-score 1: must be left out with --random"),
         ([*evaluate, "--set", "recipe=mnih2015"], "starts: for the recipe ale"),
         ([*evaluate[:4], "play.txt"], "play.txt: not a file of start states"),
         ([*evaluate[:4], "nothing"], "nothing: no such file"),
+        ([*evaluate[:3], "--set", "seed=3"], "--set seed: not a keyword of the environment"),
+        ([*evaluate[:3], "--set", "episodes=3"], "--set episodes: not a keyword of the environment"),
+        ([*evaluate[:3], "--set", "starts=3"], "--set starts: not a keyword of the environment"),
+        ([*evaluate[:3], "--set", "deterministic=false"], "--set deterministic: not a keyword of the environment"),
+        ([*evaluate, "--set", "num_envs=3"], 'option "num_envs": atari/pong has no such option'),
+        ([*evaluate[:3], "--normalise", "--set", "num_threads=3"], 'option "num_threads": atari/pong has no such option'),
+        ([*record, "--set", "num_envs=3"], 'option "num_envs": atari/pong has no such option'),
+        ([*record, "--set", "copy=false"], 'option "copy": atari/pong has no such option'),
+        ([*record, "--set", "self=3"], 'option "self": atari/pong has no such option'),
+        ([*record, "--set", "count=3"], "--set count: not a keyword of the environment"),
+        ([*record, "--set", "mode=1.5"], "mode: 1.5, must be a whole number"),
         (["record-starts", "pong", "x", "--actions", "nothing"], "nothing: not read"),
         (["record-starts", "pong", "x", "--actions", "play.txt", "--save-actions", "y"], "--save-actions y: must be left out"),
         (["record-starts", "pong", "play.txt", "--actions", "play.txt"], "--actions play.txt: also the file of path"),

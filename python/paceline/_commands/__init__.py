@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -22,6 +23,15 @@ def keywords_of(items: list[str]) -> dict[str, Any]:
             keywords[name] = json.loads(value)
         except ValueError:
             keywords[name] = value
+    return keywords
+
+
+def environment_keywords(items: list[str], call: Callable[..., Any]) -> dict[str, Any]:
+    """The keywords of --set for an environment. call: the function that takes them; its other arguments are refused."""
+    keywords = keywords_of(items)
+    for name in keywords:
+        if name in inspect.signature(call).parameters:
+            raise PacelineError(f"--set {name}: not a keyword of the environment")
     return keywords
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import scores
 from ..errors import ConfigError
-from . import keywords_of
+from . import environment_keywords
 
 _TEN_HERTZ = 6  # frames of an action, at 60 frames a second
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
             raise ConfigError(f"{option} {value:g}: must be given with --normalise")
     if args.random and args.random_score is not None:
         raise ConfigError(f"--random-score {args.random_score:g}: must be left out with --random, which measures it")
-    keywords = keywords_of(args.set)
+    keywords = environment_keywords(args.set, Policy.evaluate)
     states = starts.read(args.starts) if args.starts else None
     episodes = args.episodes if args.episodes is not None or states else 100
     played: dict[str, Any] = {"starts": states, "max_frames": args.frames}

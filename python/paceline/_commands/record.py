@@ -9,7 +9,7 @@ from statistics import fmean
 from .. import starts
 from .._files import check_different, check_writing
 from ..errors import ConfigError
-from . import keywords_of
+from . import environment_keywords
 
 
 def add_arguments(sub: argparse.ArgumentParser, environment: Callable[[str], str]) -> None:
@@ -30,7 +30,7 @@ def add_arguments(sub: argparse.ArgumentParser, environment: Callable[[str], str
 
 
 def run(args: argparse.Namespace) -> None:
-    keywords = keywords_of(args.set)
+    keywords = environment_keywords(args.set, starts.record)
     path = check_writing(args.path, "path", starts.SUFFIX)
     script = args.actions
     if script is None:
