@@ -74,6 +74,21 @@ def reset_mask(options: Infos | None, n: int) -> Array:
     return mask.copy()
 
 
+def array(name: str, value: Any) -> Array:
+    """Returns a float32 array of an array or a torch tensor, which may be on a GPU and require gradients.
+
+    An array of float32 is not copied. A number that is too large for float32 becomes infinite.
+    """
+    try:
+        given = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    except (TypeError, ValueError):  # such as a list with rows of several lengths
+        raise ConfigError(f"{name}: {type(value).__name__}, must be an array of real numbers") from None
+    if not np.can_cast(given.dtype, np.float32, "same_kind"):
+        raise ConfigError(f"{name}: {given.dtype.type.__name__}, must be an array of real numbers")
+    with np.errstate(all="ignore"):
+        return given.astype(np.float32, copy=False)
+
+
 def autoreset_name(autoreset_mode: object, argument: str = "autoreset_mode") -> str:
     """The key of AUTORESET for a mode: that key, a member of Gymnasium's AutoresetMode, or its value."""
     value = getattr(autoreset_mode, "value", autoreset_mode)

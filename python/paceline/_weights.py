@@ -41,7 +41,12 @@ def given(
 
 def _renamed(arrays: Mapping[str, Any], own: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
     """The arrays by the library's names, and the names for messages: sb3-contrib's if one of them was given."""
-    names = {_sb3_file.own_name(name) if isinstance(name, str) else name: name for name in arrays}
+    if not isinstance(arrays, Mapping):
+        raise ConfigError(f"parameters['policy']: {type(arrays).__name__}, must be a dict of arrays")
+    for name in arrays:
+        if not isinstance(name, str):
+            raise ConfigError(f"parameters: the name {name!r}, must be a str")
+    names = {_sb3_file.own_name(name): name for name in arrays}
     contrib = {name: _sb3_file.contrib_name(name) for name in own} if set(names) != set(arrays) else {}
     return {name: arrays[of] for name, of in names.items()}, contrib | names
 

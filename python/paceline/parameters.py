@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _ffi, _lib
+from ._arguments import array
 from .errors import ConfigError
 from .spaces import Array
 
@@ -67,11 +68,12 @@ class Parameters:
         for name, at in self.layout.items():
             if name not in given:
                 continue
-            value = _array(given[name])
+            field = f"parameters['policy'][{names.get(name, name)!r}]"
+            value = array(field, given[name])
             if value.shape != at.shape:
-                raise ConfigError(f"parameters['policy'][{names.get(name, name)!r}]: shape {value.shape}, must be {at.shape}")
+                raise ConfigError(f"{field}: shape {value.shape}, must be {at.shape}")
             if not np.isfinite(value).all():
-                raise ConfigError(f"parameters['policy'][{names.get(name, name)!r}]: has {value[~np.isfinite(value)][0]}, must be finite")
+                raise ConfigError(f"{field}: has {value[~np.isfinite(value)][0]}, must be finite in float32")
             if at.set not in flat:
                 flat[at.set] = self.flat(at.set)
             flat[at.set][at.part] = value.reshape(-1)
@@ -85,18 +87,14 @@ def repetitions(state: Mapping[str, Any], own: Container[str]) -> set[str]:
     An extractor shared by both heads has three names in stable-baselines3.
     """
     found = set()
-    for name, array in state.items():
+    for name, value in state.items():
         extractor, features, rest = name.partition("features_extractor.")
         if features and name not in own and extractor in ("", "pi_", "vf_"):
             others = (f"{of}features_extractor.{rest}" for of in ("", "pi_", "vf_"))
-            if any(other in own and other in state and np.array_equal(_array(array), _array(state[other])) for other in others):
+            flat = array(name, value)
+            if any(other in own and other in state and np.array_equal(flat, array(other, state[other])) for other in others):
                 found.add(name)
     return found
-
-
-def _array(value: Any) -> Array:
-    """A float32 array of an array or a torch tensor, which may be on a GPU and require gradients."""
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, dtype=np.float32)
 
 
 def _pointer(flat: Array) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _ffi, _lib
-from ._arguments import whole
+from ._arguments import array, whole
 from ._files import File, reading, writing
 from .errors import ConfigError, StaleError
 from .spaces import Array
@@ -110,8 +110,8 @@ class Store:
     Any number of threads may call a store concurrently; pushes and pulls are whole. A push and a pull
     copy the numbers once. Close the store, or use it in a with statement.
 
-    parameters: all parameters, or any array of numbers, flat. first, size: the range of it that the
-        store takes; None: the rest. The numbers are copied and must be finite.
+    parameters: all parameters, or any array of real numbers with one axis. first, size: the range of
+        it that the store takes; None: the rest. The numbers are copied and must be finite in float32.
     optimizer: "adagrad" (its sums are never reset), "adam", "radam", "rmsprop", "rmsprop_mnih" or
         "rmsprop_keras". eps, decay, beta1, beta2: None for the optimiser's own. centered, eps_inside
         and first_average (0 or 1) are of "rmsprop".
@@ -156,7 +156,7 @@ class Store:
     def push(self, grad: Any, learning_rate: float, seen: int, key: tuple[int, int, int]) -> Answer:
         """Takes a step of the optimiser along a gradient of the store's parameters.
 
-        grad: [size] numbers, which the learner has clipped; an array of float32 is not copied. A
+        grad: [size] real numbers, which the learner has clipped; an array of float32 is not copied. A
             number that is not finite, or whose square is not, raises NotFiniteError.
         learning_rate: 0 to 1000.
         seen: the version of the pull after which the gradient was computed.
@@ -271,15 +271,10 @@ class Store:
 
 def _flat(name: str, given: Any) -> Array:
     """A contiguous float32 array of one axis; not copied if it is one."""
-    if np.iscomplexobj(given):
-        raise ConfigError(f"{name}: complex numbers, must be real ones")
-    try:
-        flat = np.ascontiguousarray(given, np.float32)
-    except (TypeError, ValueError) as err:
-        raise ConfigError(f"{name}: {type(given).__name__}, must be an array of numbers") from err
+    flat = array(name, given)
     if flat.ndim != 1:
         raise ConfigError(f"{name}: shape {flat.shape}, must have one axis")
-    return flat
+    return np.ascontiguousarray(flat)
 
 
 def _truth(name: str, value: Any) -> bool:

@@ -262,6 +262,32 @@ def test_set_parameters_reads_files(cls, tmp_path):
             other.set_parameters(7)
 
 
+@pytest.mark.filterwarnings("error")
+def test_wrong_parameters_are_refused_in_a_sentence():
+    name = "q_net.q_net.2.bias"
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        before = model.get_parameters()["policy"]
+        for bad, says in (
+            (np.ones(2) + 1j, "complex128, must be an array of real numbers"),
+            ("x", "str_, must be an array of real numbers"),
+            (["1", "2"], "str_, must be an array of real numbers"),
+            ([[1], [2, 3]], "list, must be an array of real numbers"),
+            (None, "object_, must be an array of real numbers"),
+            ([1, 1e300], "has inf, must be finite in float32"),
+        ):
+            for given in ({"policy": {name: bad}}, {name: bad}):
+                with pytest.raises(ConfigError, match=rf"^parameters\['policy'\]\['{name}'\]: {says}$"):
+                    model.set_parameters(given, exact_match=False)
+        for given in ({"policy": {1: 2}}, {"policy": {**before, 1: 2}}, {**before, 1: 2}, {"policy": before, 1: 2, "a": 3}):
+            for exact in (True, False):
+                with pytest.raises(ConfigError, match="^parameters: the name 1, must be a str$"):
+                    model.set_parameters(given, exact_match=exact)
+        with pytest.raises(ConfigError, match=r"^parameters\['policy'\]: int, must be a dict of arrays$"):
+            model.set_parameters({"policy": 5})
+        for after, array in zip(model.get_parameters()["policy"].values(), before.values(), strict=True):
+            np.testing.assert_array_equal(after, array)
+
+
 def test_set_parameters_reads_sb3_files():
     with DQN("MlpPolicy", Steps(), policy_kwargs={"net_arch": [16, 8], "activation_fn": "tanh"}, buffer_size=100) as model:
         with warnings.catch_warnings():

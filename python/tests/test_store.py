@@ -94,7 +94,7 @@ def test_wrong_input_changes_nothing():
     for error, match, arguments in [
         (ConfigError, "grad: 99 numbers, must be 100, the parameters of the store", (numbers(1, 99), 0.1, 0, (0, 0, 71))),
         (ConfigError, "grad: shape", (numbers(1).reshape(10, 10), 0.1, 0, (0, 0, 71))),
-        (ConfigError, "grad: str, must be an array of numbers", ("x", 0.1, 0, (0, 0, 71))),
+        (ConfigError, "grad: str_, must be an array of real numbers", ("x", 0.1, 0, (0, 0, 71))),
         (NotFiniteError, "grad: number 3 is NaN, must be finite", (bad, 0.1, 0, (0, 0, 71))),
         (ConfigError, "learning_rate: -1, must be 0 to 1000", (numbers(1), -1, 0, (0, 0, 71))),
         (ConfigError, r"learning_rate: \+Inf, must be 0 to 1000", (numbers(1), 10**400, 0, (0, 0, 71))),
@@ -107,7 +107,7 @@ def test_wrong_input_changes_nothing():
         (ConfigError, r"key: \(0, 0\), must be ", (numbers(1), 0.1, 0, (0, 0))),
         (ConfigError, r"key: \(0, 0, 71, 2\), must be ", (numbers(1), 0.1, 0, (0, 0, 71, 2))),
         (ConfigError, "learning_rate: None, must be a number", (numbers(1), None, 0, (0, 0, 71))),
-        (ConfigError, "grad: complex numbers, must be real ones", (numbers(1) + 1j, 0.1, 0, (0, 0, 71))),
+        (ConfigError, "grad: complex64, must be an array of real numbers", (numbers(1) + 1j, 0.1, 0, (0, 0, 71))),
     ]:
         with pytest.raises(error, match=match):
             store.push(*arguments)
@@ -139,6 +139,38 @@ def test_wrong_input_changes_nothing():
         Store(bad)
     with pytest.raises(ConfigError, match="^parameters: 0 numbers, must be at least 1$"):
         Store([])
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        (3.0, r"shape \(\), must have one axis"),
+        (b"123", "bytes_, must be an array of real numbers"),
+        (np.array(["2020"], "M8[Y]"), "datetime64, must be"),
+        (np.array([1], "m8[s]"), "timedelta64, must be"),
+        (["1", "2"], "str_, must be"),
+        ([None], "object_, must be"),
+        ([1j], "complex128, must be"),
+        ([[1], [2, 3]], "list, must be"),
+    ],
+)
+def test_only_arrays_of_real_numbers_with_one_axis_are_taken(given, says):
+    with pytest.raises(ConfigError, match=f"^parameters: {says}"):
+        Store(given)
+    with Store(np.zeros(1)) as store, pytest.raises(ConfigError, match=f"^grad: {says}"):
+        store.push(given, 0.1, 0, (0, 0, 1))
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", ">f4", "f8", "g"])
+def test_all_real_numbers_are_taken(dtype):
+    with Store(np.array([0, 1], dtype)) as store:
+        assert store.pull()[0].tolist() == [0, 1]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_number_too_large_for_float32_is_infinite():
+    with pytest.raises(NotFiniteError, match=r"parameters: number 1 is \+Inf, must be finite"):
+        Store([0, 1e300])
 
 
 def test_a_saved_store_goes_on(tmp_path):
