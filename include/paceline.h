@@ -482,8 +482,8 @@ enum paceline_begin_flags {
  * checkpoint, begins the remaining steps (total_timesteps less num_timesteps, of paceline_stats)
  * or nothing. The end and the bits are then those of a run that never stopped. Environments that you
  * step are not in a checkpoint: after a load begin the remaining steps with PACELINE_RESET_ENVS.
- * Steps after the end of the run are allowed; schedules keep their last values. If a rate is 0 in every update of a run,
- * paceline_trainer_notice says so once. */
+ * Steps after the end of the run are allowed; schedules keep their last values. If a rate is 0 in
+ * every update of a run, paceline_trainer_notice says so once. */
 PACELINE_API int paceline_trainer_begin(paceline_trainer *t, int64_t total_timesteps, uint32_t flags);
 
 /* The counters that every method has. */
@@ -626,8 +626,8 @@ enum paceline_save_flags {
 
 /* Writes a checkpoint (a zip archive of JSON and safetensors): weights, optimiser, counters, random
  * streams, schedules. With PACELINE_SAVE_EXPERIENCE a trainer that loads it continues with the same
- * bits as one that never stopped, on environments that you step with new episodes. A temporary file in the same folder is renamed to path: a failure
- * leaves an older file as it was. */
+ * bits as one that never stopped; environments that you step begin new episodes. A temporary file in
+ * the same folder is renamed to path: a failure leaves an older file as it was. */
 PACELINE_API int paceline_trainer_save(paceline_trainer *t, const char *path, uint32_t flags);
 
 /* Replaces the trainer's state by a checkpoint's. The method and the settings that shape the state
@@ -708,9 +708,9 @@ PACELINE_API int paceline_trainer_free(paceline_trainer *t);
  *
  * The library learns on threads of its own meanwhile. The arrays may be overwritten or replaced
  * between calls, but act must get the observations that the previous observe got. After a begin that
- * resets the environments act gets the first observations of the new episodes; the first begin after a
- * load must do so (PACELINE_RESET_ENVS). The run ends at
- * total_timesteps of paceline_stats: begin another one there (flags 0) to continue learning.
+ * resets the environments (PACELINE_RESET_ENVS, required after a load) act gets the first observations
+ * of the new episodes. The run ends at total_timesteps of paceline_stats: begin another one there
+ * (flags 0) to continue learning.
  *
  * num_rows is num_envs, and row i is always environment i. act needs obs. observe needs obs,
  * rewards, terminated, truncated and, if "autoreset" is same_step, final_obs. With the setting

@@ -79,8 +79,11 @@ def array(name: str, value: Any) -> Array:
 
     An array of float32 is not copied. A number that is too large for float32 becomes infinite.
     """
+    if hasattr(value, "detach"):  # a torch tensor
+        value = value.detach().cpu()
+        value = value.float() if value.is_floating_point() else value  # NumPy has no bfloat16
     try:
-        given = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        given = np.asarray(value)
     except (TypeError, ValueError):  # such as a list with rows of several lengths
         raise ConfigError(f"{name}: {type(value).__name__}, must be an array of real numbers") from None
     if not np.can_cast(given.dtype, np.float32, "same_kind"):

@@ -96,6 +96,8 @@ def test_sb3_models_take_the_optimizer_settings(cls):
         theirs.set_parameters(parameters)
         theirs.learn(200)
         ours.set_parameters(theirs.get_parameters())
+        ours.set_parameters({name: torch.ones_like(of, dtype=torch.bfloat16) for name, of in parameters["policy"].items()})
+        assert all((array == 1).all() for array in ours.get_parameters()["policy"].values())
 
 
 @pytest.mark.parametrize("policy, space", [
