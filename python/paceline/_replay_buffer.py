@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import _ffi
-from ._arguments import whole
+from ._arguments import array, whole
 from .envs._infos import of_one, truth
 from .errors import ConfigError, SpaceError
 from .spaces import Array
@@ -166,7 +166,7 @@ class ReplayBuffer:
             rows[name][...] = model.obs_layout.read(given, (n,), f"replay_buffer.add: {name}")
         for name, given, kinds in (("actions", action, "iu"), ("rewards", reward, "biuf"), ("terminated", done, "biuf")):
             column = _column(f"replay_buffer.add: {name}", given, n, kinds, "environment")
-            rows[name][...] = column if name != "actions" else self._from_zero(column)
+            rows[name][...] = self._from_zero(column) if name == "actions" else array(name, column)
         rows.setdefault("next_masks", np.zeros((n, 0), np.uint8))[...] = 1
         for i, info in zip(range(n), map(of_one, infos)):
             if truth(info.get("TimeLimit.truncated")):
@@ -197,7 +197,8 @@ class ReplayBuffer:
         chosen = np.ascontiguousarray(
             self._from_zero(_column("replay_buffer.add_steps: actions", actions, k, "iu", "step"), "add_steps"), np.int32
         )
-        paid = np.ascontiguousarray(_column("replay_buffer.add_steps: rewards", rewards, k, "biuf", "step"), np.float32)
+        of_rewards = "replay_buffer.add_steps: rewards"
+        paid = np.ascontiguousarray(array(of_rewards, _column(of_rewards, rewards, k, "biuf", "step")))
         masks = None if next_masks is None else np.ascontiguousarray(np.asarray(next_masks) != 0, np.uint8)
         if masks is not None and masks.shape != (k, model.action_layout.n):
             raise SpaceError(f"replay_buffer.add_steps: next_masks of shape {masks.shape}, must be {(k, model.action_layout.n)}")
@@ -225,7 +226,9 @@ class ReplayBuffer:
         identities, errors: [n]. Transitions that are no longer stored are passed over. It does nothing
         where draws are uniform.
         """
-        of, values = np.ascontiguousarray(identities, np.int64).reshape(-1), np.ascontiguousarray(errors, np.float32).reshape(-1)
+        whose, n = "replay_buffer.set_errors: ", np.size(identities)
+        of = np.ascontiguousarray(_column(whose + "identities", identities, n, "iu", "transition"), np.int64)
+        values = np.ascontiguousarray(array(whose + "errors", errors)).reshape(-1)
         if len(of) != len(values):
             raise ConfigError(f"replay_buffer.set_errors: {len(values)} errors, must be {len(of)}, one for each identity")
         self._model._native.set_errors(of, values)

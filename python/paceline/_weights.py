@@ -78,11 +78,19 @@ def _of_file(path: str, own: Collection[str], sets: Collection[str], exact: bool
 
 
 def _safetensors(data: bytes) -> dict[str, Array]:
-    """The arrays of a safetensors file of float32."""
+    """The arrays of a safetensors file of float32; raises ValueError if they do not fill it."""
     start = 8 + int.from_bytes(data[:8], "little")
     header: dict[str, dict[str, Any]] = json.loads(data[8:start])
-    arrays = {}
-    for name, tensor in header.items():
+    header.pop("__metadata__", None)
+    arrays, at = {}, 0
+    for name, tensor in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         begin, end = tensor["data_offsets"]
+        if tensor["dtype"] != "F32":
+            raise ValueError(f"{name}: dtype {tensor['dtype']}, must be F32")
+        if begin != at or end < begin:
+            raise ValueError(f"{name}: data_offsets {begin} to {end}, must begin at {at}")
         arrays[name] = np.frombuffer(data[start + begin : start + end], "<f4").reshape(tensor["shape"])
+        at = end
+    if at != len(data) - start:
+        raise ValueError(f"arrays of {at} bytes, must be {len(data) - start}")
     return arrays

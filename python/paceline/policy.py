@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _ffi, _lib
+from ._arguments import whole
 from ._files import reading, writing
 from .compat import _sb3_file
 from .config import encode_options
@@ -191,7 +192,7 @@ class Policy:
             rewards. If env contains a Monitor or a RecordEpisodeStatistics, its reports give
             returns and lengths, as in stable-baselines3: wrappers around it that change rewards or
             end episodes do not count.
-        episodes: the number of episodes; None: 20, or one for each of starts.
+        episodes: the number of episodes, 1 to 1,000,000; None: 20, or one for each of starts.
         epsilon: the probability of a random action.
         deterministic: True for greedy actions; False draws from the network's distribution.
         starts: the start states of paceline.starts in which episodes of an Atari game start: episode
@@ -205,6 +206,7 @@ class Policy:
         """
         if episodes is None:
             episodes = len(starts.starts) if starts is not None else 20
+        episodes = whole("episodes", episodes, 1, 1_000_000)
         env, made, env_kwargs = _ids.resolved(env, None, env_kwargs)
         if not isinstance(env, str):
             if starts is not None or max_frames:
@@ -215,8 +217,7 @@ class Policy:
                 if made is not None:
                     made.close()
         out = _ffi.Evaluation()
-        size = episodes if 0 < episodes <= 1_000_000 else 0  # the library refuses other numbers
-        returns, lengths = np.zeros(size), np.zeros(size, np.int64)
+        returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
         states = [] if starts is None else checked(starts, env, env_kwargs, observed=epsilon != 1)
         pointers, sizes = (c_char_p * len(states))(*states), (c_size_t * len(states))(*map(len, states))
         options = _ffi.EvalOptions(
@@ -273,8 +274,6 @@ class Policy:
 
     def _evaluate_pushed(self, source: Source, episodes: int, epsilon: float, seed: int, sample: bool) -> Evaluation:
         check_spaces("env", source.layout, source.actions, self.obs_layout, self.action_layout)
-        if episodes < 1:
-            raise ConfigError(f"episodes: {episodes}, must be at least 1")
         n, rows = source.num_envs, source.rows
         # Each environment plays a fixed number: taking the first episodes to end would favour short
         # ones.

@@ -8,16 +8,17 @@ from typing import Any, ClassVar
 from . import _actor_critic
 from ._actor_critic import ActorCritic, Hashes as Hashes
 from ._trainer import constructor
-from .config import Rule, Rules, Values, scheduled
+from .config import Rules, Values, scheduled
 from .schedules import Schedule, function, of_settings
 
 
-def _range(name: str) -> Rule:
-    """The rule of a clip range: a number or a schedule; None for no clipping."""
-    return lambda value: {name: None, f"{name}_schedule": None} if value is None else scheduled(name, value)
+def _range_vf(value: Any) -> Values:
+    """The settings of a number or a schedule; None for no clipping."""
+    name = "clip_range_vf"
+    return {name: None, f"{name}_schedule": None} if value is None else scheduled(name, value)
 
 
-RULES: Rules = {name: _range(name) for name in ("clip_range", "clip_range_vf")}
+RULES: Rules = {"clip_range": lambda value: scheduled("clip_range", value), "clip_range_vf": _range_vf}
 """The rules of PPO's keywords; APPO has them, too."""
 
 

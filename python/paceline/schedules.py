@@ -57,7 +57,7 @@ def points(name: str, value: Any) -> Points:
     if isinstance(value, tuple) and len(value) == 2:
         return [(0.0, _number(name, value[0])), (1.0, _number(name, value[1]))]
     if isinstance(value, str) and value.startswith("lin_"):
-        return [(0.0, _number(name, value[4:])), (1.0, 0.0)]
+        return [(0.0, _number(name, value[4:], value)), (1.0, 0.0)]
     if callable(value):
         return _sampled(name, value)
     return [(0.0, _number(name, value))]
@@ -133,10 +133,12 @@ def _lines(at: Callable[[float], float], allowed: Callable[[float], float], merg
     return out
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: Any, given: Any = None) -> float:
+    """A value as a number. given: the argument that it is a part of, for the message."""
     try:
         return float(value)
     except (TypeError, ValueError):
+        whole = value if given is None else given
         raise ConfigError(
-            f"{name}: {value!r}, must be a number, a pair (start, end), 'lin_<start>' or a function of the remaining progress"
+            f"{name}: {whole!r}, must be a number, a pair (start, end), 'lin_<start>' or a function of the remaining progress"
         ) from None

@@ -1,5 +1,7 @@
 """Replay memories and learners that are decoupled: add_steps, draw, set_errors, gradient_of."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -107,8 +109,15 @@ def test_what_is_refused():
         assert buffer.size() == 0
         with pytest.raises(ConfigError, match="^transitions: 0 in the replay memory, must be at least 1 to read one$"):
             buffer.read([0])
+        with warnings.catch_warnings(), pytest.raises(paceline.PacelineError, match=r"step 0: reward: \+Inf"):
+            warnings.simplefilter("error")
+            buffer.add_steps(0, obs, [1], [1e300], begins=True)
         fill(memory, 0, 8)
         batch = buffer.draw()
+        for identities in (batch.identities + 0.5, batch.identities.astype(np.float32)):
+            with pytest.raises(SpaceError, match=r"^replay_buffer.set_errors: identities is float.* of shape \(16,\)"):
+                buffer.set_errors(identities, np.ones(16))
+        buffer.set_errors([], [])
         with pytest.raises(ConfigError, match="beta: 2, must be 0 to 1"):
             buffer.draw(2.0)
         with pytest.raises(ConfigError, match="^beta: '1', must be a number, 0 to 1$"):

@@ -306,6 +306,42 @@ def test_set_parameters_reads_sb3_files():
             model.set_parameters(THEIRS)
 
 
+def test_arrays_of_a_damaged_file_are_refused(tmp_path):
+    def tensors(dtype, name, gap=0, rest=b"", metadata=None):
+        head, data = {} if metadata is None else {"__metadata__": metadata}, b""
+        for key, array in before.items():
+            part = np.ones(array.shape, dtype).tobytes()
+            head[key] = {"dtype": name, "shape": array.shape, "data_offsets": (len(data) - gap, len(data) - gap + len(part))}
+            data += part
+        text = json.dumps(head).encode()
+        return len(text).to_bytes(8, "little") + text + data + rest
+
+    path, other = tmp_path / "model.zip", tmp_path / "other.zip"
+    with A2C("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [4]}) as model:
+        model.save(path)
+        before = model.get_parameters()["policy"]
+        for part, says in (
+            (tensors(np.int32, "I32"), "dtype I32, must be F32"),
+            (tensors(np.float16, "F16"), "dtype F16, must be F32"),
+            (tensors(np.float32, "F32", gap=4), "data_offsets -4 to .*, must begin at 0"),
+            (tensors(np.float32, "F32", rest=b"more"), "arrays of .* bytes, must be"),
+            (tensors(np.float32, "F32")[:-4], "buffer size|cannot reshape|must be"),
+            (tensors(np.float32, "F32")[:50], "JSONDecodeError"),
+            (tensors(np.float32, "F32", metadata={"format": "pt"}), None),
+        ):
+            with zipfile.ZipFile(path) as whole, zipfile.ZipFile(other, "w") as archive:
+                for name in whole.namelist():
+                    archive.writestr(name, part if name == "policy.safetensors" else whole.read(name))
+            if says is None:
+                model.set_parameters(other)
+                assert all((array == 1).all() for array in model.get_parameters()["policy"].values())
+                continue
+            with pytest.raises(CheckpointError, match=f"not a whole checkpoint of paceline .*{says}"):
+                model.set_parameters(other)
+            for name, array in model.get_parameters()["policy"].items():
+                np.testing.assert_array_equal(array, before[name])
+
+
 def test_foreign_files_are_named(tmp_path):
     with pytest.raises(CheckpointError, match=r"a model of stable-baselines3, .*load it with DQN.load, A2C.load or PPO.load"):
         Policy.load(THEIRS)
