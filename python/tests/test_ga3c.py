@@ -230,7 +230,7 @@ def test_a_race_is_repeated_from_its_order(tmp_path, more):
         model.save_order(tmp_path / "folder" / "race")
         model.save(tmp_path / "race.zip", replay=True)
         want = model.hashes(), model.num_timesteps
-    assert file.read_bytes().startswith(b"paceline ga3c order 2\n")
+    assert file.read_bytes().startswith(b"paceline ga3c order 3\n")
     for threads, order in ((1, file), (2, tmp_path / "folder" / "race"), (1, tmp_path / "race.zip")):
         with small(order=order, num_threads=threads, **more) as model:
             assert model.schedule == "recorded"

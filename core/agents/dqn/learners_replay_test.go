@@ -1,8 +1,11 @@
 package dqn
 
 import (
+	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/paceline-rl/paceline/core/train"
@@ -19,6 +22,38 @@ func metricOf(t *testing.T, tr *train.Trainer, name string) int {
 		}
 		if m.Name == name {
 			return int(m.Value)
+		}
+	}
+}
+
+// After a load without experience one notice has the random steps of all learners.
+func TestLearnersSpeakOnceOfRandomSteps(t *testing.T) {
+	const want = 60
+	for _, k := range []string{"1", "3"} {
+		cfg := meanConfig(t, "num_envs", "6", "learners", k, "rule", "gradient", "learning_starts", "60")
+		from := traintest.NewTrainer(t, cfg, counters(func(*counter) {}))
+		check(t, from.Begin(900, 0))
+		check(t, from.Run(600, 0))
+		path := filepath.Join(t.TempDir(), "run.paceline")
+		check(t, from.Save(path, false))
+		to := traintest.NewTrainer(t, cfg, counters(func(*counter) {}))
+		check(t, to.Load(path))
+		var said []string
+		before, updates := to.Stats(), int64(-1)
+		for range 60 {
+			check(t, to.Run(6, 0))
+			for text := must(to.Notice())(t); text != ""; text = must(to.Notice())(t) {
+				said = append(said, text)
+			}
+			if now := to.Stats(); updates < 0 && now.Updates > before.Updates {
+				updates = now.Steps - before.Steps
+			}
+		}
+		if len(said) != 1 || !strings.Contains(said[0], fmt.Sprintf(": %d steps with random actions ", want)) {
+			t.Errorf("learners %s: %q, want one of %d steps", k, said, want)
+		}
+		if updates < want || updates > want+60 {
+			t.Errorf("learners %s: the first update after %d steps, want about %d", k, updates, want)
 		}
 	}
 }

@@ -48,6 +48,9 @@ type launch struct {
 // predictors have taken, so a slice ends after a batch.
 func (m *GA3C) slice(until int64, interrupt *train.Interrupt, more func() bool) error {
 	for !interrupt.Raised(time.Now()) {
+		if r, ok := m.pace.(*recorded); ok && r.halts() {
+			return r.ended()
+		}
 		for m.take() {
 			if m.clock.Steps >= until {
 				return nil
@@ -59,6 +62,9 @@ func (m *GA3C) slice(until int64, interrupt *train.Interrupt, more func() bool) 
 		if err := m.instant(); err != nil {
 			return err
 		}
+	}
+	if m.recorder != nil {
+		m.recorder.add(event{kind: halted}, true, m.active)
 	}
 	return interrupt.Err(time.Now())
 }

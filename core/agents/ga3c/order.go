@@ -22,9 +22,9 @@ import (
 // entry is one event: twice its number, plus 1 if it is the last event of its instant. Events are
 // numbered by trainers (their updates), then agents (their steps), then predictors (the ends of
 // their predictions), then the tuner, after whose number come the numbers of active predictors,
-// trainers and agents from then on. Which agents a predictor takes, and which segments a trainer
-// takes, follows from the events before.
-const orderMagic = "paceline ga3c order 2\n"
+// trainers and agents from then on, then the interruption of a call (its stop or time limit). Which
+// agents a predictor takes, and which segments a trainer takes, follows from the events before.
+const orderMagic = "paceline ga3c order 3\n"
 
 // Limits of an order.
 const (
@@ -66,14 +66,16 @@ func (s orderShape) number(e event) uint64 {
 		return uint64(s.trainers + e.k)
 	case predicted:
 		return uint64(s.trainers + s.agents + e.k)
-	default:
+	case tuned:
 		return uint64(s.trainers + s.agents + s.predictors)
+	default:
+		return uint64(s.trainers + s.agents + s.predictors + 1)
 	}
 }
 
 // event returns the event with a number.
 func (s orderShape) event(number uint64) (e event, ok bool) {
-	n := int(min(number, uint64(s.trainers+s.agents+s.predictors+1)))
+	n := int(min(number, uint64(s.trainers+s.agents+s.predictors+2)))
 	switch {
 	case n < s.trainers:
 		return event{updated, n}, true
@@ -83,6 +85,8 @@ func (s orderShape) event(number uint64) (e event, ok bool) {
 		return event{predicted, n - s.trainers - s.agents}, true
 	case n == s.trainers+s.agents+s.predictors:
 		return event{kind: tuned}, true
+	case n == s.trainers+s.agents+s.predictors+1:
+		return event{kind: halted}, true
 	}
 	return event{}, false
 }

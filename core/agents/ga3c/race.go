@@ -91,10 +91,14 @@ func (r *recorded) next(to []event) ([]event, int64, error) {
 			if len(r.starts) > 0 {
 				return to, int64(r.at), nil
 			}
-			return to, 0, fmt.Errorf("order: ends at step %d; the run has more events than were recorded", r.steps())
+			return to, 0, r.ended()
 		}
 		code, size := binary.Uvarint(r.entries[r.at:])
 		e, _ := r.shape.event(code / 2) // which parse has checked
+		if e.kind == halted {           // and the race went on
+			r.at += size
+			continue
+		}
 		to, r.starts = append(to, e), append(r.starts, r.at)
 		r.at += size
 		if e.kind == tuned {
@@ -106,6 +110,24 @@ func (r *recorded) next(to []event) ([]event, int64, error) {
 			return to, int64(r.at), nil
 		}
 	}
+}
+
+// halts reports whether the race was interrupted after the events so far and not continued. What it
+// would have begun then must not begin.
+func (r *recorded) halts() bool {
+	for at := r.at; at < len(r.entries); {
+		code, size := binary.Uvarint(r.entries[at:])
+		if e, _ := r.shape.event(code / 2); e.kind != halted {
+			return false
+		}
+		at += size
+	}
+	return r.at < len(r.entries)
+}
+
+// ended is the error of a run that goes on after the order.
+func (r *recorded) ended() error {
+	return fmt.Errorf("order: ends at step %d; the run has more events than were recorded", r.steps())
 }
 
 func (r *recorded) unread(list []event, _ int64) {

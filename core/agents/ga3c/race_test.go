@@ -110,6 +110,31 @@ func TestRaceRepeats(t *testing.T) {
 	}
 }
 
+// The repetition of a race that was interrupted ends where the race ended: nothing begins after it.
+func TestRecordOfAnInterruptedRace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "order")
+	for seed := range 10 {
+		edits := []string{"num_envs", "5", "seed", fmt.Sprint(seed), "net_arch_pi", "4", "net_arch_vf", "4"}
+		race := walks(t, append(edits, "schedule", "race")...)
+		traintest.Check(t, race.Begin(1_000_000, 0))
+		for range 1 + seed%3 { // an interruption in the middle is passed over
+			traintest.Check(t, race.Run(1_000_000, 3*time.Millisecond))
+		}
+		traintest.Check(t, race.SaveOrder(path))
+		again := walks(t, append(edits, "schedule", "recorded", "order", path)...)
+		traintest.Check(t, again.Begin(1_000_000, 0))
+		for range 2 {
+			if err := again.Run(1_000_000, 0); err == nil || !strings.Contains(err.Error(), "order: ends at step ") {
+				t.Fatalf("after the end of the order: %v", err)
+			}
+		}
+		got, want := again.Stats(), race.Stats()
+		if got.Steps != want.Steps || got.Episodes != want.Episodes || got.Updates != want.Updates || digests(t, again) != digests(t, race) {
+			t.Errorf("seed %d: %d steps, %d episodes, the race %d and %d", seed, got.Steps, got.Episodes, want.Steps, want.Episodes)
+		}
+	}
+}
+
 // A race that continues a repeated order in its middle has the events that were repeated, and no
 // later ones.
 func TestRaceContinuesARecord(t *testing.T) {
@@ -222,8 +247,8 @@ func TestOrdersAreRefused(t *testing.T) {
 	if err := make(damaged); err == nil || !strings.Contains(err.Error(), "damaged: ") {
 		t.Errorf("a changed byte: %v", err)
 	}
-	old := bytes.Replace(text, []byte("order 2"), []byte("order 1"), 1)
-	if err := make(old); err == nil || !strings.HasSuffix(err.Error(), "version 1, must be 2; the race must be recorded again") {
+	old := bytes.Replace(text, []byte("order 3"), []byte("order 2"), 1)
+	if err := make(old); err == nil || !strings.HasSuffix(err.Error(), "version 2, must be 3; the race must be recorded again") {
 		t.Errorf("another version: %v", err)
 	}
 	for _, c := range [][]string{ // a setting, its values in the record and in the run

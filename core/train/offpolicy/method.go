@@ -69,7 +69,7 @@ func (r *Run) Report() {
 	if r.refillNotice && r.Clock.Refill > 0 {
 		r.refillNotice = false
 		r.Monitor.Notify("the file loaded has no experience: %d steps with random actions fill the replay memory before updates go on; "+
-			"a file saved with its experience, or experience loaded after it, needs none", r.Clock.WarmAt-r.Clock.Warmup)
+			"a file saved with its experience, or experience loaded after it, needs none", int64(max(1, r.learners))*(r.Clock.WarmAt-r.Clock.Warmup))
 	}
 	r.reportRate()
 }

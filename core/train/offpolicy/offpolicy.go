@@ -119,6 +119,7 @@ type Run struct {
 	envs int
 	// learners share the run. Each does its updates on the main thread. 0: the Run is alone.
 	learners int
+	learner  int   // the number of the Run among them
 	hold     int64 // the latest update that may be due: see HoldUpdates
 	room     room
 	turn     int // the environment that steps next, where samplers step alone; 0 between rounds
@@ -211,7 +212,7 @@ func (c *Config) Memory(s *train.Setup) ([]limits.Part, error) {
 
 // Init makes everything of a run. After an error Close frees what was made.
 func (r *Run) Init(s *train.Setup, c Config) (err error) {
-	*r = Run{Monitor: s.Monitor, Device: s.Device, cfg: c, spec: s.Spec, envs: s.Common.NumEnvs, learners: s.Learners, hold: math.MaxInt64}
+	*r = Run{Monitor: s.Monitor, Device: s.Device, cfg: c, spec: s.Spec, envs: s.Common.NumEnvs, learners: s.Learners, learner: s.Learner(), hold: math.MaxInt64}
 	if r.Theta, err = s.InitialParams(c.Net); err != nil {
 		return err
 	}

@@ -275,7 +275,7 @@ func (r *Run) replayPart(clockLoaded *bool) checkpoint.Part {
 			switch c, empty := &r.Clock, r.drawing.Len() == 0; {
 			case empty && (c.Warm || in == nil):
 				c.refill(int64(r.cfg.LearningStarts))
-				r.refillNotice = c.Refill > 0
+				r.refillNotice = c.Refill > 0 && r.learner == 0 // which speaks for all learners
 			case !*clockLoaded && c.Refill > 0 && (!empty || c.ownWarmAt() > c.Warmup):
 				c.refilled()
 			}
