@@ -394,9 +394,9 @@ class Model(Attributes):
 
         parameters: the result of get_parameters of this model or of stable-baselines3's, the result
             of model.policy.state_dict(), or a file (path or file object) of save, Policy.save or
-            stable-baselines3. The optimiser's state ("policy.optimizer") is ignored.
-        exact_match: True requires every name of the model and no other; False sets the names
-            present.
+            stable-baselines3. The optimiser's state ("policy.optimizer") is ignored. Damage to a
+            file's target network is found by load alone.
+        exact_match: True requires every name of the model and no other; False sets the names present.
         device: ignored; the model keeps its device.
         """
         own = self._native.parameters

@@ -140,7 +140,7 @@ class ReplayBuffer:
 
         Numbers go by environment, and within an environment by age, oldest first.
         """
-        chosen = np.ascontiguousarray(numbers, np.int64).reshape(-1)
+        chosen = np.ascontiguousarray(_column("replay_buffer.read: numbers", numbers, np.size(numbers), "iu", "transition"), np.int64)
         rows, struct = self._rows(len(chosen))
         self._model._native.read_transitions(struct, chosen)
         actions = rows["actions"].astype(np.int64)[:, None] + self._model.action_layout.start
@@ -166,7 +166,7 @@ class ReplayBuffer:
             rows[name][...] = model.obs_layout.read(given, (n,), f"replay_buffer.add: {name}")
         for name, given, kinds in (("actions", action, "iu"), ("rewards", reward, "biuf"), ("terminated", done, "biuf")):
             column = _column(f"replay_buffer.add: {name}", given, n, kinds, "environment")
-            rows[name][...] = self._from_zero(column) if name == "actions" else array(name, column)
+            rows[name][...] = column if name != "actions" else self._from_zero(column)
         rows.setdefault("next_masks", np.zeros((n, 0), np.uint8))[...] = 1
         for i, info in zip(range(n), map(of_one, infos)):
             if truth(info.get("TimeLimit.truncated")):
@@ -197,8 +197,7 @@ class ReplayBuffer:
         chosen = np.ascontiguousarray(
             self._from_zero(_column("replay_buffer.add_steps: actions", actions, k, "iu", "step"), "add_steps"), np.int32
         )
-        of_rewards = "replay_buffer.add_steps: rewards"
-        paid = np.ascontiguousarray(array(of_rewards, _column(of_rewards, rewards, k, "biuf", "step")))
+        paid = np.ascontiguousarray(_column("replay_buffer.add_steps: rewards", rewards, k, "biuf", "step"))
         masks = None if next_masks is None else np.ascontiguousarray(np.asarray(next_masks) != 0, np.uint8)
         if masks is not None and masks.shape != (k, model.action_layout.n):
             raise SpaceError(f"replay_buffer.add_steps: next_masks of shape {masks.shape}, must be {(k, model.action_layout.n)}")
@@ -226,11 +225,9 @@ class ReplayBuffer:
         identities, errors: [n]. Transitions that are no longer stored are passed over. It does nothing
         where draws are uniform.
         """
-        whose, n = "replay_buffer.set_errors: ", np.size(identities)
-        of = np.ascontiguousarray(_column(whose + "identities", identities, n, "iu", "transition"), np.int64)
-        values = np.ascontiguousarray(array(whose + "errors", errors)).reshape(-1)
-        if len(of) != len(values):
-            raise ConfigError(f"replay_buffer.set_errors: {len(values)} errors, must be {len(of)}, one for each identity")
+        n = np.size(identities)
+        of = np.ascontiguousarray(_column("replay_buffer.set_errors: identities", identities, n, "iu", "transition"), np.int64)
+        values = np.ascontiguousarray(_column("replay_buffer.set_errors: errors", errors, n, "biuf", "identity"))
         self._model._native.set_errors(of, values)
 
     def _from_zero(self, actions: Array, call: str = "add") -> Array:
@@ -258,8 +255,9 @@ class ReplayBuffer:
 
 
 def _column(name: str, given: Any, n: int, kinds: str, each: str) -> Array:
-    """One number for each environment or step, of the kinds of dtypes given."""
+    """One number for each environment, step or transition, of the kinds of dtypes given; float32 unless they are integers."""
     column = np.asarray(given)
     if column.size != n or (n > 0 and column.dtype.kind not in kinds):
-        raise SpaceError(f"{name} is {column.dtype} of shape {column.shape}, must be {n} numbers, one for each {each}")
-    return column.reshape(-1)
+        what = "integers" if kinds == "iu" else "numbers"
+        raise SpaceError(f"{name} is {column.dtype} of shape {column.shape}, must be {n} {what}, one for each {each}")
+    return column.reshape(-1) if kinds == "iu" else array(name, column.reshape(-1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import zipfile
 from collections.abc import Collection, Mapping
@@ -13,6 +14,7 @@ import numpy as np
 from ._files import File, reading
 from .compat import _sb3_file
 from .errors import CheckpointError, ConfigError
+from .policy import Policy
 from .spaces import Array
 
 
@@ -63,6 +65,7 @@ def _of_file(path: str, own: Collection[str], sets: Collection[str], exact: bool
             saved.refuse_other_network(any(name.startswith("q_net.") for name in own), quantiles, "set_parameters")
         return saved.parameters(own) if exact else {name: saved.state[name] for name in own if name in saved.state}
     _sb3_file.refuse_pickle(path, "set_parameters")
+    Policy.load(path).close()  # the library checks the manifest, the parts' sizes and the set that acts
     arrays: dict[str, Array] = {}
     try:
         with zipfile.ZipFile(path) as archive:
@@ -78,19 +81,17 @@ def _of_file(path: str, own: Collection[str], sets: Collection[str], exact: bool
 
 
 def _safetensors(data: bytes) -> dict[str, Array]:
-    """The arrays of a safetensors file of float32; raises ValueError if they do not fill it."""
+    """The arrays of a safetensors file of float32, each of which begins at the end of the one before."""
     start = 8 + int.from_bytes(data[:8], "little")
     header: dict[str, dict[str, Any]] = json.loads(data[8:start])
-    header.pop("__metadata__", None)
     arrays, at = {}, 0
-    for name, tensor in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-        begin, end = tensor["data_offsets"]
+    for name, tensor in header.items():
         if tensor["dtype"] != "F32":
-            raise ValueError(f"{name}: dtype {tensor['dtype']}, must be F32")
-        if begin != at or end < begin:
-            raise ValueError(f"{name}: data_offsets {begin} to {end}, must begin at {at}")
+            raise ValueError(f"tensor {name!r}: dtype {tensor['dtype']}, must be F32")
+        begin, end = tensor["data_offsets"]
+        must_end = at + 4 * math.prod(tensor["shape"])
+        if (begin, end) != (at, must_end) or end > len(data) - start:
+            raise ValueError(f"tensor {name!r}: bytes {begin} to {end} of {len(data) - start}, must be {at} to {must_end}")
         arrays[name] = np.frombuffer(data[start + begin : start + end], "<f4").reshape(tensor["shape"])
         at = end
-    if at != len(data) - start:
-        raise ValueError(f"arrays of {at} bytes, must be {len(data) - start}")
     return arrays

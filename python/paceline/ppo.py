@@ -12,13 +12,12 @@ from .config import Rules, Values, scheduled
 from .schedules import Schedule, function, of_settings
 
 
-def _range_vf(value: Any) -> Values:
+def _clip_range_vf(value: Any) -> Values:
     """The settings of a number or a schedule; None for no clipping."""
-    name = "clip_range_vf"
-    return {name: None, f"{name}_schedule": None} if value is None else scheduled(name, value)
+    return {"clip_range_vf": None, "clip_range_vf_schedule": None} if value is None else scheduled("clip_range_vf", value)
 
 
-RULES: Rules = {"clip_range": lambda value: scheduled("clip_range", value), "clip_range_vf": _range_vf}
+RULES: Rules = {"clip_range": lambda value: scheduled("clip_range", value), "clip_range_vf": _clip_range_vf}
 """The rules of PPO's keywords; APPO has them, too."""
 
 

@@ -55,12 +55,12 @@ def points(name: str, value: Any) -> Points:
     if isinstance(value, Curve):
         return list(value.at)
     if isinstance(value, tuple) and len(value) == 2:
-        return [(0.0, _number(name, value[0])), (1.0, _number(name, value[1]))]
+        return [(0.0, _number(name, value[0], value)), (1.0, _number(name, value[1], value))]
     if isinstance(value, str) and value.startswith("lin_"):
         return [(0.0, _number(name, value[4:], value)), (1.0, 0.0)]
     if callable(value):
         return _sampled(name, value)
-    return [(0.0, _number(name, value))]
+    return [(0.0, _number(name, value, value))]
 
 
 def function(name: str, value: Schedule) -> Callable[[float], float]:
@@ -81,7 +81,8 @@ def _sampled(name: str, function: Callable[[float], Any]) -> Points:
     """Lines within 5e-4 of a function's value, or else the closest with MOST points, which a warning reports."""
 
     def at(share: float) -> float:
-        value = _number(name, function(1.0 - share))
+        returned = function(1.0 - share)
+        value = _number(name, returned, returned)
         if not math.isfinite(value):
             raise ConfigError(f"{name}: the function is {value} at a remaining progress of {1.0 - share:g}, must be finite")
         return value
@@ -133,12 +134,11 @@ def _lines(at: Callable[[float], float], allowed: Callable[[float], float], merg
     return out
 
 
-def _number(name: str, value: Any, given: Any = None) -> float:
-    """A value as a number. given: the argument that it is a part of, for the message."""
+def _number(name: str, value: Any, given: Any) -> float:
+    """value, which is given or a part of it, as a float."""
     try:
         return float(value)
     except (TypeError, ValueError):
-        whole = value if given is None else given
         raise ConfigError(
-            f"{name}: {whole!r}, must be a number, a pair (start, end), 'lin_<start>' or a function of the remaining progress"
+            f"{name}: {given!r}, must be a number, a pair (start, end), 'lin_<start>' or a function of the remaining progress"
         ) from None

@@ -116,6 +116,8 @@ def test_notice_gives_the_error_for_noise():
         ({"learning_rate": lambda p: 1 / p if p else math.inf}, "the function is inf at a remaining progress of 0, must be finite"),
         ({"learning_rate": lambda p: None}, "learning_rate: None, must be a number"),
         ({"learning_rate": "fast"}, "learning_rate: 'fast', must be a number"),
+        ({"learning_rate": "lin_x"}, "learning_rate: 'lin_x', must be a number"),
+        ({"learning_rate": (1e-3, "x")}, r"learning_rate: \(0.001, 'x'\), must be a number"),
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
         ({"policy_kwargs": {"dueling": True}}, r"policy_kwargs\['dueling'\]: not known"),
         ({"policy_kwargs": {"optimizer_class": "SGD"}}, r"^policy_kwargs\['optimizer_class'\]: \"sgd\", must be adam"),

@@ -1,7 +1,5 @@
 """Replay memories and learners that are decoupled: add_steps, draw, set_errors, gradient_of."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -88,6 +86,7 @@ def test_a_call_that_is_refused_adds_nothing():
         buffer.add_steps(0, np.concatenate([stacks[:-1], wrong[1:2]]), *rest, begins=True, terminated=True)  # the last is not read
 
 
+@pytest.mark.filterwarnings("error")
 def test_what_is_refused():
     with made() as memory:
         buffer, obs = memory.replay_buffer, [observation(0, 0), observation(0, 1)]
@@ -96,11 +95,12 @@ def test_what_is_refused():
             ((-1, obs, [1], [0.0]), "^replay_buffer.add_steps: env: -1, must be 0 to 1$"),
             ((0.0, obs, [1], [0.0]), "^replay_buffer.add_steps: env: 0.0, must be 0 to 1$"),
             ((0, obs, [3], [0.0]), r"actions\[0\]: 3, must be 1 to 2"),
-            ((0, obs, [1.0], [0.0]), r"add_steps: actions is float64 of shape \(1,\), must be 1 numbers, one for each step$"),
+            ((0, obs, [1.0], [0.0]), r"add_steps: actions is float64 of shape \(1,\), must be 1 integers, one for each step$"),
             ((0, obs, [np.nan], [0.0]), "add_steps: actions is float64"),
-            ((0, obs, [1, 2], [0.0]), r"add_steps: actions is int64 of shape \(2,\), must be 1 numbers"),
+            ((0, obs, [1, 2], [0.0]), r"add_steps: actions is int64 of shape \(2,\), must be 1 integers"),
             ((0, obs, [1], [[0.0, 1.0]]), r"add_steps: rewards is float64 of shape \(1, 2\), must be 1 numbers"),
             ((0, obs, [1], [np.nan]), "step 0: reward: NaN"),
+            ((0, obs, [1], [1e300]), r"step 0: reward: \+Inf"),
             ((0, [obs[0], [np.inf, 0, 0]], [1], [0.0]), "step 0: row 1 of obs: observation"),
             ((0, obs[:1], [], []), "num_steps: 0, must be at least 1"),
         ):
@@ -109,15 +109,17 @@ def test_what_is_refused():
         assert buffer.size() == 0
         with pytest.raises(ConfigError, match="^transitions: 0 in the replay memory, must be at least 1 to read one$"):
             buffer.read([0])
-        with warnings.catch_warnings(), pytest.raises(paceline.PacelineError, match=r"step 0: reward: \+Inf"):
-            warnings.simplefilter("error")
-            buffer.add_steps(0, obs, [1], [1e300], begins=True)
         fill(memory, 0, 8)
         batch = buffer.draw()
-        for identities in (batch.identities + 0.5, batch.identities.astype(np.float32)):
-            with pytest.raises(SpaceError, match=r"^replay_buffer.set_errors: identities is float.* of shape \(16,\)"):
-                buffer.set_errors(identities, np.ones(16))
-        buffer.set_errors([], [])
+        for wrong, errors, says in (
+            (batch.identities + 0.5, np.ones(16), r"identities is float64 of shape \(16,\), must be 16 integers, one for each transition"),
+            (batch.identities, np.ones(3), r"errors is float64 of shape \(3,\), must be 16 numbers, one for each identity"),
+            (batch.identities, ["1"] * 16, r"errors is <U1 of shape \(16,\), must be 16 numbers, one for each identity"),
+        ):
+            with pytest.raises(SpaceError, match=rf"^replay_buffer.set_errors: {says}$"):
+                buffer.set_errors(wrong, errors)
+        with pytest.raises(ConfigError, match=r"^row 0: error: \+Inf"):
+            buffer.set_errors(batch.identities, np.full(16, 1e300))
         with pytest.raises(ConfigError, match="beta: 2, must be 0 to 1"):
             buffer.draw(2.0)
         with pytest.raises(ConfigError, match="^beta: '1', must be a number, 0 to 1$"):

@@ -65,11 +65,12 @@ def test_clip_ranges_are_numbers_or_schedules():
     with small(clip_range=linear(0.2), clip_range_vf=0.3) as model:
         model.learn(128)
         assert model.stats["clip_range"] == 0 and model.stats["clip_range_vf"] == 0.3
-    for wrong in ("wide", "lin_wide", None):
-        with pytest.raises(ConfigError, match=f"clip_range: {wrong!r}, must be a number"):
-            small(clip_range=wrong)
+    with pytest.raises(ConfigError, match="clip_range: 'wide', must be a number"):
+        small(clip_range="wide")
     with pytest.raises(ConfigError, match="clip_range: -1, must be 0 to"):
         small(clip_range=-1)
+    with pytest.raises(ConfigError, match="^clip_range: None, must be a number"):  # None is for clip_range_vf alone
+        small(clip_range=None)
 
 
 @pytest.mark.parametrize("cls", [PPO, APPO])

@@ -319,9 +319,10 @@ def test_evaluation_plays_vector_environments(mode):
         assert result.episodes == 6 and result.mean_return == pytest.approx(31 / 3) and result.mean_length == 4
         assert (result.min_return, result.max_return) == (6, 15)
         assert result.std_return == pytest.approx(np.std([6, 10, 15] * 2, ddof=1))
-        for wrong in (2.9, "3", 0, 1_000_001):
-            with pytest.raises(ConfigError, match=f"^episodes: {wrong!r}, must be 1 to 1000000$"):
-                model.evaluate(vector(mode, 2), episodes=wrong)
+        for env in (vector(mode, 2), "CartPole-v1"):
+            for wrong in (2.9, "3", 0, 1_000_001):
+                with pytest.raises(ConfigError, match=f"^episodes: {wrong!r}, must be 1 to 1000000$"):
+                    model.evaluate(env, wrong)
 
 
 def test_float64_observations_are_cast():

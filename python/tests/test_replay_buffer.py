@@ -112,11 +112,12 @@ def test_added_actions_are_values_of_the_space():
         np.testing.assert_array_equal(buffer.read([0, 1]).actions, [[-2], [0]])
 
 
+@pytest.mark.filterwarnings("error")
 def test_bad_transitions_are_refused():
     with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
         buffer = model.replay_buffer
         obs = np.zeros((1, 4))
-        with pytest.raises(SpaceError, match=r"replay_buffer.add: actions is float64 of shape \(1,\), must be 1 numbers"):
+        with pytest.raises(SpaceError, match=r"replay_buffer.add: actions is float64 of shape \(1,\), must be 1 integers"):
             buffer.add(obs, obs, [0.5], [0], [0])
         with pytest.raises(SpaceError, match=r"replay_buffer.add: obs: observation of shape \(1, 3\), its space says \(1, 4\)"):
             buffer.add(np.zeros((1, 3)), obs, [0], [0], [0])
@@ -124,11 +125,15 @@ def test_bad_transitions_are_refused():
             buffer.add(obs, obs, [2], [0], [0])
         with pytest.raises(PacelineError, match="row 0: reward: NaN, must be finite"):
             buffer.add(obs, obs, [0], [np.nan], [0])
+        with pytest.raises(PacelineError, match=r"row 0: reward: \+Inf, must be finite"):
+            buffer.add(obs, obs, [0], [1e300], [0])
         with pytest.raises(ConfigError, match="must be None"):
             buffer.sample(1, env=object())
         buffer.add(obs, obs, [0], [0], [0])
         with pytest.raises(PacelineError, match=r"numbers\[1\]: 1, must be 0 to 0: there are 1 transitions"):
             buffer.read([0, 1])
+        with pytest.raises(SpaceError, match=r"^replay_buffer.read: numbers is float64 of shape \(1,\), must be 1 integers"):
+            buffer.read([0.5])
         assert buffer.size() == 1
         with pytest.raises(AttributeError):
             buffer.pos  # noqa: B018
