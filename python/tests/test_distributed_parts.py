@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from in_process import CHECKED, ONES, RANGES, Direct, Model, shard, store, trained
+from paceline import distributed
 from paceline.distributed import _cores, _files, _learner as learners, _records, _wire
 from paceline.distributed._learner import Learner, ShardLost
 from paceline.distributed._ordered import Leg
@@ -351,26 +352,47 @@ HEAD = {
         ({"method": "td3"}, "a spec that no run has"),
         ({"policy": 1}, "a spec that no run has"),
         ({"seed": "1"}, "a spec that no run has"),
+        ({"seed": -1}, "a spec that no run has"),
+        ({"seed": 2**63}, "a spec that no run has"),
         ({"env": None}, "has no env"),
         ({"size": 0}, "size 0"),
         ({"size": 2**40}, "size 1099511627776"),
         ({"shards": 9}, "size 8"),
         ({"shards": 10**9}, "shards: 1000000000, must be 1 to 1024"),
         ({"lease": "long"}, "lease: 'long'"),
+        ({"bundles": None}, "bundles: None, must be 1 to 1000"),
+        ({"worker": {"buffer_size": 1}}, "buffer_size: 1, must be at least 32 with 1 bundles, which share it"),
         ({"worker": []}, "has no spec"),
-        ({}, "shard-0: of parameters 0 to 3, must be of"),
     ],
 )
 def test_forged_heads_are_refused_before_anything_starts(tmp_path, change, says):
-    from paceline import distributed
+    path = forged(tmp_path / "run.zip", change)
+    for overrides in ({}, {"bundles": 2, "lease": 60}):
+        with pytest.raises(CheckpointError, match=f"^{path}: run.json: {says}"):
+            distributed.load(path, **overrides)
 
-    path = tmp_path / "run.zip"
+
+def test_shards_of_another_size_are_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="^shard-0: of parameters 0 to 3, must be of"):
+        distributed.load(forged(tmp_path / "run.zip", {"size": 40}))
+
+
+@pytest.mark.parametrize(
+    "overrides, says",
+    [({"bundles": 0}, "bundles: 0, must be 1 to 1000"), ({"bundles": 900}, "buffer_size: .*, must be at least .* with 900 bundles")],
+)
+def test_overrides_that_no_run_has_are_the_callers(tmp_path, overrides, says):
+    with pytest.raises(ConfigError, match=f"^{says}"):
+        distributed.load(forged(tmp_path / "run.zip", {"worker": {"buffer_size": 4000}}), **overrides)
+
+
+def forged(path, change):
+    """A checkpoint whose spec has some other values."""
     with _files.written(path) as to:
-        to.head({**HEAD, "spec": {**HEAD["spec"], **change, **({} if change else {"size": 40})}})
+        to.head({**HEAD, "spec": {**HEAD["spec"], **change}})
         for k in range(2):
             to.add("shard", k, shard(k).state())
-    with pytest.raises((CheckpointError, ConfigError), match=says):
-        distributed.load(path)
+    return path
 
 
 # ------------------------------------------------------------------ cores

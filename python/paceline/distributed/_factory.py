@@ -373,7 +373,7 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
         _check_env(env)
     with _files.opened(path) as reader:
         with reader.faults():
-            spec = _spec_of(reader.head, env, run, overrides)
+            spec = _spec_of(reader, env, run, overrides)
             states = [reader.read("shard", k) for k in range(spec.shards)]
             _check_states(states, spec)
             experience = _experience(reader, spec, "the file" if hasattr(path, "read") else os.fsdecode(path))
@@ -415,29 +415,40 @@ def _experience(reader: _files.Reader, spec: Spec, file: str) -> list[tuple[str,
     return taken
 
 
-def _spec_of(head: Mapping[str, Any], env: Any, run: str, overrides: Mapping[str, Any]) -> Spec:
+def _spec_of(reader: _files.Reader, env: Any, run: str, overrides: Mapping[str, Any]) -> Spec:
     """The Spec of a checkpoint's head, which is untrusted."""
-    stored = head.get("spec")
-    if not isinstance(stored, dict) or not isinstance(stored.get("worker"), dict) or not isinstance(stored.get("optimizer"), dict):
-        raise CheckpointError("run.json: has no spec")
     for key, value in overrides.items():
         if key not in _OVERRIDES:
             raise ConfigError(f"{key}: {value!r}, must be left out, as load knows {', '.join(_OVERRIDES)}")
-    # Whether machines have nothing else to do is not the file's to say.
-    saved = {**stored, "pin": False, "gradients": "bf16" if stored.get("bf16") else "fp32", **overrides}
+    where, stored = f"{reader.path}: run.json", reader.head.get("spec")
+    if not isinstance(stored, dict) or not isinstance(stored.get("worker"), dict) or not isinstance(stored.get("optimizer"), dict):
+        raise CheckpointError(f"{where}: has no spec")
     try:
-        cluster = checked(*(saved[key] for key in _CHECKED))
         fields = {key: stored[key] for key in ("method", "policy", "optimizer", "seed", "size")}
+        # Whether machines have nothing else to do is not the file's to say.
+        saved: dict[str, Any] = {"pin": False, "gradients": "bf16" if stored.get("bf16") else "fp32"}
+        saved |= {key: stored[key] for key in _CHECKED if key not in saved}
     except KeyError as err:
-        raise CheckpointError(f"run.json: has no {err.args[0]}") from None
+        raise CheckpointError(f"{where}: has no {err.args[0]}") from None
     if not isinstance(stored.get("env"), str):
-        raise CheckpointError("run.json: has no env")
-    if fields["method"] not in WORKERS or not isinstance(fields["policy"], str) or type(fields["seed"]) is not int:
-        raise CheckpointError("run.json: a spec that no run has")
-    if type(fields["size"]) is not int or not 1 <= fields["size"] <= 2**31 or cluster["shards"] > fields["size"]:
-        raise CheckpointError(f"run.json: size {fields['size']!r}")
-    divided = keywords_of_worker(fields["method"], from_json(stored["worker"]), cluster["bundles"], *_memories(cluster))
-    return Spec(run=run, id=uuid.uuid4().hex, env=stored["env"] if env is None else env, worker=divided, **fields, **cluster)
+        raise CheckpointError(f"{where}: has no env")
+    seed, size = fields["seed"], fields["size"]
+    if fields["method"] not in WORKERS or not isinstance(fields["policy"], str) or type(seed) is not int or not 0 <= seed < 2**63:
+        raise CheckpointError(f"{where}: a spec that no run has")
+
+    def divided(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The cluster's fields of a Spec, and the keywords of a bundle's model."""
+        cluster = checked(**values)
+        return cluster, keywords_of_worker(fields["method"], from_json(stored["worker"]), cluster["bundles"], *_memories(cluster))
+
+    try:
+        shards = divided(saved)[0]["shards"]
+    except ConfigError as err:
+        raise CheckpointError(f"{where}: {err}") from None
+    if type(size) is not int or not 1 <= size <= 2**31 or shards > size:
+        raise CheckpointError(f"{where}: size {size!r}")
+    cluster, worker = divided({**saved, **overrides})
+    return Spec(run=run, id=uuid.uuid4().hex, env=stored["env"] if env is None else env, worker=worker, **fields, **cluster)
 
 
 _OVERRIDES = ("bundles", "num_cpus", "pin", "keepers", "copy_every", "delay", "gradients", "inline_limit", "lease")

@@ -65,7 +65,7 @@ class Reader:
     """Reads a checkpoint."""
 
     def __init__(self, path: str, archive: zipfile.ZipFile) -> None:
-        self._path, self._archive = path, archive
+        self.path, self._archive = path, archive
         self._sizes = {}
         for entry in archive.infolist():
             if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
@@ -88,7 +88,7 @@ class Reader:
     @contextlib.contextmanager
     def faults(self) -> Iterator[None]:
         """Makes a CheckpointError of an error that the bytes of the file cause."""
-        with _faults(self._path):
+        with _faults(self.path):
             yield
 
     def check(self, part: str, index: int) -> None:
@@ -100,7 +100,7 @@ class Reader:
     def read(self, part: str, index: int) -> bytes:
         """An entry; its checksum is compared."""
         if index not in self.indexes(part):
-            raise CheckpointError(f"{self._path}: damaged: it has no {part}-{index}")
+            raise CheckpointError(f"{self.path}: damaged: it has no {part}-{index}")
         with self.faults():
             return self._archive.read(f"{part}-{index}")
 
