@@ -327,8 +327,9 @@ def _started(spec: Spec, local: Any, states: list[bytes] | None) -> Distributed:
         if states is None:
             theta = local.flat_parameters()
             spec = dataclasses.replace(
-                spec, size=len(theta), shards=min(spec.shards, len(theta)), optimizer=spec.optimizer | optimizer_of(local, spec.method)
-            )
+                spec, seed=local.seed, size=len(theta), shards=min(spec.shards, len(theta)),
+                optimizer=spec.optimizer | optimizer_of(local, spec.method),
+            )  # fmt: skip
             states = []
             for k, (first, size) in enumerate(shard_ranges(spec.size, spec.shards)):
                 with Store(theta, first, size, **spec.optimizer) as store:
