@@ -40,6 +40,7 @@ class Ray:
     def get(self, ref, timeout=None):
         if isinstance(ref, list):
             return [self.get(one) for one in ref]
+        assert not ref.hangs, "get waits for ever"
         if isinstance(ref.error, BaseException):
             raise ref.error
         return ref.result

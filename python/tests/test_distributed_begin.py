@@ -1,11 +1,17 @@
 """The beginning of a run on a cluster, with a stand-in for Ray: its seed, missing cores, several drivers."""
 
+import math
+import threading
+import time
+import warnings
+
 import numpy as np
 import pytest
 
 from fake_ray import Ray
 from paceline import Gorila, distributed
-from paceline.distributed import _ray
+from paceline.distributed import _model, _ray
+from paceline.errors import ConfigError
 
 SMALL = {"policy_kwargs": {"net_arch": [16]}, "learning_starts": 64, "batch_size": 8, "buffer_size": 4000, "learning_rate": 0.01}
 
@@ -22,6 +28,13 @@ def running(**keywords):
     return Gorila("MlpPolicy", "CartPole-v1", cluster="ray", **{**SMALL, "bundles": 2, "shards": 2, "seed": 7, **keywords})
 
 
+def until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("seed", ["7", 7.0])
 def test_a_seed_is_a_whole_number(ray, tmp_path, seed):
     with Gorila("MlpPolicy", "CartPole-v1", **SMALL, bundles=2, shards=2, seed=seed) as one:
@@ -33,3 +46,36 @@ def test_a_seed_is_a_whole_number(ray, tmp_path, seed):
         model.save(tmp_path / "run")
     with distributed.load(tmp_path / "run") as loaded:
         assert loaded.seed == 7
+
+
+@pytest.mark.parametrize("schedule", ["virtual", "recorded"])
+def test_a_given_order_is_stopped_while_a_bundle_waits_for_cores(ray, monkeypatch, tmp_path, schedule):
+    """A warning names the bundle before."""
+    keywords = {"name": "short", "schedule": schedule}
+    if schedule == "recorded":
+        with Gorila("MlpPolicy", "CartPole-v1", **SMALL, bundles=2, shards=2, seed=7, schedule="race") as one:
+            one.learn(400).save_order(tmp_path / "race")
+        keywords["order"] = tmp_path / "race"
+    monkeypatch.setattr(_model, "PATIENCE", math.inf)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 1.0}, raising=False)
+    ray.hanging.add("short/bundle/1")
+    warned = []
+
+    def lose_patience():
+        until(lambda: ("short/bundle/1", "begin_in_order") in ray.unanswered)
+        monkeypatch.setattr(_model, "PATIENCE", 0.0)
+
+    def warn(message, *_, **__):
+        warned.append(str(message))
+        model.stop()
+
+    with warnings.catch_warnings(), running(**keywords) as model:
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", warn)
+        threading.Thread(target=lose_patience).start()
+        assert model.learn(400) is model
+        assert warned == ["short: bundle/1: not started after 0 s; the run needs 2 cores and a little, and the cluster has 1"]
+        assert model.num_timesteps == 0 and not any(method == "leg" for _, method in ray.unanswered)
+        with pytest.raises(ConfigError, match="learn may be called once"):
+            model.learn(400)
+        ray.hanging.clear()

@@ -23,18 +23,20 @@ class RayProcesses:
         self._shards = [_ray.find(spec.run, "shard", k) for k in range(spec.shards)]
         self._between, self._pushes = between, deque[Any]()
 
-    def begin(self, total: int) -> None:
-        _ray.ray().get([bundle.begin_in_order.remote(total) for bundle in self._bundles])
+    def begin(self, total: int) -> bool:
+        """Waits until all bundles have begun. Returns False if the run is to end before."""
+        calls = [bundle.begin_in_order.remote(total) for bundle in self._bundles]
+        if not self._done(calls):
+            return False
+        _ray.ray().get(calls)
+        return True
 
     def leg(self, learner: int, steps: int, pulled: list[Any]) -> list[Any]:
         legs: list[Any] = self._bundles[learner].leg.options(num_returns=1 + len(self._shards)).remote(steps, *pulled)
         return legs
 
     def wait(self, leg: Any) -> Leg | None:
-        while not _ray.ray().wait([leg], timeout=0.1)[0]:
-            if not self._between():
-                return None
-        if not self._between():
+        if not (self._done([leg]) and self._between()):
             return None
         result: Leg = _ray.ray().get(leg)
         while self._pushes and _ray.ray().wait([self._pushes[0]], timeout=0)[0]:
@@ -49,8 +51,25 @@ class RayProcesses:
 
     def end(self, steps: int) -> None:
         """Waits for all visits. steps: those that all learners have taken."""
-        _ray.ray().get(list(self._pushes))
-        _ray.ray().get([shard.tell_in_order.remote(steps) for shard in self._shards])
+        self._finish(list(self._pushes))
+        self._finish([shard.tell_in_order.remote(steps) for shard in self._shards])
+
+    def _done(self, calls: list[Any]) -> bool:
+        """Waits for calls. Returns False if the run is to end before they are done."""
+        ray = _ray.ray()
+        while calls:
+            done, calls = ray.wait(calls, num_returns=len(calls), timeout=0.1)
+            if calls:
+                ray.get(done)  # raises the error of a call while others wait
+                if not self._between():
+                    return False
+        return True
+
+    def _finish(self, calls: list[Any]) -> None:
+        """Waits for calls, also if the run is to end: the visits were sent."""
+        while not self._done(calls):
+            pass
+        _ray.ray().get(calls)
 
 
 def conduct(run: Run, total: int, order: Order | None, between: Callable[[], bool]) -> None:
@@ -68,7 +87,8 @@ def conduct(run: Run, total: int, order: Order | None, between: Callable[[], boo
 
 def _conduct(run: Run, total: int, order: Order | None, processes: RayProcesses) -> None:
     spec = run.spec
-    processes.begin(total)
+    if not processes.begin(total):
+        return
     conductor = Conductor(processes, spec.bundles, spec.shards)
     if order is None:
         every = spec.worker["train_freq"]  # a number, or (number, "step")
