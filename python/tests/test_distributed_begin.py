@@ -79,3 +79,38 @@ def test_a_given_order_is_stopped_while_a_bundle_waits_for_cores(ray, monkeypatc
         with pytest.raises(ConfigError, match="learn may be called once"):
             model.learn(400)
         ray.hanging.clear()
+
+
+def test_the_first_learn_may_be_that_of_another_driver(ray):
+    says = "^reset_num_timesteps: True, must be False after the first learn of a run, whose shards go on counting$"
+    with running() as model:
+        other = distributed.attach(model.name)
+        steps = other.learn(200).num_timesteps
+        for driver in (model, other):
+            with pytest.raises(ConfigError, match=says):
+                driver.learn(200)
+        assert model.learn(200, reset_num_timesteps=False).num_timesteps >= steps + 200
+        other.detach()
+
+
+def test_a_loaded_run_counts_on_at_every_driver(ray, tmp_path):
+    with running() as model:
+        model.learn(200).save(tmp_path / "run")
+    with distributed.load(tmp_path / "run") as loaded:
+        other = distributed.attach(loaded.name)
+        for driver in (loaded, other):
+            with pytest.raises(ConfigError, match="^reset_num_timesteps: True, must be False"):
+                driver.learn(200)
+        other.detach()
+
+
+def test_one_driver_learns_in_a_given_order(ray):
+    with Gorila("MlpPolicy", "CartPole-v1", **SMALL, bundles=2, shards=2, seed=7) as one:
+        want = one.learn(400)._native.parameters.flat("q_net")
+    with running(schedule="virtual") as model:
+        other = distributed.attach(model.name)
+        assert np.array_equal(other.learn(400).run.parameters()[0], want)
+        for driver in (model, other):
+            with pytest.raises(ConfigError, match="learn may be called once"):
+                driver.learn(400, reset_num_timesteps=False)
+        other.detach()

@@ -351,7 +351,7 @@ def attach(name: str, address: str | None = None) -> Distributed:
     """
     _ray.connect(address)
     run = Run.attach(name)
-    return Distributed(run, local_worker(run.spec), begun=True)
+    return Distributed(run, local_worker(run.spec))
 
 
 def stop(name: str, address: str | None = None) -> bool:
@@ -388,7 +388,6 @@ def load(path: File, env: Any = None, *, name: str | None = None, address: str |
         except BaseException:
             model.close()
             raise
-    model._begun = True
     return model
 
 

@@ -71,10 +71,10 @@ class Distributed:
     REPLAYS = False  # save has the experience; no file of it alone is written
     CLIPS = False
 
-    def __init__(self, run: Run, local: Any, begun: bool = False) -> None:
+    def __init__(self, run: Run, local: Any) -> None:
         """local: a worker in this process, which acts, evaluates and has the spaces; its parameters are copies."""
         self.run, self._local = run, local
-        self._begun, self._learning, self._closed = begun, False, False
+        self._learning, self._closed = False, False
         self._status: dict[str, Any] = run.call("status")
         self._end_renewal = weakref.finalize(self, Renewal(run).stop)
         self._told = 0  # recoveries that were reported
@@ -160,6 +160,11 @@ class Distributed:
     def _n_updates(self) -> int:
         return int(self._status["totals"]["updates"])
 
+    @property
+    def _begun(self) -> bool:
+        """Whether any driver has called learn, or the run goes on from steps of a checkpoint, as of the latest look."""
+        return self._status["number"] > 0 or self.num_timesteps > 0
+
     def _look(self) -> None:
         """Asks the supervisor; reports what was lost."""
         self._check_open()
@@ -209,11 +214,11 @@ class Distributed:
             log_interval = whole("log_interval", log_interval, 0, MOST_STEPS)
         if self._learning:
             raise BusyError("learn: learn is in progress, must be called before or after it")
+        self._look()
         if self._begun and self.run.spec.schedule != "race":
             raise ConfigError(f"schedule: {self.run.spec.schedule}, learn may be called once, must be 'race' for more")
         if self._begun and reset_num_timesteps:
             raise ConfigError("reset_num_timesteps: True, must be False after the first learn of a run, whose shards go on counting")
-        self._look()
         callback, first = as_callback(callback), not self._begun
         if self._own_logger:
             self._logger.close()
@@ -363,7 +368,6 @@ class Session:
 
     def go(self) -> None:
         model, callback = self.model, self.callback
-        model._begun = True
         model.learning_curve.resume()
         if callback is not None:
             callback.init_callback(model)
@@ -405,6 +409,7 @@ class Session:
 
     def _conduct(self) -> None:
         """Tells bundles and shards what comes next."""
+        self.model.run.call("begin", self.goal)  # the supervisor tells other drivers
         looked = time.monotonic()
 
         def between() -> bool:
