@@ -48,6 +48,14 @@ def test_a_seed_is_a_whole_number(ray, tmp_path, seed):
         assert loaded.seed == 7
 
 
+@pytest.mark.parametrize("actors", [0, 2])
+def test_no_process_prints_the_size_of_its_own_replay_memory(ray, capsys, actors):
+    with running(verbose=1, actors=actors) as model:
+        model.learn(200, log_interval=None)
+        assert model.verbose == 1
+    assert "replay memory" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("schedule", ["virtual", "recorded"])
 def test_a_given_order_is_stopped_while_a_bundle_waits_for_cores(ray, monkeypatch, tmp_path, schedule):
     """A warning names the bundle before."""

@@ -158,7 +158,7 @@ def model_without_envs(spec: Spec, num_envs: int, **keywords: Any) -> Any:
         spaces = envs.single_observation_space, envs.single_action_space
     batch = int(spec.worker.get("batch_size", 32))
     small = {"buffer_size": max(_SMALL, batch), "learning_starts": min(int(spec.worker["learning_starts"]), _SMALL)}
-    given = {name: value for name, value in spec.worker.items() if name != "env_kwargs"}
+    given = {name: value for name, value in spec.worker.items() if name not in ("env_kwargs", "verbose")}
     return paceline.DQN(spec.policy, spaces, num_envs=num_envs, seed=spec.seed, updates="outside", **{**given, **small, **keywords})
 
 

@@ -84,7 +84,7 @@ class Distributed:
         self._own_logger = True
         self._asked_to_stop = False
         self.recoveries: list[Recovery] = []
-        self.verbose: int = local.verbose
+        self.verbose: int = run.spec.worker.get("verbose", 0)
         self.tensorboard_log: str | None = local.tensorboard_log
         self.start_time = self._first_step = 0  # of the latest learn
         self._forget_run()

@@ -330,13 +330,13 @@ class Bundle:
 
 
 def worker(spec: Spec, index: int) -> Any:
-    """The model of a bundle: learner `index` of all."""
+    """The model of a bundle: learner `index` of all. The driver alone prints, so verbose is 0."""
     import paceline
 
     make = getattr(paceline, WORKERS[spec.method])
     return make(
         spec.policy, spec.env, num_envs=spec.actors_per_bundle, num_threads=spec.num_cpus, seed=spec.seed, updates="outside",
-        outside_learners=spec.bundles, outside_learner=index, **spec.worker,
+        outside_learners=spec.bundles, outside_learner=index, **spec.worker | {"verbose": 0},
     )  # fmt: skip
 
 
