@@ -52,6 +52,9 @@ func (m *GA3C) slice(until int64, interrupt *train.Interrupt, more func() bool) 
 			return r.ended()
 		}
 		for m.take() {
+			if m.recorder != nil {
+				m.recorder.halted = false
+			}
 			if m.clock.Steps >= until {
 				return nil
 			}
@@ -64,7 +67,7 @@ func (m *GA3C) slice(until int64, interrupt *train.Interrupt, more func() bool) 
 		}
 	}
 	if m.recorder != nil {
-		m.recorder.add(event{kind: halted}, true, m.active)
+		m.recorder.halted = true
 	}
 	return interrupt.Err(time.Now())
 }

@@ -22,8 +22,9 @@ import (
 // entry is one event: twice its number, plus 1 if it is the last event of its instant. Events are
 // numbered by trainers (their updates), then agents (their steps), then predictors (the ends of
 // their predictions), then the tuner, after whose number come the numbers of active predictors,
-// trainers and agents from then on, then the interruption of a call (its stop or time limit). Which
-// agents a predictor takes, and which segments a trainer takes, follows from the events before.
+// trainers and agents from then on. The number after it ends the order of a race that was
+// interrupted and then began nothing more. Which agents a predictor takes, and which segments a
+// trainer takes, follows from the events before.
 const orderMagic = "paceline ga3c order 3\n"
 
 // Limits of an order.
@@ -108,6 +109,7 @@ func (s orderShape) counts(entries []byte) (c counts, size int, ok bool) {
 type recorder struct {
 	orderOf
 	entries []byte
+	halted  bool // the race was interrupted, and nothing has begun since
 }
 
 // add adds an event. active is for those of the tuner.
@@ -116,7 +118,7 @@ func (r *recorder) add(e event, last bool, active counts) {
 	if last {
 		code++
 	}
-	r.entries = binary.AppendUvarint(r.entries, code)
+	r.entries, r.halted = binary.AppendUvarint(r.entries, code), false
 	if e.kind == tuned {
 		for _, n := range []int{active.Predictors, active.Trainers, active.Agents} {
 			r.entries = binary.AppendUvarint(r.entries, uint64(n))
@@ -127,6 +129,9 @@ func (r *recorder) add(e event, last bool, active counts) {
 // file returns the order as a file.
 func (r *recorder) file() []byte {
 	text := append(r.fingerprint.Header(orderMagic), r.entries...)
+	if r.halted {
+		text = binary.AppendUvarint(text, 2*r.number(event{kind: halted})+1)
+	}
 	return binary.LittleEndian.AppendUint32(text, crc32.Checksum(text, castagnoli))
 }
 
@@ -153,11 +158,16 @@ func (s orderOf) parse(text []byte) (*recorder, error) {
 		return nil, err
 	}
 	s.fingerprint = s.fingerprint.Continued(record)
+	ends := false
 	for at := 0; at < len(rest); {
 		code, size := binary.Uvarint(rest[at:])
 		e, ok := s.event(code / 2)
-		if size <= 0 || !ok {
+		if ends = e.kind == halted; size <= 0 || !ok || ends && at+size < len(rest) {
 			return nil, fmt.Errorf("damaged: byte %d is no event", at)
+		}
+		if ends {
+			rest = rest[:at]
+			break
 		}
 		if at += size; e.kind == tuned {
 			_, size, ok := s.counts(rest[at:])
@@ -167,7 +177,7 @@ func (s orderOf) parse(text []byte) (*recorder, error) {
 			at += size
 		}
 	}
-	return &recorder{s, slices.Clip(rest)}, nil
+	return &recorder{s, slices.Clip(rest), ends}, nil
 }
 
 // read reads a file of an order, or the order in a checkpoint.
@@ -241,6 +251,7 @@ func (m *GA3C) orderParts(saving bool, staged *savedEvents) []checkpoint.Part {
 		if err != nil {
 			return nil, checkpoint.Damaged(fmt.Errorf("order: %w", err))
 		}
+		o.halted = o.halted && staged.Position == int64(len(o.entries))
 		o.entries = slices.Clip(o.entries[:staged.Position])
 		return func() { m.recorder = o }, nil
 	}
@@ -250,7 +261,7 @@ func (m *GA3C) orderParts(saving bool, staged *savedEvents) []checkpoint.Part {
 // Order implements train.Ordered: of a race so far, or the order that is repeated.
 func (m *GA3C) Order() []byte {
 	if r, ok := m.pace.(*recorded); ok {
-		return (&recorder{m.orders, r.entries}).file()
+		return (&recorder{m.orders, r.entries, r.halted}).file()
 	}
 	if m.recorder == nil {
 		return nil
@@ -269,7 +280,7 @@ func (m *GA3C) setPace() error {
 		if err != nil {
 			return err
 		}
-		m.pace = &recorded{shape: o.orderShape, entries: o.entries, steps: func() int64 { return m.clock.Steps }}
+		m.pace = &recorded{shape: o.orderShape, entries: o.entries, halted: o.halted, steps: func() int64 { return m.clock.Steps }}
 	default:
 		latency := c.Latency
 		if err := latency.open(); err != nil {

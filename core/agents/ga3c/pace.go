@@ -23,7 +23,7 @@ const (
 	stepped                   // an agent's step
 	predicted                 // a predictor's batch: the predictor is free
 	tuned                     // the numbers of active predictors, trainers and agents may change
-	halted                    // in an order alone: the call was interrupted, and nothing more began
+	halted                    // in the text of an order alone: the race was interrupted here
 )
 
 // pace decides which computations end next. Everything else follows from that (events.go).

@@ -72,6 +72,7 @@ type recorded struct {
 	shape   orderShape
 	entries []byte
 	at      int
+	halted  bool         // the race was interrupted after its last event and not continued
 	starts  []int        // where the events of the latest next begin
 	steps   func() int64 // T
 	tuned   counts       // of the latest event of the tuner
@@ -95,10 +96,6 @@ func (r *recorded) next(to []event) ([]event, int64, error) {
 		}
 		code, size := binary.Uvarint(r.entries[r.at:])
 		e, _ := r.shape.event(code / 2) // which parse has checked
-		if e.kind == halted {           // and the race went on
-			r.at += size
-			continue
-		}
 		to, r.starts = append(to, e), append(r.starts, r.at)
 		r.at += size
 		if e.kind == tuned {
@@ -112,18 +109,8 @@ func (r *recorded) next(to []event) ([]event, int64, error) {
 	}
 }
 
-// halts reports whether the race was interrupted after the events so far and not continued. What it
-// would have begun then must not begin.
-func (r *recorded) halts() bool {
-	for at := r.at; at < len(r.entries); {
-		code, size := binary.Uvarint(r.entries[at:])
-		if e, _ := r.shape.event(code / 2); e.kind != halted {
-			return false
-		}
-		at += size
-	}
-	return r.at < len(r.entries)
-}
+// halts reports whether the race ended after the events so far, before it began anything more.
+func (r *recorded) halts() bool { return r.halted && r.at == len(r.entries) }
 
 // ended is the error of a run that goes on after the order.
 func (r *recorded) ended() error {
