@@ -42,7 +42,7 @@ def test_a_summary_counts_published_deviations_of_runs_that_are_done(tmp_path):
     for seed, total, done in ((1, 1.9, True), (2, 2.1, True), (3, 9.0, False)):
         files = dopamine.dopamine.files_of("Breakout", "dqn", seed, 250_000, folder, {})
         files.write([dopamine.dopamine.Episode(100, total, 100)], done)
-    (entry,) = dopamine.summary(tmp_path, ["Breakout"], ["dqn", "qr"], [1, 2, 3], 250_000, {})
+    (entry,) = dopamine.summary(dopamine.Runs(tmp_path, 250_000, []), ["Breakout"], ["dqn", "qr"], [1, 2, 3])
     assert (entry["seeds"], entry["means"], entry["published"]) == ([1, 2], [1.9, 2.1], 1.8)
     assert entry["deviations"] == pytest.approx(2.0)
 
