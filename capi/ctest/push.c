@@ -137,7 +137,7 @@ static void refused(void) {
   h.rows.device_type = PACELINE_CPU;
   for (int i = 0; i < 10; i++) {
     refused_rows(&h, t, 0);
-    h.obs[SIZE] = NAN; /* from the second round on, of a row that observe stored without it */
+    h.obs[SIZE] = NAN; /* after the first round observe has stored this row without the NaN */
     FAILS(paceline_trainer_act(t, &h.rows, h.actions, 0), PACELINE_ENAN, "observation: component 0 is NaN");
     CHECK(paceline_last_error_index() == 1);
     h.obs[SIZE] = 0;

@@ -363,7 +363,7 @@ static void watched_vector(void) {
   pthread_t other;
   pthread_create(&other, NULL, watch, &w);
   OK(paceline_vec_reset(f.v, NULL, NULL, all_of(&f.r[0])));
-  for (int i = 0; i < 100000; i++) OK(paceline_vec_step(f.v, f.moves, all_of(&f.r[0])));
+  for (int i = 0; i < 10000; i++) OK(paceline_vec_step(f.v, f.moves, all_of(&f.r[0])));
   w.quit = 1;
   pthread_join(other, NULL);
   end(&f);

@@ -403,7 +403,7 @@ class DQN(Trainer):
         It falls after the warm-up of learning_starts steps. A model that was loaded without its
         experience has another warm-up, which the function leaves out. Epsilon lags behind the function
         with clock="updates" and concurrent=True, where it changes when other weights begin to act (at
-        the end of a window), and with learners, each of which learns of the others' steps at its pulls.
+        the end of a window), and with learners, each of which counts the others' steps at its pulls.
         """
         first, last = (float(self.setting(f"exploration_{end}_eps")) for end in ("initial", "final"))
         steps, fraction = float(self.setting("exploration_steps")), float(self.setting("exploration_fraction"))

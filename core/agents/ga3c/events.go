@@ -47,14 +47,14 @@ type launch struct {
 // as soon as the events of an instant have been processed (take). T counts the steps that
 // predictors have taken, so a slice ends after a batch.
 func (m *GA3C) slice(until int64, interrupt *train.Interrupt, more func() bool) error {
+	if m.recorder != nil {
+		m.recorder.halted = false
+	}
 	for !interrupt.Raised(time.Now()) {
 		if r, ok := m.pace.(*recorded); ok && r.halts() {
 			return r.ended()
 		}
 		for m.take() {
-			if m.recorder != nil {
-				m.recorder.halted = false
-			}
 			if m.clock.Steps >= until {
 				return nil
 			}

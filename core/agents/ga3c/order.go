@@ -3,6 +3,7 @@ package ga3c
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -16,15 +17,15 @@ import (
 
 // The text of an order, the events of a run in their order:
 //
-//	magic, fingerprint, entries, CRC-32C of all before it (4 bytes)
+//	magic, fingerprint, flag, entries, CRC-32C of all before it (4 bytes)
 //
 // The fingerprint is that of core/train/order. Numbers are unsigned varints of encoding/binary. An
 // entry is one event: twice its number, plus 1 if it is the last event of its instant. Events are
 // numbered by trainers (their updates), then agents (their steps), then predictors (the ends of
 // their predictions), then the tuner, after whose number come the numbers of active predictors,
-// trainers and agents from then on. The number after it ends the order of a race that was
-// interrupted and then began nothing more. Which agents a predictor takes, and which segments a
-// trainer takes, follows from the events before.
+// trainers and agents from then on. Which agents a predictor takes, and which segments a trainer
+// takes, follows from the events before. The flag is 1 if the race was interrupted after its last
+// event, before anything else began, and 0 otherwise.
 const orderMagic = "paceline ga3c order 3\n"
 
 // Limits of an order.
@@ -67,16 +68,14 @@ func (s orderShape) number(e event) uint64 {
 		return uint64(s.trainers + e.k)
 	case predicted:
 		return uint64(s.trainers + s.agents + e.k)
-	case tuned:
-		return uint64(s.trainers + s.agents + s.predictors)
 	default:
-		return uint64(s.trainers + s.agents + s.predictors + 1)
+		return uint64(s.trainers + s.agents + s.predictors)
 	}
 }
 
 // event returns the event with a number.
 func (s orderShape) event(number uint64) (e event, ok bool) {
-	n := int(min(number, uint64(s.trainers+s.agents+s.predictors+2)))
+	n := int(min(number, uint64(s.trainers+s.agents+s.predictors+1)))
 	switch {
 	case n < s.trainers:
 		return event{updated, n}, true
@@ -86,8 +85,6 @@ func (s orderShape) event(number uint64) (e event, ok bool) {
 		return event{predicted, n - s.trainers - s.agents}, true
 	case n == s.trainers+s.agents+s.predictors:
 		return event{kind: tuned}, true
-	case n == s.trainers+s.agents+s.predictors+1:
-		return event{kind: halted}, true
 	}
 	return event{}, false
 }
@@ -109,7 +106,7 @@ func (s orderShape) counts(entries []byte) (c counts, size int, ok bool) {
 type recorder struct {
 	orderOf
 	entries []byte
-	halted  bool // the race was interrupted, and nothing has begun since
+	halted  bool // the race was interrupted after its last event, before anything else began
 }
 
 // add adds an event. active is for those of the tuner.
@@ -118,7 +115,7 @@ func (r *recorder) add(e event, last bool, active counts) {
 	if last {
 		code++
 	}
-	r.entries, r.halted = binary.AppendUvarint(r.entries, code), false
+	r.entries = binary.AppendUvarint(r.entries, code)
 	if e.kind == tuned {
 		for _, n := range []int{active.Predictors, active.Trainers, active.Agents} {
 			r.entries = binary.AppendUvarint(r.entries, uint64(n))
@@ -128,10 +125,11 @@ func (r *recorder) add(e event, last bool, active counts) {
 
 // file returns the order as a file.
 func (r *recorder) file() []byte {
-	text := append(r.fingerprint.Header(orderMagic), r.entries...)
+	flag := byte(0)
 	if r.halted {
-		text = binary.AppendUvarint(text, 2*r.number(event{kind: halted})+1)
+		flag = 1
 	}
+	text := append(append(r.fingerprint.Header(orderMagic), flag), r.entries...)
 	return binary.LittleEndian.AppendUint32(text, crc32.Checksum(text, castagnoli))
 }
 
@@ -158,16 +156,15 @@ func (s orderOf) parse(text []byte) (*recorder, error) {
 		return nil, err
 	}
 	s.fingerprint = s.fingerprint.Continued(record)
-	ends := false
+	if len(rest) == 0 || rest[0] > 1 {
+		return nil, errors.New("damaged: the flag must be 0 or 1")
+	}
+	halted, rest := rest[0] == 1, rest[1:]
 	for at := 0; at < len(rest); {
 		code, size := binary.Uvarint(rest[at:])
 		e, ok := s.event(code / 2)
-		if ends = e.kind == halted; size <= 0 || !ok || ends && at+size < len(rest) {
+		if size <= 0 || !ok {
 			return nil, fmt.Errorf("damaged: byte %d is no event", at)
-		}
-		if ends {
-			rest = rest[:at]
-			break
 		}
 		if at += size; e.kind == tuned {
 			_, size, ok := s.counts(rest[at:])
@@ -177,7 +174,7 @@ func (s orderOf) parse(text []byte) (*recorder, error) {
 			at += size
 		}
 	}
-	return &recorder{s, slices.Clip(rest), ends}, nil
+	return &recorder{s, slices.Clip(rest), halted}, nil
 }
 
 // read reads a file of an order, or the order in a checkpoint.

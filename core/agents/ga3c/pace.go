@@ -23,7 +23,6 @@ const (
 	stepped                   // an agent's step
 	predicted                 // a predictor's batch: the predictor is free
 	tuned                     // the numbers of active predictors, trainers and agents may change
-	halted                    // in the text of an order alone: the race was interrupted here
 )
 
 // pace decides which computations end next. Everything else follows from that (events.go).

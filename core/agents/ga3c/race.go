@@ -72,7 +72,7 @@ type recorded struct {
 	shape   orderShape
 	entries []byte
 	at      int
-	halted  bool         // the race was interrupted after its last event and not continued
+	halted  bool         // of the recorder
 	starts  []int        // where the events of the latest next begin
 	steps   func() int64 // T
 	tuned   counts       // of the latest event of the tuner
@@ -109,7 +109,7 @@ func (r *recorded) next(to []event) ([]event, int64, error) {
 	}
 }
 
-// halts reports whether the race ended after the events so far, before it began anything more.
+// halts reports whether the race was interrupted after the events so far, before anything else began.
 func (r *recorded) halts() bool { return r.halted && r.at == len(r.entries) }
 
 // ended is the error of a run that goes on after the order.
