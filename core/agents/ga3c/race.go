@@ -109,7 +109,8 @@ func (r *recorded) next(to []event) ([]event, int64, error) {
 	}
 }
 
-// halts reports whether the race was interrupted after the events so far, before anything else began.
+// halts reports whether the race was interrupted after the events so far, before anything else
+// began.
 func (r *recorded) halts() bool { return r.halted && r.at == len(r.entries) }
 
 // ended is the error of a run that goes on after the order.
