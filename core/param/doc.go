@@ -15,10 +15,12 @@
 //     it. Different shards have different versions while a push is in progress, and a pull may see
 //     different versions of different shards, as in Stooke & Abbeel, section 4.3. No visit sees a
 //     part of another visit.
+//   - The lag of a push to a shard is the number of pushes that other learners applied to the shard
 //     after this learner read it: the version before the push, less Push.Seen. The lag of a
 //     gradient is the largest lag over the shards.
 //   - An update is a push that was applied to the last shard. Updates is the version of the last
 //     shard, and only a visit to the last shard sets nn.Params.Updates.
+//   - Adam's t of a shard is the number of optimiser steps in the pushes that were applied to the
 //     shard: one for each push, or with multi_step_adam the n steps of the push. With
 //     Rule.LocalSteps it is the pushing learner's own count of steps.
 //

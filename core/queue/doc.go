@@ -10,6 +10,7 @@
 //   - A step is in exactly one segment, and the steps of an environment keep their order.
 //   - Unless the last step terminated, the segment has the observation after it (Batch.Last), from
 //     whose value the returns continue.
+//   - A segment that has ended waits at its environment (Ended) until Join appends it to the queue.
 //     Environments may end segments concurrently; the caller of Join decides the order of the
 //     queue.
 //   - The queue is bounded by its caller: the first Config.Bound segments are inside (Inside), and

@@ -34,11 +34,15 @@ import (
 //  2. The cores are full: more threads if the machine has more cores. Without Synchronized
 //     Execution the forward passes of single rows may be what fills the cores.
 //  3. Training and stepping alternate though cores are idle: concurrent.
+//  4. Concurrently, samplers wait for the trainer at the ends of windows, and the trainer waits for
+//     the samplers inside them: a longer window. A window's updates are released as its steps are
+//     taken, so the trainer of a short window idles at its start and the samplers wait at its end.
 //     Each boundary is such a wait, so a window that is twice as long halves the waits. The limit
 //     is target_update_interval, the paper's C.
 //  5. The trainer never waits: the updates are the bound, and more threads help only if the machine
 //     has the cores. In a long window samplers may still be far ahead of it.
 //  6. The host has most of the time: no setting changes it.
+//  7. Steps wait: groups, which choose the actions of one half during the steps of the other, so at
 //     most half of the forward passes is hidden. Then more environments (the paper's W), because
 //     the waits of a round run at the same time.
 //  8. Steps compute on fewer cores than there are: at least an environment for each core.

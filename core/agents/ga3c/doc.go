@@ -47,15 +47,16 @@
 // are enough, and then each idle predictor all agents that wait, up to prediction_batch_max; lower
 // numbers come first.
 //
-//	  which predictions and updates cost a function of their batch. A seed has one result for any
-//	  number of threads: computations run on the threads of num_threads while their events are
-//	  still to come. Predictions and updates, and steps, may wait for one another (latency_device,
-//	  latency_cores).
-//	- race: a computation ends when it has been done. The events are recorded (order.go), about a
-//	  byte a step, prediction and update; checkpoints with experience have the record.
-//	- recorded: the events come in the order of a record, so a race is repeated bit for bit, in any
-//	  slices, on any number of threads. The record of a race that was stopped and continued is one
-//	  record.
+//   - virtual: a model of latencies, by settings or a file, gives every computation a duration, in
+//     which predictions and updates cost a function of their batch. A seed has one result for any
+//     number of threads: computations run on the threads of num_threads while their events are
+//     still to come. Predictions and updates, and steps, may wait for one another (latency_device,
+//     latency_cores).
+//   - race: a computation ends when it has been done. The events are recorded (order.go), about a
+//     byte a step, prediction and update; checkpoints with experience have the record.
+//   - recorded: the events come in the order of a record, so a race is repeated bit for bit, in any
+//     slices, on any number of threads. The record of a race that was stopped and continued is one
+//     record.
 //
 // The tuner of section 4.3 (tuner.go) changes how many predictors, trainers and agents are active.
 // Its times are events, too; in a race its decisions are recorded.

@@ -20,14 +20,16 @@
 //
 // # What holds for a Run
 //
-//	  window is open, with two exceptions. Without concurrent training it is also flushed before
-//	  the updates that the latest steps have made due. AddTransitions flushes it at any time, and
-//	  prefetched minibatches are then drawn again.
-//	- The trainer thread writes Theta and the optimiser, and only while an update is in progress.
-//	  Every other reader and writer first waits until no update is in progress (Updates.wait).
-//	- Which updates are due is a function of the counts (Config.updatesDue). A reader waits for
-//	  exactly these updates, so a result is a function of the seed and the step.
-//	- A checkpoint's parts, and their order, are the same for every method.
+//   - Inside a window the replay memory and ThetaMinus do not change, so the window's updates are
+//     defined at its start and may run at any time inside it. The replay memory is flushed while no
+//     window is open, with two exceptions. Without concurrent training it is also flushed before
+//     the updates that the latest steps have made due. AddTransitions flushes it at any time, and
+//     prefetched minibatches are then drawn again.
+//   - The trainer thread writes Theta and the optimiser, and only while an update is in progress.
+//     Every other reader and writer first waits until no update is in progress (Updates.wait).
+//   - Which updates are due is a function of the counts (Config.updatesDue). A reader waits for
+//     exactly these updates, so a result is a function of the seed and the step.
+//   - A checkpoint's parts, and their order, are the same for every method.
 //
 // A Run belongs to its train.Trainer and is called by one goroutine at a time, except Wake.
 package offpolicy

@@ -16,12 +16,14 @@
 //
 // # Schedules
 //
-//	  (latency.go), so the order is a function of the seed. When a learner plans a leg, all times
-//	  of the leg are drawn. Other learners then know its next visits while it computes.
-//	- Race: learners do not wait for one another, except for the lock of a shard. The order of the
-//	  visits and T at each pull are recorded (record.go).
-//	  (recorded.go). Visit g has the time (g+1)*visitUnit, which leaves room for the rounds of a
-//	  leg between two visits. These rounds are spread evenly between the visits around them.
+//   - Virtual: durations come from a latency model and a random stream of each learner
+//     (latency.go), so the order is a function of the seed. When a learner plans a leg, all times
+//     of the leg are drawn. Other learners then know its next visits while it computes.
+//   - Race: learners do not wait for one another, except for the lock of a shard. The order of the
+//     visits and T at each pull are recorded (record.go).
+//   - Recorded: the visits have the order of a record, and each pull has the recorded T
+//     (recorded.go). Visit g has the time (g+1)*visitUnit, which leaves room for the rounds of a
+//     leg between two visits. These rounds are spread evenly between the visits around them.
 //
 // # What holds in virtual and recorded order
 //
@@ -31,6 +33,7 @@
 //     a learner that has planned no leg, the end of its last leg is known, after which it comes.
 //   - T at a pull is exact: the pull waits until the rounds before it are known. Rounds have
 //     Config.Steps steps each, or with Config.Varies the steps that Took reports.
+//   - A slice, from Begin to End, has all events before its end and no others. Its end is the first
 //     round whose T has reached `until`. Slices therefore change nothing: any sequence of slices
 //     has the events of one slice.
 //   - At the end of a run a learner may rest before the others (Rest). T then counts no round of
