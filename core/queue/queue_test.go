@@ -201,7 +201,7 @@ func (p *player) step(i int) {
 		}
 		w.now[i] = append(w.now[i], twinStep{obs[i], next, step.Action, step.Continuous, step.Mask, step.Reward, step.Updates, step.Columns, step.End})
 		w.over[i] = step.End != 0 || len(w.now[i]) == p.c.Steps
-		if obs[i] = next; step.End != 0 {
+		if obs[i] = next; step.End.Over() { // a lost life alone does not end the episode
 			obs[i] = nil
 			if p.r.IntN(2) == 0 { // the reset comes before the segment joins
 				p.begin(i, next)

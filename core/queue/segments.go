@@ -178,7 +178,7 @@ func (s *Segments) Add(i int, step *experience.Step, next []byte) error {
 		return fmt.Errorf("environment %d: action mask of %d, must be %d", i, len(step.Mask), c.maskBytes())
 	case len(step.Columns) != len(c.Columns):
 		return fmt.Errorf("environment %d: %d columns, must be %d: %q", i, len(step.Columns), len(c.Columns), c.Columns)
-	case continues(step.End) && len(next) != s.size:
+	case (continues(step.End) || !step.End.Over()) && len(next) != s.size:
 		return fmt.Errorf("environment %d: observation of %d bytes, must be %d", i, len(next), s.size)
 	}
 	k := g.n
@@ -192,15 +192,14 @@ func (s *Segments) Add(i int, step *experience.Step, next []byte) error {
 	g.rewards[k], g.updates[k], g.end = step.Reward, step.Updates, step.End
 	g.n++
 	g.over = step.End != 0 || g.n == c.Steps
-	e.open = step.End == 0
-	after := s.row(g.obs, g.n)
-	if !continues(step.End) {
-		clear(after)
-		return nil
-	}
-	copy(after, next)
+	e.open = !step.End.Over()
 	if g.over && e.open {
 		copy(e.first, next)
+	}
+	if after := s.row(g.obs, g.n); continues(step.End) {
+		copy(after, next)
+	} else {
+		clear(after)
 	}
 	return nil
 }

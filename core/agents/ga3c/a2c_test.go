@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	_ "github.com/paceline-rl/paceline/core/agents/a2c"
+	"github.com/paceline-rl/paceline/core/env"
 	"github.com/paceline-rl/paceline/core/train"
 	"github.com/paceline-rl/paceline/core/train/traintest"
 )
@@ -70,6 +71,34 @@ func TestOneAgentIsA2C(t *testing.T) {
 		if lag := traintest.Metric(t, tr, "ga3c/lag_most"); lag != 0 {
 			t.Errorf("%v: lag %v", edits, lag)
 		}
+	}
+}
+
+// A lost life ends a segment and not the episode: the same where lives are lost.
+func TestOneAgentThatLosesLivesIsA2C(t *testing.T) {
+	const steps = 300
+	lives := func(i int) (env.Env, error) {
+		e, err := traintest.MakeWalk(7)(i)
+		e.(*traintest.Walk).Lives = true
+		return e, err
+	}
+	run := func(method string, edits ...string) *train.Trainer {
+		cfg := traintest.Must(train.NewConfig(method))(t)
+		edits = append(edits, "num_envs", "1", "n_steps", "1", "seed", "3", "ent_coef", "0.01", "learning_rate", "0.002")
+		for i := 0; i < len(edits); i += 2 {
+			traintest.Check(t, cfg.Set(edits[i], edits[i+1]))
+		}
+		tr := traintest.NewTrainer(t, cfg, lives)
+		traintest.Check(t, tr.Begin(steps, 0))
+		traintest.Check(t, tr.Run(0, 0))
+		return tr
+	}
+	want := run("a2c")
+	tr := run("ga3c", "predictors", "1", "trainers", "1", "wait_for_update", "true", "loss_reduction", "mean", "regulariser", "exact", "rms_prop", "custom")
+	traintest.Check(t, tr.Run(1, 0)) // the last update comes before this step
+	a, b := traintest.Must(want.Hash("policy"))(t), traintest.Must(tr.Hash("policy"))(t)
+	if a != b || want.Stats().Updates != tr.Stats().Updates {
+		t.Errorf("%.16s after %d updates, A2C's %.16s after %d", b, tr.Stats().Updates, a, want.Stats().Updates)
 	}
 }
 
