@@ -84,6 +84,25 @@ func TestASaveBeforeOrInTheWarmUpContinuesTheSame(t *testing.T) {
 	}
 }
 
+func TestASaveBeforeAnythingCanBeDrawnContinuesTheSame(t *testing.T) {
+	for _, concurrent := range []settings.Switch{settings.On, settings.Off} {
+		c := cartpole(func(c *Config) {
+			c.NumEnvs, c.Concurrent, c.TrainFreq, c.GradientSteps, c.NSteps, c.NStepTails = 1, concurrent, 400, 4, 40, "drop"
+		})
+		whole := learn(t, c, 800, offpolicy.Concurrently)
+		d, path := newDQN(t, c), filepath.Join(t.TempDir(), "a.paceline")
+		check(t, d.Begin(800, 0))
+		check(t, d.Run(120, 0))
+		check(t, d.Save(path, true))
+		next := newDQN(t, c)
+		check(t, next.Load(path))
+		check(t, next.Run(0, 0))
+		if got := hashesOf(t, next); got != whole {
+			t.Errorf("concurrent %v: %+v, want %+v", concurrent, got, whole)
+		}
+	}
+}
+
 func TestLoadWithoutReplayFillsTheMemoryAgain(t *testing.T) {
 	d := trained(t)
 	path := filepath.Join(t.TempDir(), "a.paceline")

@@ -161,6 +161,25 @@ func nothingToDraw(t *testing.T, edit func(*Config)) {
 	refuses(t, d.all(), says)
 }
 
+// An update that fails between the steps of two samplers ends the round.
+func TestARoundEndsWithAnUpdateThatFails(t *testing.T) {
+	c := cartpole(func(c *Config) {
+		c.Env, c.NumEnvs, c.Concurrent, c.Synchronized, c.TrainFreq, c.NSteps, c.NStepTails = "", 3, settings.Off, false, 1, 2, "drop"
+	})
+	d := must(train.New(trainConfig(c), counters(func(c *counter) { c.lengths, c.ends = []int{1}, []env.End{env.Truncated} })))(t)
+	t.Cleanup(func() { check(t, d.Close()) })
+	check(t, d.Begin(2000, 0))
+	refuses(t, d.Run(0, 0), "n_step_tails: drop, no transition can be drawn")
+	if steps := d.Stats().Steps; steps%3 == 0 {
+		t.Errorf("failed after %d steps, must be inside a round", steps)
+	}
+	check(t, d.Begin(2000, train.ResetTimesteps|train.ResetEnvs))
+	check(t, d.Run(1, 0))
+	if steps := d.Stats().Steps; steps != 3 {
+		t.Errorf("%d steps, must be a round of 3", steps)
+	}
+}
+
 // trainer is a Trainer with or without learners.
 type trainer struct{ *train.Trainer }
 

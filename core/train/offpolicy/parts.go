@@ -248,9 +248,10 @@ func (s *savedClock) outliers() outliers {
 }
 
 // replayPart is the part of the replay memory. If the file has none, a load of the whole file
-// empties the memory at the end, and a load of experience alone is refused. If nothing can be drawn
-// after a load, learning_starts random steps come before further updates; a later load of
-// experience ends these steps. clockLoaded is that of clockPart.
+// empties the memory at the end, and a load of experience alone is refused. After a load of a file
+// without experience, or of experience alone of which nothing can be drawn, learning_starts random
+// steps come before further updates; a later load of experience ends these steps. clockLoaded is
+// that of clockPart.
 func (r *Run) replayPart(clockLoaded *bool) checkpoint.Part {
 	p := r.Memory.Part("replay.bin", r.spec.Action.N)
 	p.Alone = true
@@ -271,9 +272,8 @@ func (r *Run) replayPart(clockLoaded *bool) checkpoint.Part {
 			// The loaded episodes in progress are not those of the trainer's environments. A file
 			// with environments has them in a later part.
 			r.Samplers.Forget()
-			// A run saved during the warm-up, with its replay memory, has staged steps only.
 			switch c, empty := &r.Clock, r.drawing.Len() == 0; {
-			case empty && (c.Warm || in == nil):
+			case in == nil || empty && c.Warm && !*clockLoaded:
 				c.refill(int64(r.cfg.LearningStarts))
 				r.refillNotice = c.Refill > 0 && r.learner == 0 // which speaks for all learners
 			case !*clockLoaded && c.Refill > 0 && (!empty || c.ownWarmAt() > c.Warmup):

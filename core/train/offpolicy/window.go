@@ -119,10 +119,14 @@ func (r *Run) CatchUp(interrupt *train.Interrupt) error {
 }
 
 // await returns when u updates are done and none is in progress, or train.ErrInterrupted. In the
-// middle of a round it ignores the Interrupt.
+// middle of a round it ignores the Interrupt, and an update that fails ends the round.
 func (r *Run) await(u int64, interrupt *train.Interrupt) error {
 	if r.turn != 0 {
-		return r.Updates.wait(u, nil)
+		err := r.Updates.wait(u, nil)
+		if err != nil {
+			r.turn = 0
+		}
+		return err
 	}
 	err := r.Updates.wait(u, interrupt)
 	r.Monitor.Lap(train.Waiting)
