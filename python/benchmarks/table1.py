@@ -35,7 +35,6 @@ from typing import Any, NamedTuple
 from _command import MODES, command
 from paceline import DQN, PacelineError, PacelineWarning, _lib, bench
 from paceline._files import check_writing
-from paceline.envs.registration import ATARI
 
 # The paper's hours and their standard deviation over five trials.
 PAPER = {
@@ -92,7 +91,7 @@ def _measured(run: Run, env: str, device: str, steps: int, warm_up: int) -> tupl
             "fastdqn", env, num_envs=run.threads, concurrent=concurrent, synchronized=synchronized,
             actor="target" if concurrent else "online", exploration_initial_eps=0.1, learning_starts=warm_up,
             buffer_size=min(_REPLAY, warm_up + _LEARNING + steps + run.threads),
-            env_kwargs={"recipe": "mnih2015"} if env in ATARI else None, device=device, seed=run.trial,
+            device=device, seed=run.trial,
         ) as model:  # fmt: skip
             model.learn(warm_up, log_interval=None)
             model.learn(_LEARNING, log_interval=None, reset_num_timesteps=False)

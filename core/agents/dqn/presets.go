@@ -142,5 +142,5 @@ var presets = append([]settings.Preset{
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
 	{Name: "sb3", Doc: "Stable-Baselines3's defaults and semantics", Rows: settings.Fixed(sb3...)},
 	{Name: "mnih2015", Doc: "the settings of the Nature paper", Rows: train.InGames(`{"recipe": "mnih2015"}`, nature)},
-	{Name: "fastdqn", Doc: "those of the paper's fast DQN", Rows: settings.Fixed(fastDQN...)},
+	{Name: "fastdqn", Doc: "those of the paper's fast DQN", Rows: train.InGames(`{"recipe": "mnih2015"}`, fastDQN)},
 }, ofValues...)

@@ -97,6 +97,9 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"optimizer": "rmsprop_mnih", "loss_reduction": "sum", "max_grad_norm": "0", "exploration_final_eps": "0.1", "exploration_steps": "1000000"}
 	// Fast DQN, table 5, section 5.1 and appendix B.
 	fast := traintest.With(mnih, map[string]string{"actor": "target", "concurrent": "true", "num_envs": "8", "window": "10000", "optimizer": "rmsprop_keras", "loss_reduction": "mean"})
+	inGames := func(values map[string]string) map[string]string {
+		return traintest.With(values, map[string]string{"env_options": `{"recipe": "mnih2015"}`})
+	}
 	// Ours, by what learns.
 	tuned := map[string]string{"num_envs": "8", "concurrent": "true", "buffer_size": "100000", "learning_starts": "1000"}
 	pixels := traintest.With(tuned, map[string]string{"policy": "CnnPolicy", "target_update_interval": "500", "window": "500", "learning_rate": "0.00025"})
@@ -109,9 +112,9 @@ func TestPresetsHaveTheValuesOfTheirSources(t *testing.T) {
 		"sb3 CartPole-v1":         sb3,
 		"sb3 atari/breakout":      sb3,
 		"mnih2015 CartPole-v1":    mnih,
-		"mnih2015 atari/breakout": traintest.With(mnih, map[string]string{"env_options": `{"recipe": "mnih2015"}`}),
+		"mnih2015 atari/breakout": inGames(mnih),
 		"fastdqn CartPole-v1":     fast,
-		"fastdqn atari/breakout":  fast,
+		"fastdqn atari/breakout":  inGames(fast),
 	}
 	for name, values := range ofPublications() {
 		want[name+" CartPole-v1"] = values

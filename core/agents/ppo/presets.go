@@ -94,8 +94,8 @@ var stookeAbbeel = append(slices.Clone(sb3), []settings.Row{
 // learning rate that fell to 0, seed 1 ended at 11. The goal is a mean of 18 over 30 games,
 // confirmed by another 30. On two cores with AMX Pong reached it after 9.2, 13.1 and 5.9 minutes
 // (seeds 1, 2 and 3). On two cores without AMX, of 115 GFLOP/s, it took 17.2, 11.4 and 23.7
-// minutes; the last of these runs needed 200,000 steps more than the preset has (README,
-// "Measured").
+// minutes; the last of these runs needed 200,000 steps more than the preset has
+// (docs/pages/benchmarks/learning.md).
 var fast = append(slices.Clone(sb3), []settings.Row{
 	{"num_envs", "16"},
 	{"policy", "CnnPolicy"},

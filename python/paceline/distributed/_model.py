@@ -58,8 +58,8 @@ class Distributed:
     """A model whose bundles and shards are processes of a Ray cluster.
 
     num_timesteps counts the steps of all bundles, stats["updates"] the server's updates. A callback is
-    called whenever the driver has heard of further steps, about ten times a second, not after every
-    round. Weights are those of the shards at the time of a call. recoveries lists the processes that
+    called whenever the driver has heard of further steps, at most about four times a second, not after
+    every round. Weights are those of the shards at the time of a call. recoveries lists the processes that
     ended and came back, and what was lost.
 
     The run lives on the cluster: when this process ends without close, the run goes on for `lease`
