@@ -2,12 +2,14 @@ package actor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/paceline-rl/paceline/core/checkpoint"
 	"github.com/paceline-rl/paceline/core/rng"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // maxJSON bounds the parts that are JSON: the states of 65,536 environments.
@@ -65,13 +67,18 @@ func (g *Group) Exploration() checkpoint.Part {
 // after the sink's: reading it restores the environments at once, and restores their former state
 // if the file is refused afterwards. If a file does not have the part, or its sink is not in the
 // middle of an environment's episode, new episodes begin. saving says that the part is to be
-// written, which some environments do not support.
+// written; it is left out if environments are no env.Saver.
 func (g *Group) Environments(saving bool) checkpoint.Part {
 	undo := func() {}
 	p := checkpoint.Part{Name: "environments.json", Version: 1, Optional: true}
 	if saving {
-		if saved := g.save(); saved != nil {
-			p.Write = func(w io.Writer) error { return json.NewEncoder(w).Encode(saved) }
+		if saved, err := g.save(); saved != nil || err != nil {
+			p.Write = func(w io.Writer) error {
+				if err != nil {
+					return err
+				}
+				return json.NewEncoder(w).Encode(saved)
+			}
 		}
 	}
 	p.Read = func(r io.Reader, n int64) (func(), error) {
@@ -104,9 +111,9 @@ func (g *Group) Environments(saving bool) checkpoint.Part {
 				return nil, fmt.Errorf("%w: environment %d: %v", checkpoint.ErrFormat, i, err)
 			}
 		}
-		before := g.save()
+		before, err := g.save()
 		undo = func() {
-			if before == nil || g.restore(before.States) != nil {
+			if before == nil || err != nil || g.restore(before.States) != nil {
 				g.Forget() // their former state cannot be restored
 			}
 		}
@@ -145,10 +152,10 @@ func (g *Group) Forget() {
 	}
 }
 
-// save returns nil if the environments cannot be saved.
-func (g *Group) save() *savedEnvironments {
+// save returns nil if there are no episodes that can be saved.
+func (g *Group) save() (*savedEnvironments, error) {
 	if g.Source == nil || !g.begun || slices.Contains(g.broken, true) {
-		return nil
+		return nil, nil
 	}
 	s := &savedEnvironments{Obs: slices.Clone(g.rows.Obs), Masks: slices.Clone(g.rows.Masks), Returns: slices.Clone(g.returns), Lengths: slices.Clone(g.lengths),
 		Normal: slices.Clone(g.normal), Discounted: slices.Clone(g.discounted)}
@@ -157,12 +164,15 @@ func (g *Group) save() *savedEnvironments {
 	}
 	for i := range g.Envs {
 		state, err := g.Source.Save(i)
+		if errors.Is(err, vec.ErrNoSaver) {
+			return nil, nil
+		}
 		if err != nil {
-			return nil
+			return nil, err
 		}
 		s.States = append(s.States, state)
 	}
-	return s
+	return s, nil
 }
 
 func (g *Group) restore(states [][]byte) error {

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paceline-rl/paceline/core/actor"
 	"github.com/paceline-rl/paceline/core/checkpoint"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // parts writes the two parts of a Group; read reads them into another Group.
@@ -123,6 +125,33 @@ func TestPartsContinueOrAreRefused(t *testing.T) {
 	for i, lines := range b.journal {
 		if !slices.Equal([]string{lines[len(lines)-2], lines[len(lines)-1][:5]}, []string{"cut", "begin"}) {
 			t.Errorf("environment %d goes on with %q", i, lines[len(lines)-2:])
+		}
+	}
+}
+
+// failingSaves are environments whose Save fails.
+type failingSaves struct {
+	actor.Source
+	err error
+}
+
+func (f failingSaves) Save(int) ([]byte, error) { return nil, f.err }
+
+// Environments that fail to save make the file fail. Those that have no save are left out.
+func TestAFailedSaveFailsTheFile(t *testing.T) {
+	for _, err := range []error{errors.New("no disk"), vec.ErrNoSaver} {
+		x := newTrial(t, 2, 1, false)
+		check(t, x.Reset())
+		x.Source = failingSaves{x.Source, fmt.Errorf("environment 1: %w", err)}
+		p := x.Environments(true)
+		if err == vec.ErrNoSaver {
+			if p.Write != nil {
+				t.Error("environments without save are written")
+			}
+			continue
+		}
+		if p.Write == nil || !errors.Is(p.Write(new(bytes.Buffer)), err) {
+			t.Error("the error of a save is not that of the file")
 		}
 	}
 }

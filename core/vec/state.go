@@ -15,6 +15,9 @@ const (
 	stepsDueBit = 0x80
 )
 
+// ErrNoSaver is the error of Save and Restore if the environment is no env.Saver.
+var ErrNoSaver = errors.New("has no save and restore")
+
 // Save returns the whole state of environment i, including its random stream. The row is the
 // caller's and not part of the state. The environment must be an env.Saver.
 func (v *Vec) Save(i int) ([]byte, error) {
@@ -81,7 +84,7 @@ func (v *Vec) saver(i int) (env.Saver, error) {
 	}
 	s, ok := e.(env.Saver)
 	if !ok {
-		return nil, &env.Error{Index: i, Err: fmt.Errorf("%s has no save and restore", v.spec.ID)}
+		return nil, &env.Error{Index: i, Err: fmt.Errorf("%s %w", v.spec.ID, ErrNoSaver)}
 	}
 	return s, nil
 }
