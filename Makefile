@@ -168,7 +168,7 @@ test-cycles: lib ## make and free 10,000 objects of every kind: the process must
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -Iinclude -Icapi/ctest capi/ctest/cycles.c -Llib -lpaceline -Wl,-rpath,$(abspath lib) -lpthread -lm -o build/cycles
 	build/cycles 10000
 
-fuzz-load: ## load 20,000 damaged checkpoints and policies, kill 200 processes while they save (5 minutes)
+fuzz-load: ## load 33,500 damaged checkpoints and policies, kill 200 processes while they save (5 minutes)
 	PACELINE_FUZZ_LOAD=6700 PACELINE_KILLS=100 go test -count=1 -v -timeout 1h -run 'TestFuzzLoad|TestKilledWhileSaving' ./core/agents/dqn ./core/agents/a2c
 
 test-py: $(VENV)/.test ## Python tests against the installed package, without the slow ones

@@ -198,7 +198,8 @@ int main(void) {
   family f = counters(FAIL_SAVE, 0);
   OK(counter_trainer(&t, &f, 1));
   OK(paceline_trainer_run(NULL, t, 500, 0));
-  FAILS(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE), PACELINE_ECALLBACK, "environment 0: cannot be written down");
+  FAILS(paceline_trainer_save(t, path, PACELINE_SAVE_EXPERIENCE), PACELINE_ECALLBACK,
+        "environment 0: cannot be written down");
   OK(paceline_trainer_save(t, path, 0));
   paceline_trainer_free(t);
 
