@@ -298,6 +298,21 @@ def test_nothing_to_draw_yet_holds_no_actor():
         assert memory.added - 100 - memory.drawn == 18
 
 
+def test_an_actor_waits_only_while_an_update_is_due():
+    """50 updates for every 500 steps: 350 steps wait for the next ones, where an actor may be ahead by 180."""
+    with memory_of({"learning_starts": 100, "train_freq": 500, "gradient_steps": 50}, actors=1) as memory:
+        for _ in range(45):
+            assert not episode(memory, 10) and memory.draw("i", 0.0) is None
+        while not episode(memory, 10):
+            pass
+        assert memory.added == 600
+        while memory.held("i"):
+            assert memory.draw("i", 0.0) is not None
+        while memory.draw("i", 0.0) is not None:
+            pass
+        assert memory.drawn == 50 and not memory.held("i")
+
+
 @pytest.mark.parametrize("replay_shards", [1, 2])
 def test_nothing_to_draw_is_an_error_after_the_steps_of_the_first_update(replay_shards):
     """200 steps of learning_starts, and 5 of each environment of the shard, of which one shard has two."""

@@ -98,7 +98,7 @@ class Memory:
     def held(self, run: str) -> bool:
         """Whether actors wait for learners."""
         self._check(run)
-        if not self._drawable:
+        if not self._drawable or not self._due():
             return False
         ahead = self.added - self._starts - self.drawn * self._freq // self._steps
         return bool(ahead > self._slack)
@@ -109,7 +109,7 @@ class Memory:
         beta: as in ReplayBuffer.draw. Raises ConfigError if nothing can be drawn from enough steps.
         """
         self._check(run)
-        if self.drawn >= max(0, self.added - self._starts) // self._freq * self._steps:
+        if not self._due():
             return None
         try:
             batch = self.model.replay_buffer.draw(beta)
@@ -121,6 +121,10 @@ class Memory:
         self._drawable = True
         self.drawn += 1
         return Drawn(self.life, batch)
+
+    def _due(self) -> bool:
+        """Whether an update is due. While none is, an actor that waited for learners would wait for ever."""
+        return self.drawn < max(0, self.added - self._starts) // self._freq * self._steps
 
     def errors(self, run: str, life: int, identities: Array, errors: Array) -> None:
         """Makes priorities; errors of transitions of an earlier process are passed over."""
