@@ -27,6 +27,7 @@ class Run:
             run="r", id="i", method="dqn", policy="MlpPolicy", env="CartPole-v1", worker=WORKER, optimizer={}, seed=7, size=8, lease=lease
         )
         self.calls, self.renewed, self.trouble = [], 0, ""
+        self.silent = {}  # the pid and the seconds without an answer of processes
         self.number, self.halted, self.steps, self.goal, self.pid = 0, 0, 0, 0, 1
 
     def call(self, method, *arguments):
@@ -46,7 +47,8 @@ class Run:
         self.steps += 100 * running
         return {
             "number": self.number, "halted": self.number <= self.halted, "running": running, "recoveries": [], "reported": 0,
-            "errors": [], "trouble": self.trouble, "pids": {}, "pid": self.pid, "seconds": 1.0,
+            "errors": [], "trouble": self.trouble, "pid": self.pid,
+            "pids": {place: pid for place, (pid, _) in self.silent.items()}, "silent": {place: s for place, (_, s) in self.silent.items()},
             "totals": Watch().totals() | {"num_timesteps": self.steps},
         }  # fmt: skip
 
@@ -102,6 +104,26 @@ def test_stop_is_said_until_it_is_heard():
         threading.Timer(0.3, model.stop).start()
         model.learn(10**9)
         assert run.calls.count(("halt",)) == 3
+
+
+def test_processes_that_do_not_answer_are_named_once(monkeypatch):
+    def said():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert model.stats
+        return [str(warning.message) for warning in caught]
+
+    monkeypatch.setattr(Distributed, "_cores", lambda _: "needs more")
+
+    with driven() as (run, model):
+        run.silent = {"bundle/0": (1, 0.0), "bundle/1": (None, 29.0), "keeper/1": (7, 31.0)}
+        assert said() == ["r: keeper/1: not back after 30 s; needs more"]
+        run.silent["bundle/1"] = None, 31.0
+        assert said() == ["r: bundle/1: not started after 30 s; needs more"] and said() == []
+        run.silent["keeper/1"] = 8, 0.0
+        assert said() == []
+        run.silent["keeper/1"] = 8, 40.0
+        assert said() == ["r: keeper/1: not back after 30 s; needs more"]
 
 
 def test_trouble_of_the_supervisor_is_said_once():

@@ -109,6 +109,28 @@ def test_a_later_supervisor_goes_on_with_the_counts(ray):
     assert [recovery.text.split(",")[0] for recovery in status["recoveries"]] == ["bundle 1 lost 7 transitions"]
 
 
+def test_a_later_supervisor_goes_on_with_the_lease(ray, monkeypatch):
+    first = ray.supervisor()
+    first.status()  # of a driver
+    first._called -= 400
+    first._save(wait=1)
+    first.end()
+    ray.reconstructed = True
+    later = ray.supervisor()
+    assert later._driven and 400 <= time.monotonic() - later._called < 430
+    monkeypatch.setattr(_supervisor.time, "time", lambda: 1e12)  # of another node, whose clock is wrong
+    last = ray.supervisor()
+    assert time.monotonic() - last._called < SPEC.lease - 5
+
+
+def test_a_process_that_does_not_answer_is_known_with_its_seconds(ray, monkeypatch):
+    one = ray.supervisor()
+    until(lambda: not any(one.status()["silent"].values()))
+    monkeypatch.setattr(bundle(ray, 1), "status", lambda: (_ for _ in ()).throw(_ray.lost_errors()[0]()))
+    until(lambda: one.status()["silent"]["bundle/1"] > 0)
+    assert one.status()["silent"]["bundle/0"] == 0 and one.status()["pids"]["bundle/1"] == 1
+
+
 def test_a_shard_that_starts_again_hears_the_steps_of_all_lives(ray):
     one, shard, ended = ray.supervisor(), ray.actors["r/shard/0"], bundle(ray, 1)
     ended.steps = 30

@@ -120,7 +120,7 @@ def test_attach_and_the_preset_of_apex(cluster, tmp_path):
 def test_processes_without_cores_are_named(cluster, monkeypatch):
     monkeypatch.setattr(_model, "PATIENCE", 0.0)
     with running(actors=6, replay_shards=1) as model, pytest.warns(PacelineWarning) as warned:
-        model._warned = False
+        model._late = []
         assert model.stats["num_timesteps"] == 0
     says = r": .*actor/\d.*: not started after 0 s; the run needs 7 cores and a little, and the cluster has 6$"
     assert re.search(says, str(warned[0].message))

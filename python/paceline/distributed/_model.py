@@ -33,7 +33,7 @@ from ._watch import Recovery
 Self = TypeVar("Self", bound="Distributed")
 _COUNTS = ("lag", "lag_most", "refused", "duplicates", "lost_updates", "lost_transitions", "lost_steps", "recoveries")
 POLL = 0.1  # seconds between two looks at a run
-PATIENCE = 30.0  # seconds after which processes that have not started are named
+PATIENCE = 30.0  # seconds after which processes that do not answer are named
 # What the worker of the driver's process answers for all workers.
 _OF_WORKER = frozenset((
     "METHOD", "METRICS", "UPDATES", "action_noise", "action_space", "clip_range", "clip_range_vf", "described", "device", "env",
@@ -78,7 +78,7 @@ class Distributed:
         self._status: dict[str, Any] = run.call("status")
         self._end_renewal = weakref.finalize(self, Renewal(run).stop)
         self._told = 0  # recoveries that were reported
-        self._warned = False  # of processes that wait for cores
+        self._late: list[str] = []  # processes that have not answered for PATIENCE, which were named
         self._trouble = ""  # of the supervisor, the latest that was reported
         self._logger: Any = Logger()
         self._own_logger = True
@@ -177,10 +177,12 @@ class Distributed:
             for recovery in self._status["recoveries"][-new:]:
                 self.recoveries.append(recovery)
                 notice(f"{self.name}: {recovery.text}")
-        if not self._warned and self._status["seconds"] > PATIENCE:
-            self._warned = True
-            if missing := [place for place, pid in self._status["pids"].items() if pid is None]:
-                notice(f"{self.name}: {', '.join(missing[:5])}: not started after {PATIENCE:g} s; {self._cores()}")
+        late = [place for place, seconds in self._status["silent"].items() if seconds > PATIENCE]
+        for what, never in (("started", True), ("back", False)):
+            new = [place for place in late if place not in self._late and (self._status["pids"][place] is None) == never]
+            if new:
+                notice(f"{self.name}: {', '.join(new[:5])}: not {what} after {PATIENCE:g} s; {self._cores()}")
+        self._late = late
         if (trouble := self._status["trouble"]) != self._trouble:
             self._trouble = trouble
             notice(f"{self.name}: a round of the supervisor failed, and its counts are old: {trouble}")

@@ -29,7 +29,7 @@ class Supervisor:
 
     def __init__(self, spec: Spec) -> None:
         self.spec, self._watch, self._lock = spec, Watch(), threading.Lock()
-        self._began = self._called = time.monotonic()
+        self._called = time.monotonic()
         self._handles: dict[tuple[str, int], Any] = {}
         self._asked: dict[Any, tuple[str, int]] = {}
         self._number = self._goal = 0  # of the latest begin
@@ -134,7 +134,8 @@ class Supervisor:
         with self._lock:
             self._saves, self._saved = self._saves + 1, time.monotonic()
             age = self._started, self._saves
-            state = pickle.dumps((self._number, self._goal, self._halted, self._watch))
+            called = time.time() - (time.monotonic() - self._called)
+            state = pickle.dumps((self._number, self._goal, self._halted, self._driven, called, self._watch))
             sent = list(self._saving.values())
             late = ray.wait(sent, num_returns=len(sent), timeout=0)[1] if sent else []
             for (part, k), handle in self._handles.items():
@@ -150,7 +151,9 @@ class Supervisor:
         if kept := _ray.gathered(asked, RESUME):
             (started, _), state = max(kept)
             self._started = max(self._started, started + 1)  # clocks of nodes differ
-            self._number, self._goal, self._halted, self._watch = pickle.loads(state)
+            self._number, self._goal, self._halted, self._driven, called, self._watch = pickle.loads(state)
+            # RESUME seconds are left of the lease, as drivers could not call meanwhile.
+            self._called -= min(max(0.0, time.time() - called), max(0.0, self.spec.lease - RESUME))
 
     # -------------------------------------------------------------- driver
 
@@ -195,7 +198,7 @@ class Supervisor:
                 "down": self._watch.down(),
                 "pids": {f"{part}/{k}": self._watch.status(part, k).get("pid") for part, k in self._handles},
                 "pid": os.getpid(),
-                "seconds": time.monotonic() - self._began,
+                "silent": {f"{part}/{k}": self._watch.silent(part, k) for part, k in self._handles},
             }
 
     def halt(self) -> None:

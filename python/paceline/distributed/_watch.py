@@ -37,7 +37,7 @@ class Watch:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """clock: a later supervisor, which may be on another node, goes on with the times of the one before."""
-        self._clock = clock
+        self._clock, self._began = clock, clock()
         self._seen: dict[tuple[str, int], _Seen] = {}
         self._lives: dict[tuple[str, int], dict[int, dict[str, Any]]] = {}  # bundle or actor, life: the latest status
         self._versions: dict[str, int] = {}  # "shard:incarnation": the largest version that a process has seen
@@ -119,6 +119,13 @@ class Watch:
 
     def status(self, part: str, index: int) -> dict[str, Any]:
         return self._of(part, index).status
+
+    def silent(self, part: str, index: int) -> float:
+        """The seconds for which a process does not answer: since its end, or since the start of the run if it never has."""
+        seen = self._of(part, index)
+        if self.up(part, index):
+            return 0.0
+        return max(0.0, self._clock() - (self._began if math.isnan(seen.failed) else seen.failed))
 
     def down(self) -> list[str]:
         """The processes that do not answer, as "bundle 2"."""
