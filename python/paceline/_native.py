@@ -107,8 +107,8 @@ class Native:
 
     def begin(self, total_timesteps: int, flags: int) -> None:
         """Begins a run. flags: a sum of RESET_TIMESTEPS and RESET_ENVS."""
+        self.stopped = False  # before the call: a stop during the call ends this run
         _lib.lib().paceline_trainer_begin(self.value, total_timesteps, flags)
-        self.stopped = False
 
     def run(self, stats: _ffi.Stats, steps: int, rollouts: int = 0) -> None:
         """Takes at most `steps` steps, for at most POLL_MS, and writes the counters to stats.

@@ -13,7 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 
 import worker_envs
 from envs import MODES, SMALL, Counter, Steps, vector
-from paceline import A2C, DQN, PPO
+from paceline import A2C, DQN, PPO, _lib
 from paceline.callbacks import BaseCallback, CallbackList, ConvertCallback, EvalCallback, EveryNTimesteps
 from paceline.errors import BusyError, ConfigError, HandleError, SpaceError, StoppedError
 from paceline.logger import configure
@@ -386,6 +386,25 @@ def test_stop_ends_an_evaluation(by):
         assert model.num_timesteps < 100 and model.evaluations == callback.evaluations == []
         model.learn(100, reset_num_timesteps=False, eval_freq=50, n_eval_episodes=2)
         assert [result.episodes for _, result in model.evaluations] == [2] * len(model.evaluations) != []
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", Counter()])
+def test_a_stop_at_the_beginning_of_learn_ends_it(env, monkeypatch):
+    """stop comes between the library's begin and the first round."""
+    with DQN("MlpPolicy", env, **SMALL) as model:
+        library = _lib.lib()
+        begin = library.paceline_trainer_begin
+
+        def stopped(*arguments):
+            begin(*arguments)
+            model.stop()
+
+        monkeypatch.setattr(library, "paceline_trainer_begin", stopped)
+        model.learn(1000)
+        assert model.num_timesteps == 0
+        monkeypatch.undo()
+        model.learn(100, reset_num_timesteps=False)
+        assert model.num_timesteps == 100
 
 
 # ------------------------------------------------------------------ close
