@@ -20,7 +20,7 @@ from .config import encode_options
 from .envs import _ids
 from .envs._episodes import Tally
 from .envs._source import Source, adapt, label
-from .errors import ConfigError, SpaceError, notice
+from .errors import ConfigError, SpaceError, StoppedError, notice
 from .spaces import ActionLayout, Array, ObsLayout, check_spaces, layouts_from_text, masks_from_text
 from .starts import StartStates, checked
 
@@ -212,7 +212,7 @@ class Policy:
             if starts is not None or max_frames:
                 raise ConfigError(f"starts and max_frames: must be left out for {label(env)}, are for the library's Atari games")
             try:
-                return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic)
+                return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic, self._stops)
             finally:
                 if made is not None:
                     made.close()
@@ -235,7 +235,7 @@ class Policy:
         return Evaluation(*numbers, tuple(returns.tolist()), tuple(lengths.tolist()))
 
     def stop(self) -> None:
-        """Makes evaluations in progress in built-in environments raise StoppedError. Any thread may call it."""
+        """Makes evaluations in progress raise StoppedError before their next step. Any thread may call it."""
         self._stops += 1
         _lib.lib().paceline_policy_stop(self._handle.value)
 
@@ -272,7 +272,12 @@ class Policy:
         if failed:
             raise failed[0]
 
-    def _evaluate_pushed(self, source: Source, episodes: int, epsilon: float, seed: int, sample: bool) -> Evaluation:
+    def _check_stops(self, before: int) -> None:
+        """Raises StoppedError if stop was called since self._stops was `before`."""
+        if self._stops != before:
+            raise StoppedError("evaluate: stop was called")
+
+    def _evaluate_pushed(self, source: Source, episodes: int, epsilon: float, seed: int, sample: bool, stops: int) -> Evaluation:
         check_spaces("env", source.layout, source.actions, self.obs_layout, self.action_layout)
         n, rows = source.num_envs, source.rows
         # Each environment plays a fixed number: taking the first episodes to end would favour short
@@ -292,6 +297,7 @@ class Policy:
             rows.actions[...] = self._act(rows.obs, options)
             options.counter += 1
             source.step()
+            self._check_stops(stops)
             over = tally.step()
             if tally.void:
                 played, left = [], share.copy()

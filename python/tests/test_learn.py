@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode
 
 import worker_envs
 from envs import MODES, SMALL, Counter, Steps, vector
@@ -386,6 +387,38 @@ def test_stop_ends_an_evaluation(by):
         assert model.num_timesteps < 100 and model.evaluations == callback.evaluations == []
         model.learn(100, reset_num_timesteps=False, eval_freq=50, n_eval_episodes=2)
         assert [result.episodes for _, result in model.evaluations] == [2] * len(model.evaluations) != []
+
+
+class Stopping(Counter):
+    """Calls `what` in its fifth step. Later steps are refused."""
+
+    what = None
+
+    def step(self, action):
+        assert self.steps_taken < 5
+        result = super().step(action)
+        if self.steps_taken == 5:
+            self.what()
+        return result
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("what", ["stop", "close"])
+def test_stop_and_close_end_an_evaluation_in_environments_that_python_steps(what, n):
+    env = Stopping() if n == 1 else vector(AutoresetMode.NEXT_STEP, n, Stopping)
+    model = DQN("MlpPolicy", Counter(), **SMALL)
+    for one in [env] if n == 1 else env.envs:
+        one.what = getattr(model, what)
+    with model, pytest.raises(StoppedError, match="^evaluate: stop was called$"):
+        model.evaluate(env, 100)
+
+
+def test_stop_ends_an_evaluation_during_learn_in_environments_that_python_steps():
+    env = Stopping()
+    with DQN("MlpPolicy", Counter(), **SMALL) as model:
+        env.what = model.stop
+        model.learn(1000, eval_freq=50, eval_env=env)
+        assert model.num_timesteps == 50 and model.evaluations == []
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", Counter()])
