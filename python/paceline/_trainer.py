@@ -44,6 +44,7 @@ class Trainer(Model):
         self._own_logger = True
         self._learning = CallLock()
         self._evaluating: Policy | None = None
+        self._stops = 0
         super()._build(config, env, keywords, keep)
         self._forget_run()
 
@@ -137,6 +138,7 @@ class Trainer(Model):
             self._stop_evaluation()
 
     def _stop_evaluation(self) -> None:
+        self._stops += 1
         if (policy := self._evaluating) is not None:
             with suppress(PacelineError):  # the evaluation has just ended, or is the parent process's
                 policy.stop()
@@ -378,6 +380,7 @@ class Trainer(Model):
             was made with a name or an id. The environment that the model learns in is refused
             during learn. At other times it is allowed, and the next learn begins with a reset.
         """
+        before = self._stops
         similar, options = self.similar_env() or (None, {})
         if env is None and similar is None:
             raise ConfigError("env: None, must be an environment to evaluate in, other than the one that the model learns in")
@@ -386,9 +389,12 @@ class Trainer(Model):
         if not (isinstance(env, str) and env == similar):
             options = {}
         with nullcontext(policy) if policy is not None else self.policy_snapshot() as now:
+            stops = now._stops
             self._evaluating = now
+            if self._stops != before:  # stop was called before it could find the policy
+                now.stop()
             try:
-                return now.evaluate(env, episodes, epsilon, seed, deterministic, **options)
+                return now._evaluate(stops, env, episodes, epsilon, seed, deterministic, None, 0, options)
             finally:
                 self._evaluating = None
 

@@ -204,6 +204,13 @@ class Policy:
 
         Equal arguments give equal results if the environment is deterministic for a seed.
         """
+        return self._evaluate(self._stops, env, episodes, epsilon, seed, deterministic, starts, max_frames, env_kwargs)
+
+    def _evaluate(
+        self, stops: int, env: Any, episodes: int | None, epsilon: float, seed: int, deterministic: bool, starts: StartStates | None,
+        max_frames: int, env_kwargs: dict[str, Any],
+    ) -> Evaluation:  # fmt: skip
+        """As evaluate. stops: self._stops before the call; every later stop ends the evaluation."""
         if episodes is None:
             episodes = len(starts.starts) if starts is not None else 20
         episodes = whole("episodes", episodes, 1, 1_000_000)
@@ -212,7 +219,7 @@ class Policy:
             if starts is not None or max_frames:
                 raise ConfigError(f"starts and max_frames: must be left out for {label(env)}, are for the library's Atari games")
             try:
-                return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic, self._stops)
+                return self._evaluate_pushed(adapt(env), episodes, epsilon, seed, not deterministic, stops)
             finally:
                 if made is not None:
                     made.close()
@@ -230,7 +237,7 @@ class Policy:
         def evaluation(keeps: Any = (returns, lengths, states, pointers, sizes)) -> None:
             _lib.lib().paceline_policy_evaluate(ctypes.byref(out), self._handle.value, name, encoded, ctypes.byref(options))
 
-        self._stoppable(evaluation)
+        self._stoppable(evaluation, stops)
         numbers = out.episodes, out.mean_return, out.std_return, out.min_return, out.max_return, out.mean_length
         return Evaluation(*numbers, tuple(returns.tolist()), tuple(lengths.tolist()))
 
@@ -239,20 +246,21 @@ class Policy:
         self._stops += 1
         _lib.lib().paceline_policy_stop(self._handle.value)
 
-    def _stoppable(self, evaluation: Callable[[], Any]) -> None:
+    def _stoppable(self, evaluation: Callable[[], Any], stops: int) -> None:
         """Runs evaluation on a thread of its own, because Python handles signals only between calls.
 
         A stop is repeated until the call ends, because the call may not have begun yet. evaluation
         must refer to the buffers that the call writes: after a second Ctrl-C the thread outlives
-        this method.
+        this method. stops: as in _evaluate.
         """
-        before, failed = self._stops, list[BaseException]()
+        failed = list[BaseException]()
         begun, cancelled, done = threading.Event(), threading.Event(), threading.Event()
 
         def run() -> None:
             begun.set()
             try:
                 if not cancelled.is_set():
+                    self._check_stops(stops)
                     evaluation()
             except BaseException as err:
                 failed.append(err)
@@ -262,7 +270,7 @@ class Policy:
         try:
             threading.Thread(target=run, name="paceline-evaluate").start()
             while not done.wait(0.1):
-                if self._stops != before:
+                if self._stops != stops:
                     self.stop()
         except BaseException:
             cancelled.set()
