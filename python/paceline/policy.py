@@ -203,6 +203,9 @@ class Policy:
             state included; 0: max_num_frames_per_episode of env_kwargs or of the recipe.
 
         Equal arguments give equal results if the environment is deterministic for a seed.
+
+        Ctrl-C during an evaluation in a built-in environment also ends the evaluations of the same policy
+        that other threads have in progress, with StoppedError.
         """
         return self._evaluate(self._stops, env, episodes, epsilon, seed, deterministic, starts, max_frames, env_kwargs)
 
