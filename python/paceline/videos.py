@@ -104,7 +104,9 @@ def _play(title: str, policy: Policy, env: Any, seed: int, steps: int | None) ->
         if step == (MOST_STEPS if steps is None else steps):
             break
         masks = None if policy.masked is False else info.get("action_mask")
-        action = policy.act(obs, sample=True, seed=seed, counter=step, action_masks=masks)[()]
+        action = policy.act(obs, sample=True, seed=seed, counter=step, action_masks=masks)
+        if isinstance(action, np.ndarray):
+            action = action[()]  # an array of no axes becomes a number
         obs, reward, terminated, truncated, info = env.step(action)
         step += 1
         total += info.get("raw_reward", reward)

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 from envs import SMALL, Counter
-from paceline import DQN, PPO, PacelineError, make, videos
+from paceline import A2C, DQN, PPO, PacelineError, make, videos
 from paceline.errors import ConfigError
 from paceline.videos import Recording
+from test_actions import EVERY, leaves
+from test_actions_learn import Acts, small
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -67,6 +69,20 @@ def test_actions_are_sampled_from_a_stochastic_policy():
             images.append(env.render())
         env.close()
         assert np.array_equal(recordings[0].images, images)
+
+
+@EVERY
+def test_every_action_space_can_be_recorded(space):
+    class Drawn(Acts):
+        render_mode, render = "rgb_array", Seen.render
+        count = 0
+
+    with small(A2C, Acts(space)) as model, model.policy_snapshot() as policy:
+        env = Drawn(space)
+        assert videos.record(model, env, policy=policy, seed=5).steps == len(env.taken) == 9
+        obs, _ = Acts(space).reset(seed=5)
+        for taken, drawn in zip(leaves(env.taken[0]), leaves(policy.act(obs, sample=True, seed=5))):
+            assert np.array_equal(taken, drawn)
 
 
 def test_a_recording_can_span_episodes():
