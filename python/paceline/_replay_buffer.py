@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _ffi
 from ._arguments import array, whole
-from .envs._infos import of_one, truth
+from .envs._infos import entries, split, truth
 from .errors import ConfigError, SpaceError
 from .spaces import Array
 
@@ -147,7 +147,7 @@ class ReplayBuffer:
         dones = rows["terminated"].astype(np.float32)[:, None]
         return ReplayBufferSamples(rows["obs"], actions, rows["next_obs"], dones, rows["rewards"][:, None])
 
-    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: Iterable[Mapping[str, Any]] = ()) -> None:
+    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: Iterable[Any] | Mapping[str, Any] = ()) -> None:
         """Adds one transition for each environment, such as demonstrations.
 
         Every argument is [n_envs, ...]. Updates can draw the transitions at once. They belong to no
@@ -157,8 +157,8 @@ class ReplayBuffer:
         latest n_steps - 1 steps of an episode in progress end here, as at a truncation. Raises
         ConfigError if n_step_tails drops all of the added transitions.
 
-        infos: a true "TimeLimit.truncated" marks done as a time limit;
-        "action_mask" is the mask of next_obs.
+        infos: a dict for each environment, Gymnasium's columns, or nothing. A true "TimeLimit.truncated"
+            marks done as a time limit; "action_mask" is the mask of next_obs.
         """
         n, model = self.n_envs, self._model
         rows, struct = self._rows(n)
@@ -168,7 +168,7 @@ class ReplayBuffer:
             column = _column(f"replay_buffer.add: {name}", given, n, kinds, "environment")
             rows[name][...] = column if name != "actions" else self._from_zero(column)
         rows.setdefault("next_masks", np.zeros((n, 0), np.uint8))[...] = 1
-        for i, info in zip(range(n), map(of_one, infos)):
+        for i, info in enumerate(_each_info(infos, n)):
             if truth(info.get("TimeLimit.truncated")):
                 rows["terminated"][i] = 0
             if "action_mask" in info and rows["next_masks"].size:
@@ -252,6 +252,21 @@ class ReplayBuffer:
         if self._model.setting("action_masks") == "true":
             rows["next_masks"] = np.zeros((n, self._model.action_layout.n), np.uint8)
         return rows, _ffi.Transitions(num_rows=n, **{name: array.ctypes.data for name, array in rows.items()})
+
+
+def _each_info(infos: Iterable[Any] | Mapping[str, Any], n: int) -> list[dict[Any, Any]]:
+    """The infos of ReplayBuffer.add as a dict for each environment."""
+    if not isinstance(infos, Mapping):
+        infos = list(infos)
+        if len(infos) not in (0, n):
+            raise SpaceError(f"replay_buffer.add: infos: {len(infos)} dicts, must be {n}, one for each environment, or none")
+    else:
+        for name in ("TimeLimit.truncated", "action_mask"):
+            if name in infos and entries(infos[name], n, np.ones(n, bool)) is None:
+                raise SpaceError(
+                    f"replay_buffer.add: infos[{name!r}]: {infos[name]!r:.60}, must be an array of {n}, one for each environment"
+                )
+    return split(infos, n)
 
 
 def _column(name: str, given: Any, n: int, kinds: str, each: str) -> Array:

@@ -93,6 +93,44 @@ def test_rows_go_to_their_environments():
         np.testing.assert_array_equal(buffer.read(range(6)).observations[:, 0], [0, 100, 4, 104, 8, 108])
 
 
+LIMIT = "TimeLimit.truncated"
+
+
+@pytest.mark.parametrize(
+    "infos, dones",
+    [
+        ((), [1, 1]),
+        ([{LIMIT: True}, {}], [0, 1]),
+        (({LIMIT: limit} for limit in (False, True)), [1, 0]),
+        ({LIMIT: np.array([True, False])}, [0, 1]),
+        ({LIMIT: np.array([True, True]), f"_{LIMIT}": np.array([False, True])}, [1, 0]),
+        ({"speed": np.ones(2)}, [1, 1]),
+    ],
+)
+def test_added_time_limits_are_no_terminations(infos, dones):
+    with DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "num_envs": 2}) as model:
+        obs = np.zeros((2, 4))
+        model.replay_buffer.add(obs, obs, [0, 1], [1, 1], [1, 1], infos)
+        np.testing.assert_array_equal(model.replay_buffer.read([0, 1]).dones[:, 0], dones)
+
+
+def test_infos_of_other_environments_are_refused():
+    with DQN("MlpPolicy", "CartPole-v1", **{**SMALL, "num_envs": 2}) as model:
+        obs = np.zeros((2, 4))
+        for infos, says in [
+            ([{LIMIT: True}], "infos: 1 dicts, must be 2, one for each environment, or none"),
+            ([{LIMIT: True}] * 3, "infos: 3 dicts, must be 2, one for each environment, or none"),
+            ({LIMIT: True}, r"infos\['TimeLimit.truncated'\]: True, must be an array of 2, one for each environment"),
+            (
+                {LIMIT: np.ones(3)},
+                r"infos\['TimeLimit.truncated'\]: array\(\[1., 1., 1.\]\), must be an array of 2, one for each environment",
+            ),
+        ]:
+            with pytest.raises(SpaceError, match=f"^replay_buffer.add: {says}$"):
+                model.replay_buffer.add(obs, obs, [0, 1], [1, 1], [1, 1], infos)
+        assert model.replay_buffer.size() == 0
+
+
 def test_samples_of_images_are_uint8():
     with DQN("CnnPolicy", Image(), **{k: v for k, v in SMALL.items() if k != "policy_kwargs"}) as model:
         model.learn(100)

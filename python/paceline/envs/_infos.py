@@ -60,7 +60,7 @@ def split(infos: object, n: int, outer: Array | None = None) -> list[dict[Any, A
         mask = _mask(infos.get(_mask_of(name)), n)
         if mask is None:
             mask = np.ones(n, bool) if outer is None else outer
-        values = _entries(column, n, mask)
+        values = entries(column, n, mask)
         if values is None:
             continue
         if mask.all():
@@ -102,7 +102,7 @@ def _mask(given: object, n: int) -> Array | None:
     return mask.astype(bool) if mask.shape == (n,) and mask.dtype.kind in "biu" else None
 
 
-def _entries(column: object, n: int, mask: Array) -> Any:
+def entries(column: object, n: int, mask: Array) -> Any:
     """A column's entries by environment, or None if it has none."""
     if isinstance(column, Mapping):
         return split(column, n, mask)
