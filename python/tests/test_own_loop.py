@@ -114,13 +114,22 @@ def test_one_last_observation_needs_no_row_axis(space):
         digest([None])
 
 
+def test_masks_are_refused_by_a_model_made_without_them():
+    masks, says = np.array([[1, 0], [1, 0]]), "action_masks: given, must be None: the model was made without action_masks=True$"
+    with DQN("MlpPolicy", PAIR, num_envs=2, **SMALL) as model:
+        with pytest.raises(SpaceError, match="^" + says):
+            model.begin(100, OBS, action_masks=masks)
+        model.begin(100, OBS)
+        model.act()
+        for prefix in ("", "final_"):
+            with pytest.raises(SpaceError, match=f"^{prefix}{says}"):
+                model.observe(OBS, [1, 1], [False] * 2, [False] * 2, **{f"{prefix}action_masks": masks})
+        model.observe(OBS, [1, 1], [False] * 2, [False] * 2)
+        assert model.num_timesteps == 2
+
+
 def test_begin_refuses_masks_that_allow_nothing():
     masks = np.array([[1, 0], [0, 0]])
-    with (
-        DQN("MlpPolicy", PAIR, num_envs=2, **SMALL) as model,
-        pytest.raises(SpaceError, match="action_masks: given, must be None: the model was made without action_masks=True"),
-    ):
-        model.begin(100, OBS, action_masks=masks)
     with DQN("MlpPolicy", PAIR, num_envs=2, action_masks=True, **SMALL) as model:
         with pytest.raises(SpaceError, match="action_masks: none of the 2 actions of environment 1, must allow at least one"):
             model.begin(100, OBS, action_masks=masks)

@@ -16,8 +16,7 @@ def write_first(source: Source, obs: object, action_masks: object) -> None:
     """Writes the first observations of a run."""
     if source.masked and action_masks is None:
         raise SpaceError("action_masks: None, must be given: the model was made with action_masks=True")
-    if not source.masked and action_masks is not None:
-        raise SpaceError("action_masks: given, must be None: the model was made without action_masks=True")
+    _refuse_masks(source, action_masks, "action_masks")
     if source.masked:
         _write_masks(source, source.rows.action_masks, action_masks, "action_masks")
         if (none := source.actions.without_action(source.rows.action_masks)) is not None:
@@ -33,6 +32,8 @@ def write_step(
 ) -> None:  # fmt: skip
     """Writes the results of a step."""
     rows, n = source.rows, source.num_envs
+    _refuse_masks(source, action_masks, "action_masks")
+    _refuse_masks(source, final_action_masks, "final_action_masks")
     columns = {
         "rewards": _column("rewards", rewards, np.float64),
         "terminated": _column("terminated", terminated, np.bool_),
@@ -91,6 +92,11 @@ def _write(source: Source, to: Array, values: object, what: str) -> None:
     if source.num_envs == 1 and array.shape == source.layout.declared:
         array = array[None]
     to[...] = source.layout.read(array, (source.num_envs,), what)
+
+
+def _refuse_masks(source: Source, masks: object, what: str) -> None:
+    if not source.masked and masks is not None:
+        raise SpaceError(f"{what}: given, must be None: the model was made without action_masks=True")
 
 
 def _write_masks(source: Source, to: Array, values: object, what: str) -> None:
