@@ -163,10 +163,9 @@ class Model(Attributes):
         check_keywords(type(self).__name__, keywords, [*constructor_parameters(type(self))])
         given = dict(keywords)
         self._given = stored_keywords(config.get("host_data")) | given
-        self._env_seed: int | None = given.pop("seed", None)  # see _first_seed
         self.verbose: int = self._given.get("verbose", 0)
         self.tensorboard_log: str | None = self._given.get("tensorboard_log")
-        env_kwargs, num_envs = given.pop("env_kwargs", None), given.pop("num_envs", None)
+        seed, env_kwargs, num_envs = (given.pop(name, None) for name in ("seed", "env_kwargs", "num_envs"))
         translated = self._translate((self._kept(config) if keep else {}) | given)
         if keep and num_envs is None and isinstance(env, (str, tuple)):  # an id or spaces, which have no number
             num_envs = int(config.get("num_envs"))
@@ -182,8 +181,9 @@ class Model(Attributes):
         _lib.close_at_exit(self)
         try:
             config.update(environments.settings(num_envs, config if keep else None))
-            if self._env_seed is not None or not keep:
-                config.set("seed", secrets.randbits(31) if self._env_seed is None else self._env_seed)
+            if seed is not None or not keep:
+                config.set("seed", secrets.randbits(31) if seed is None else seed)
+            self._env_seed: int | None = None if seed is None else int(config.get("seed"))  # see _first_seed
             made = not keep or not config.get("host_data")  # not from a file, which has the setting
             if made and environments.source is not None and environments.source.layout.planes:
                 config.set("normalize_images", "false")

@@ -24,6 +24,8 @@ from .errors import ConfigError, SpaceError, StoppedError, notice
 from .spaces import ActionLayout, Array, ObsLayout, check_spaces, layouts_from_text, masks_from_text
 from .starts import StartStates, checked
 
+_MOST = 2**64 - 1  # of a seed or a counter
+
 
 class Evaluation(NamedTuple):
     """The results of whole episodes.
@@ -109,13 +111,14 @@ class Policy:
         sample: True draws from the network's distribution, which A2C and PPO have. Networks of DQN
             and PQN have none and stay greedy.
         epsilon: the probability of a random action instead, independently for each row.
-        seed, counter: the draws for a row depend only on these two and on the row's index.
+        seed, counter: 0 to 2**64 - 1. The draws for a row depend only on these two and on the row's index.
         action_masks: [actions], or [n, actions] for a batch, 0 for a forbidden action. Each row
             must allow an action of every branch; the masks of several branches follow one
             another, as in sb3-contrib. A policy that learnt with masks warns once if there are none.
         """
         rows, batched = self.obs_layout.batch(observation)
-        options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64, counter=counter)
+        seed, counter = whole("seed", seed, 0, _MOST), whole("counter", counter, 0, _MOST)
+        options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed, counter=counter)
         if action_masks is not None:
             masks = np.asarray(action_masks)
             shape = (len(rows), self.action_layout.mask_size)
@@ -194,6 +197,7 @@ class Policy:
             end episodes do not count.
         episodes: the number of episodes, 1 to 1,000,000; None: 20, or one for each of starts.
         epsilon: the probability of a random action.
+        seed: 0 to 2**64 - 1.
         deterministic: True for greedy actions; False draws from the network's distribution.
         starts: the start states of paceline.starts in which episodes of an Atari game start: episode
             i starts in state i % len(starts.starts). Returns have the points after the state alone.
@@ -216,7 +220,7 @@ class Policy:
         """As evaluate. stops: self._stops before the call; every later stop ends the evaluation."""
         if episodes is None:
             episodes = len(starts.starts) if starts is not None else 20
-        episodes = whole("episodes", episodes, 1, 1_000_000)
+        episodes, seed = whole("episodes", episodes, 1, 1_000_000), whole("seed", seed, 0, _MOST)
         env, made, env_kwargs = _ids.resolved(env, None, env_kwargs)
         if not isinstance(env, str):
             if starts is not None or max_frames:
@@ -231,7 +235,7 @@ class Policy:
         states = [] if starts is None else checked(starts, env, env_kwargs, observed=epsilon != 1)
         pointers, sizes = (c_char_p * len(states))(*states), (c_size_t * len(states))(*map(len, states))
         options = _ffi.EvalOptions(
-            sample=not deterministic, episodes=episodes, epsilon=epsilon, seed=seed % 2**64,
+            sample=not deterministic, episodes=episodes, epsilon=epsilon, seed=seed,
             returns=returns.ctypes.data, lengths=lengths.ctypes.data,
             starts=ctypes.addressof(pointers), start_sizes=ctypes.addressof(sizes), num_starts=len(states), max_frames=max_frames,
         )  # fmt: skip
@@ -296,7 +300,7 @@ class Policy:
         share = np.array([(episodes + i) // n for i in range(n)])
         left = share.copy()
         played: list[tuple[float, int, float | None]] = []
-        options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed % 2**64)
+        options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed)
         source.masked, source.unread_warned = False if self.masked is False else None, True
         source.reset(seed=seed % 2**31)
         if not source.masked:

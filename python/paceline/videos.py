@@ -66,6 +66,7 @@ def record(model: Trainer, env: Any = None, *, seed: int = 0, steps: int | None 
 
     from .envs import single
 
+    seed = _arguments.whole("seed", seed, 0, 2**64 - 1)
     if steps is not None:
         steps = _arguments.whole("steps", steps, 0, _arguments.MOST_STEPS)
     made = None

@@ -2,6 +2,7 @@
 
 import json
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -234,3 +235,35 @@ def test_get_parameters_has_the_optimizer_s_constants(cls, keywords, has):
     with cls("MlpPolicy", "CartPole-v1", seed=1, **keywords) as model:
         (group,) = model.get_parameters()["policy.optimizer"]["param_groups"]
         assert {name: value for name, value in group.items() if name not in ("lr", "params", "weight_decay")} == has
+
+
+# ------------------------------------------------------------------ seeds
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint64, str])
+def test_a_model_takes_a_seed_of_any_integer_type(kind):
+    """The seed of Gymnasium's environments, too, which must be an int."""
+
+    def weights(seed):
+        with DQN("MlpPolicy", gymnasium.make("CartPole-v1"), **SMALL | {"seed": seed}) as model:
+            model.learn(100)
+            return model.hashes()
+
+    assert weights(kind(5)) == weights(5)
+
+
+def test_a_policy_takes_seeds_of_numpy_and_refuses_others():
+    obs, env = np.zeros((3, 4), np.float32), gymnasium.make("CartPole-v1")
+    with A2C("MlpPolicy", "CartPole-v1", seed=1) as model, model.policy_snapshot() as policy:
+        for kind in (np.int64, np.uint64):
+            given = policy.act(obs, sample=True, seed=kind(3), counter=kind(4))
+            np.testing.assert_array_equal(given, policy.act(obs, sample=True, seed=3, counter=4))
+            for of in ("CartPole-v1", env):
+                assert policy.evaluate(of, 2, seed=kind(2)) == policy.evaluate(of, 2, seed=2)
+        for wrong in (-1, 2**64, 2**64 + 1, 1.5, None):
+            for name in ("seed", "counter"):
+                with pytest.raises(ConfigError, match=f"^{name}: {wrong}, must be 0 to 18446744073709551615$"):
+                    policy.act(obs, sample=True, **{name: wrong})
+            for of in ("CartPole-v1", env):
+                with pytest.raises(ConfigError, match=f"^seed: {wrong}, must be 0 to 18446744073709551615$"):
+                    policy.evaluate(of, 2, seed=wrong)
