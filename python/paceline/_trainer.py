@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from . import _ffi
-from ._arguments import MOST_STEPS, steps, whole
+from ._arguments import MOST_STEPS, array, steps, whole
 from ._environments import Environments
 from ._evaluation import borrow
 from ._model import Model, constructor as constructor
@@ -339,17 +339,14 @@ class Trainer(Model):
     def adopt(self, parameters: Any, updates: int, steps: int | None = None) -> None:
         """Overwrites the parameters of a model with updates="outside", in the order of flat_parameters.
 
-        parameters: n finite numbers, of any shape, with n the size of flat_parameters. They are converted to
-            float32; a contiguous array of float32 is not copied.
+        parameters: an array or a torch tensor of n finite real numbers, of any shape, with n the size of
+            flat_parameters. They are converted to float32; a contiguous array of float32 is not copied.
         updates: the updates of all learners that the parameters have seen, such as a store's version.
             DQN's clock="updates" follows it. A number below an earlier one counts as that one.
         steps: num_timesteps of all learners, which schedules and the end of the run follow; None: unchanged.
         """
         self._check_open()
-        try:
-            flat = np.ascontiguousarray(parameters, np.float32).reshape(-1)
-        except (TypeError, ValueError) as err:
-            raise ConfigError(f"parameters: {type(parameters).__name__}, must be an array of numbers") from err
+        flat = np.ascontiguousarray(array("parameters", parameters)).reshape(-1)
         if flat.size != (size := self._native.parameters.sizes[self.sets[0]]):
             raise ConfigError(f"parameters: {flat.size} numbers, must be {size}, those of {self.sets[0]}")
         known = -1 if steps is None else whole("steps", steps, 0, 2 * MOST_STEPS)

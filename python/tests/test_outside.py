@@ -235,7 +235,9 @@ def test_refused_calls_change_nothing():
             (NotFiniteError, "parameters: number 3 is NaN, must be finite", (wrong, 0)),
             (ConfigError, "updates: -1, must be 0 to", (theta, -1)),
             (ConfigError, "steps: -1, must be 0 to", (theta, 0, -1)),
-            (ConfigError, "parameters: str, must be an array of numbers", ("x", 0)),
+            (ConfigError, "parameters: str_, must be an array of real numbers", ("x", 0)),
+            (ConfigError, "parameters: str_, must be an array of real numbers", ([str(x) for x in theta], 0)),
+            (ConfigError, "parameters: complex64, must be an array of real numbers", (theta + 1j, 0)),
         ]:
             with pytest.raises(error, match=match):
                 model.adopt(*arguments)
@@ -265,3 +267,21 @@ def test_refused_calls_change_nothing():
             made(method, keywords, updates="outside", **more)
     with pytest.raises(TypeError, match="only A2C, DQN and PPO have updates from outside"):
         PQN("MlpPolicy", "CartPole-v1", updates="outside")
+
+
+def test_adopt_takes_parameters_of_any_real_type(monkeypatch):
+    with made(DQN, DQN_SMALL, updates="outside") as model:
+        theta = model.flat_parameters()
+        adopt, taken = model._native.adopt, []
+        monkeypatch.setattr(model._native, "adopt", lambda flat, *counts: (taken.append(flat), adopt(flat, *counts)))
+        model.adopt(theta, 1)
+        assert np.shares_memory(taken[0], theta)
+        for given in (theta.reshape(1, -1), theta.astype(np.float64), theta.astype(">f4"), theta.tolist(), theta[::-1].copy()[::-1]):
+            model.adopt(np.zeros_like(theta), 1)
+            model.adopt(given, 1)
+            np.testing.assert_array_equal(model.flat_parameters(), theta)
+        torch = pytest.importorskip("torch")
+        for dtype in (torch.float32, torch.bfloat16):
+            given = torch.as_tensor(theta).to(dtype).requires_grad_()
+            model.adopt(given, 1)
+            np.testing.assert_array_equal(model.flat_parameters(), given.detach().float().numpy())
