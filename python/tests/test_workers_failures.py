@@ -260,12 +260,18 @@ def test_close_works_from_any_state(make):
     env.reset()
     env.send([2] * 4)
     env.close()
-    env = make(lambda: we.Gated("/nowhere"), 1, workers_=1)
-    env.reset()
-    [pid] = env.call("pid")
-    env.send([4])
-    env.close(timeout=0)  # close does not wait for the step, which never ends
-    assert not os.path.exists(f"/proc/{pid}")
+    for how in ({"timeout": 0}, {"terminate": True}):
+        env = make(lambda: we.Gated("/nowhere"), 1, workers_=1)
+        env.reset()
+        [pid] = env.call("pid")
+        env.send([4])
+        env.close(**how)  # close does not wait for the step, which never ends
+        assert not os.path.exists(f"/proc/{pid}")
+    for processes in (2, None):
+        env = make(we.Counting, 4, workers_=processes)
+        env.reset()
+        env.close(timeout=None)
+        assert env.closed
     env = make(lambda: we.Counting(size=10**6), 4, workers_=1)
     env.reset()
     env.send([0] * 4)  # their infos are never read

@@ -16,6 +16,7 @@ import collections
 import contextlib
 import copy
 import itertools
+import math
 import mmap
 import multiprocessing
 import os
@@ -121,7 +122,7 @@ class Crew:
         """Replaces dead processes. Each of their environments stays broken until its reset."""
         raise NotImplementedError
 
-    def stop(self, timeout: float = 5.0) -> None:
+    def stop(self, timeout: float | None = 5.0) -> None:
         """Closes the environments."""
         raise NotImplementedError
 
@@ -211,7 +212,7 @@ class Local(Crew):
                     raise
                 self.done.append(i)
 
-    def stop(self, timeout: float = 0) -> None:
+    def stop(self, timeout: float | None = 0) -> None:
         """Closes all environments, then raises the first exception of a close."""
         self.stopped = True
         envs = {id(env): env for env in self.envs}
@@ -418,8 +419,9 @@ class Processes(Crew):
             self.done.append(i)
         worker.under_way.clear()
 
-    def stop(self, timeout: float = 5.0) -> None:
-        """Asks all processes to end; terminates those still running after timeout seconds."""
+    def stop(self, timeout: float | None = 5.0) -> None:
+        """Asks all processes to end; terminates those still running after timeout seconds, with None waits for their end."""
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
         self.stopped = True
         workers = [worker for worker in self.workers if worker.process is not None and worker.dead is None]
         mine = os.getpid() == self._pid
@@ -434,9 +436,8 @@ class Processes(Crew):
             os.close(self._fd)
             self._fd = -1
         # A copy of this object in a forked child then has no process to end.
-        deadline = time.monotonic() + timeout
         for worker in workers if mine else ():
-            worker.process.join(max(0.0, deadline - time.monotonic()))
+            worker.process.join(None if deadline == math.inf else max(0.0, deadline - time.monotonic()))
             if worker.process.exitcode is None:
                 worker.process.terminate()
                 worker.process.join(1.0)

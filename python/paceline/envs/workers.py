@@ -489,9 +489,9 @@ class WorkerVecEnv(gymnasium.vector.VectorEnv[Any, Any, Array]):
             self._crew.forget(self._order)
             self._asking = False
 
-    def close_extras(self, *, timeout: float = 5.0) -> None:
-        """Closes the environments and ends the processes; terminates those still busy after timeout seconds."""
-        self._crew.stop(timeout)
+    def close_extras(self, *, timeout: float | None = 5.0, terminate: bool = False) -> None:
+        """Closes the environments and ends the processes; terminates those busy after timeout seconds (None: never), or at once."""
+        self._crew.stop(0.0 if terminate else timeout)
         self._finalizer.cancel()
         del self._table, self._crew  # the memory is freed when no view of it is left
 
