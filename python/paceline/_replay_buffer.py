@@ -140,7 +140,7 @@ class ReplayBuffer:
 
         Numbers go by environment, and within an environment by age, oldest first.
         """
-        chosen = np.ascontiguousarray(_column("replay_buffer.read: numbers", numbers, np.size(numbers), "iu", "transition"), np.int64)
+        chosen = _int64("replay_buffer.read: numbers", numbers)
         rows, struct = self._rows(len(chosen))
         self._model._native.read_transitions(struct, chosen)
         actions = rows["actions"].astype(np.int64)[:, None] + self._model.action_layout.start
@@ -201,8 +201,12 @@ class ReplayBuffer:
         masks = None if next_masks is None else np.ascontiguousarray(np.asarray(next_masks) != 0, np.uint8)
         if masks is not None and masks.shape != (k, model.action_layout.n):
             raise SpaceError(f"replay_buffer.add_steps: next_masks of shape {masks.shape}, must be {(k, model.action_layout.n)}")
+        begun, over, cut = (
+            whole(f"replay_buffer.add_steps: {name}", int(value) if isinstance(value, np.bool_) else value, 0, 1)
+            for name, value in (("begins", begins), ("terminated", terminated), ("truncated", truncated))
+        )
         steps = _ffi.Steps(
-            num_steps=k, begins=int(begins), end=int(terminated) + 2 * int(truncated), obs=stored.ctypes.data,
+            num_steps=k, begins=begun, end=over + 2 * cut, obs=stored.ctypes.data,
             actions=chosen.ctypes.data, rewards=paid.ctypes.data, next_masks=None if masks is None else masks.ctypes.data,
         )  # fmt: skip
         model._native.add_steps(env, steps)
@@ -225,9 +229,8 @@ class ReplayBuffer:
         identities, errors: [n]. Transitions that are no longer stored are passed over. It does nothing
         where draws are uniform.
         """
-        n = np.size(identities)
-        of = np.ascontiguousarray(_column("replay_buffer.set_errors: identities", identities, n, "iu", "transition"), np.int64)
-        values = np.ascontiguousarray(_column("replay_buffer.set_errors: errors", errors, n, "biuf", "identity"))
+        of = _int64("replay_buffer.set_errors: identities", identities)
+        values = np.ascontiguousarray(_column("replay_buffer.set_errors: errors", errors, len(of), "biuf", "identity"))
         self._model._native.set_errors(of, values)
 
     def _from_zero(self, actions: Array, call: str = "add") -> Array:
@@ -267,6 +270,14 @@ def _each_info(infos: Iterable[Any] | Mapping[str, Any], n: int) -> list[dict[An
                     f"replay_buffer.add: infos[{name!r}]: {infos[name]!r:.60}, must be an array of {n}, one for each environment"
                 )
     return split(infos, n)
+
+
+def _int64(name: str, given: Any) -> Array:
+    """The numbers of transitions as int64."""
+    column = _column(name, given, np.size(given), "iu", "transition")
+    if len(above := np.flatnonzero(column > 2**63 - 1)):
+        raise ConfigError(f"{name}[{above[0]}]: {column[above[0]]}, must be below {2**63}")
+    return np.ascontiguousarray(column, np.int64)
 
 
 def _column(name: str, given: Any, n: int, kinds: str, each: str) -> Array:

@@ -62,7 +62,7 @@ def test_a_segment_goes_on_in_the_next_call():
         buffer = memory.replay_buffer
         buffer.add_steps(1, [observation(1, 0), observation(1, 1)], [1], [0.0], begins=True)
         buffer.add_steps(1, [np.full(3, np.nan), observation(1, 2)], [2], [1.0], begins=False)  # the first row is not read
-        buffer.add_steps(1, [observation(1, 2), observation(1, 3)], [2], [1.0], begins=False, terminated=True)
+        buffer.add_steps(1, [observation(1, 2), observation(1, 3)], [2], [1.0], begins=False, terminated=np.True_)
         assert buffer.size() == 3 and np.isfinite(buffer.read(range(3)).observations).all()
         with pytest.raises(ConfigError, match="begins: 0, must be 1, as no segment of environment 1 is in progress"):
             buffer.add_steps(1, [observation(1, 1), observation(1, 2)], [2], [1.0], begins=False)
@@ -106,11 +106,17 @@ def test_what_is_refused():
         ):
             with pytest.raises((ConfigError, SpaceError, ValueError, paceline.PacelineError), match=says):
                 buffer.add_steps(*arguments, begins=True)
+        for wrong in ({"terminated": 2}, {"truncated": "yes"}, {"begins": None}):
+            ((name, value),) = wrong.items()
+            with pytest.raises(ConfigError, match=f"^replay_buffer.add_steps: {name}: {value!r}, must be 0 to 1$"):
+                buffer.add_steps(0, obs, [1], [0.0], **{"begins": True} | wrong)
         assert buffer.size() == 0
         with pytest.raises(ConfigError, match="^transitions: 0 in the replay memory, must be at least 1 to read one$"):
             buffer.read([0])
         fill(memory, 0, 8)
         batch = buffer.draw()
+        with pytest.raises(ConfigError, match=rf"^replay_buffer.set_errors: identities\[0\]: {2**64 - 1}, must be below {2**63}$"):
+            buffer.set_errors(np.array([2**64 - 1], np.uint64), [1.0])
         for wrong, errors, says in (
             (batch.identities + 0.5, np.ones(16), r"identities is float64 of shape \(16,\), must be 16 integers, one for each transition"),
             (batch.identities, np.ones(3), r"errors is float64 of shape \(3,\), must be 16 numbers, one for each identity"),

@@ -172,6 +172,9 @@ def test_bad_transitions_are_refused():
             buffer.read([0, 1])
         with pytest.raises(SpaceError, match=r"^replay_buffer.read: numbers is float64 of shape \(1,\), must be 1 integers"):
             buffer.read([0.5])
+        for large in (2**63, 2**64 - 1):
+            with pytest.raises(ConfigError, match=rf"^replay_buffer.read: numbers\[1\]: {large}, must be below {2**63}$"):
+                buffer.read(np.array([0, large], np.uint64))
         assert buffer.size() == 1
         with pytest.raises(AttributeError):
             buffer.pos  # noqa: B018
