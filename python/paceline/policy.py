@@ -19,6 +19,7 @@ from .compat import _sb3_file
 from .config import encode_options
 from .envs import _ids
 from .envs._episodes import Tally
+from .envs._own_loop import read_masks
 from .envs._source import Source, adapt, label
 from .errors import ConfigError, SpaceError, StoppedError, notice
 from .spaces import ActionLayout, Array, ObsLayout, check_spaces, layouts_from_text, masks_from_text
@@ -120,7 +121,7 @@ class Policy:
         seed, counter = whole("seed", seed, 0, _MOST), whole("counter", counter, 0, _MOST)
         options = _ffi.ActOptions(sample=sample, epsilon=epsilon, seed=seed, counter=counter)
         if action_masks is not None:
-            masks = np.asarray(action_masks)
+            masks = read_masks("action_masks", action_masks)
             shape = (len(rows), self.action_layout.mask_size)
             if masks.shape != shape and (batched or masks.shape != shape[1:]):
                 raise SpaceError(f"action_masks: shape {masks.shape}, must be {shape if batched else shape[1:]}")

@@ -144,6 +144,13 @@ def test_predict_returns_allowed_actions_only(tmp_path):
         for bad, says in (([[1, 1, 1]] * 59, r"shape \(59, 3\), must be \(60, 3\)"), ([1, 1, 1], r"shape \(3,\), must be \(60, 3\)")):
             with pytest.raises(SpaceError, match=says):
                 model.predict(obs, action_masks=bad)
+        for bad, says in (
+            ([["a", "b", "c"]] * 60, "a list of 60, must be an array of numbers"),
+            ([[1, 0], [1]], "a list of 2, must be an array of numbers"),
+            (np.full((60, 3), np.nan), "has NaN, must be 0 for each forbidden action and another number for each allowed one"),
+        ):
+            with pytest.raises(SpaceError, match=f"^action_masks: {says}$"):
+                model.predict(obs, action_masks=bad)
         masks[7] = False
         with pytest.raises(ConfigError, match="environment 7: action mask: allows none of 3 actions") as caught:
             model.predict(obs, action_masks=masks)

@@ -99,8 +99,16 @@ def _refuse_masks(source: Source, masks: object, what: str) -> None:
         raise SpaceError(f"{what}: given, must be None: the model was made without action_masks=True")
 
 
-def _write_masks(source: Source, to: Array, values: object, what: str) -> None:
+def read_masks(what: str, values: object) -> Array:
+    """Action masks as an array of numbers; NaN neither allows nor forbids an action and is refused."""
     masks = _array(what, values)
+    if np.isnan(masks).any():
+        raise SpaceError(f"{what}: has NaN, must be 0 for each forbidden action and another number for each allowed one")
+    return masks
+
+
+def _write_masks(source: Source, to: Array, values: object, what: str) -> None:
+    masks = read_masks(what, values)
     if masks.shape != to.shape and not (source.num_envs == 1 and masks.shape == to.shape[1:]):
         raise SpaceError(f"{what}: shape {masks.shape}, must be {to.shape}")
     to[...] = masks != 0
