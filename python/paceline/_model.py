@@ -389,18 +389,18 @@ class Model(Attributes):
         """
         return {"policy": self._weights(), "policy.optimizer": self._optimizer()}
 
-    def set_parameters(self, parameters: Mapping[str, Any] | File, exact_match: bool = True, device: str = "auto") -> None:
+    def set_parameters(self, load_path_or_dict: Mapping[str, Any] | File, exact_match: bool = True, device: str = "auto") -> None:
         """Sets the weights.
 
-        parameters: the result of get_parameters of this model or of stable-baselines3's, the result
-            of model.policy.state_dict(), or a file (path or file object) of save, Policy.save or
-            stable-baselines3. The optimiser's state ("policy.optimizer") is ignored. Damage to a
+        load_path_or_dict: the result of get_parameters of this model or of stable-baselines3's, the
+            result of model.policy.state_dict(), or a file (path or file object) of save, Policy.save
+            or stable-baselines3. The optimiser's state ("policy.optimizer") is ignored. Damage to a
             file's target network is found by load alone.
         exact_match: True requires every name of the model and no other; False sets the names present.
         device: ignored; the model keeps its device.
         """
         own = self._native.parameters
-        arrays, names = _weights.given(parameters, own.layout, self.sets, exact_match)
+        arrays, names = _weights.given(load_path_or_dict, own.layout, self.sets, exact_match)
         own.write(arrays, exact_match, names)
         self._acting_key = ()
 

@@ -31,9 +31,7 @@ def test_every_argument_has_its_default(path):
     of, _, name = path.partition(".")
     function = getattr(callbacks, name) if of == "callbacks" else CLASSES[of] if name == "__init__" else getattr(CLASSES[of], name)
     ours = inspect.signature(function).parameters
-    missing = set(RECORDED["signatures"][path]) - set(ours) - {"path_or_params", "load_path_or_dict"}
-    # Other names of parameters and paths are always positional.
-    assert not missing
+    assert not set(RECORDED["signatures"][path]) - set(ours)
     for argument, default in RECORDED["signatures"][path].items():
         if default is None or argument not in ours or argument in ("log_interval", "tb_log_name"):
             continue  # defaults of learn that depend on the method: 4 or 100, "DQN" or "A2C"
