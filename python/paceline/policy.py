@@ -163,7 +163,10 @@ class Policy:
     def predict(
         self, observation: object, state: Any = None, episode_start: object = None, deterministic: bool = True, action_masks: object = None
     ) -> tuple[Any, Any]:
-        """Returns (actions, state) as in stable-baselines3. deterministic=False is act(sample=True) with new draws."""
+        """Returns (actions, state). deterministic=False is act(sample=True) with new draws.
+
+        It is stable-baselines3's predict, except that True is the default of deterministic.
+        """
         counter = 0 if deterministic else next(self._calls)
         return self.act(observation, sample=not deterministic, counter=counter, action_masks=action_masks), state
 
