@@ -181,6 +181,8 @@ def _checked_order(schedule: str, order: File | None, method: str, latency: tupl
         raise ConfigError(f"schedule: {schedule!r}, must be 'race', 'virtual' or 'recorded'")
     if (schedule == "recorded") != (order is not None):
         raise ConfigError(f"order: {order!r}, must {'name a file' if order is None else 'be None'} with schedule {schedule}")
+    if order is not None and method != "dqn":
+        raise ConfigError(f"order: {order!r}, must be None with method {method!r}")
     if schedule != "race" and method != "dqn":
         raise ConfigError(f"schedule: {schedule!r}, must be 'race' with method {method!r}")
     Latency.of(latency)
