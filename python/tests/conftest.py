@@ -1,5 +1,6 @@
 """Fixtures and helpers of all tests."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -24,6 +25,31 @@ def restore_sigint():
     (`make test &`).
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def ctrl_c_after(name):
+    """Raises KeyboardInterrupt once, after a call of this function of the library has taken effect.
+
+    A pending Ctrl-C is raised there: Python enters ctypes' errcheck.
+    """
+    from paceline import _lib
+
+    function = getattr(_lib.lib(), name)
+    check = function.errcheck
+
+    def interrupt(status, *rest):
+        if status:
+            return check(status, *rest)
+        function.errcheck = check
+        raise KeyboardInterrupt
+
+    function.errcheck = interrupt
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        function.errcheck = check
 
 
 @pytest.fixture

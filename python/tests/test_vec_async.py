@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import paceline
+from conftest import ctrl_c_after
 from paceline import make_vec
 from paceline.errors import BusyError, CallbackError, ConfigError, HandleError, PacelineError
 from test_vec import make
@@ -212,6 +213,28 @@ def test_two_threads_send_and_receive():
     todo.append(None)
     ready.release()
     thread.join()
+    envs.close()
+
+
+# ------------------------------------------------------------------ Ctrl-C
+
+
+def received(envs):
+    """Receives all environments; returns their observations."""
+    rows = {}
+    for _ in range(envs.num_envs // envs.batch_size):
+        obs, *_, infos = envs.recv()
+        rows.update(zip(infos["env_id"].tolist(), obs.tolist()))
+    return [rows[i] for i in range(envs.num_envs)]
+
+
+def test_an_interrupted_offer_keeps_the_memory():
+    envs = make_vec("CartPole-v1", 4, batch_size=2)
+    want = envs.reset(seed=1)[0].tolist()
+    with ctrl_c_after("paceline_vec_offer"):
+        envs.async_reset(seed=1)
+    envs.async_reset(seed=1)
+    assert received(envs) == want
     envs.close()
 
 

@@ -18,7 +18,7 @@ from .. import _ffi, _lib
 from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
 from .._threads import CallLock, busy, exclusive
 from ..config import encode_options
-from ..errors import ConfigError, TimeOutError
+from ..errors import ConfigError, PacelineError, TimeOutError
 from ..spaces import ActionLayout, Array, Infos, ObsLayout
 from ._rows import COUNTED, Block, Column, Pool
 
@@ -388,10 +388,18 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _offer(self) -> None:
         """Gives the library Blocks for all environments that may be under way."""
+        offer, handle = _lib.lib().paceline_vec_offer, self._handle.value
         while len(self._offered) < -(-self.num_envs // self.batch_size):
             block = self._batches.take()
-            _lib.lib().paceline_vec_offer(self._handle.value, block.pointer)
-            self._offered.append(block)
+            # Python raises a Ctrl-C only at the end of a call or in a Python function. There is
+            # none between += and the effect of offer, so the library never has a Block that the
+            # list lacks, or the reverse.
+            try:
+                self._offered += [block]
+                offer(handle, block.pointer)
+            except PacelineError:
+                self._offered.pop()
+                raise
 
     @_both
     def drain(self) -> None:
