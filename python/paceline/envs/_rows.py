@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _ffi
+from .. import _ffi, _lib
+from ..errors import PacelineError
 from ..spaces import Array, ObsLayout
 
 
@@ -76,6 +77,29 @@ class Block:
         its = [other.obs, other.rewards, other.terminated, other.truncated, other.started, *other.infos]
         for to, from_ in zip(mine, its):
             to[rows] = from_[rows]
+
+
+def offer(handle: int, block: Block, offered: list[Block]) -> None:
+    """Offers a Block to a vector of the library and appends it to the list of those that the library may write."""
+    call = _lib.lib().paceline_vec_offer
+    block.env_ids.fill(-1)
+    # Python raises a Ctrl-C only at the end of a call or in a Python function. There is neither
+    # between += and the effect of the call, so the library never has a Block that the list lacks,
+    # or the reverse.
+    try:
+        offered += [block]
+        call(handle, block.pointer)
+    except PacelineError:
+        offered.pop()
+        raise
+
+
+def received(offered: list[Block]) -> Block | None:
+    """The first Block if paceline_vec_recv has filled it: it alone writes env_ids, the last one at the end."""
+    for block in offered[:1]:
+        if block.env_ids[-1] >= 0:
+            return block
+    return None
 
 
 # A free-threaded build has no reliable reference counts while threads run without the GIL.

@@ -18,9 +18,9 @@ from .. import _ffi, _lib
 from .._arguments import autoreset_metadata, autoreset_name, reset_mask, seed_numbers, whole
 from .._threads import CallLock, busy, exclusive
 from ..config import encode_options
-from ..errors import ConfigError, PacelineError, TimeOutError
+from ..errors import ConfigError, TimeOutError
 from ..spaces import ActionLayout, Array, Infos, ObsLayout
-from ._rows import COUNTED, Block, Column, Pool
+from ._rows import COUNTED, Block, Column, Pool, offer, received
 
 _MODES = {"next_step": _ffi.NEXT_STEP, "same_step": _ffi.SAME_STEP, "disabled": _ffi.DISABLED}
 _MOST_ENVS, _MOST_THREADS = 65536, 1024
@@ -261,9 +261,9 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _set_latest(self, block: Block) -> None:
         """Makes a Block the latest one and returns the previous one to the pool."""
-        if block is not self._latest:
-            self._pool.give(self._latest)
-            self._latest = block
+        previous, self._latest = self._latest, block
+        if previous is not block:
+            self._pool.give(previous)
 
     def _results(self, block: Block) -> Results:
         infos = self._infos(block, self._full_masks[len(block.rewards)])
@@ -306,7 +306,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._check_open()
         chosen = reset_mask(options, self.num_envs)
         first, groups = self._to_reset(seed, chosen)
-        self._offer()
+        self._offer(np.flatnonzero(chosen))
         if len(groups) > 1:
             self._check_idle(np.flatnonzero(chosen))
         for rows, seeds in groups:
@@ -329,7 +329,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._check_open()
         ids = self._ids(env_id)
         self._write_actions(actions, len(ids))
-        self._offer()
+        self._offer(ids)
         _lib.lib().paceline_vec_send(self._handle.value, ids.ctypes.data_as(POINTER(c_int32)), len(ids), self._actions_at)
 
     def _ids(self, env_id: Any) -> Array:
@@ -365,46 +365,39 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         order. If an environment fails, recv raises an error with its index at once; the next recv
         returns the other environments' rows, and the failed one must be reset. If fewer than
         batch_size environments are under way, recv raises ConfigError, because it would never
-        return.
+        return. After Ctrl-C the next recv returns what the interrupted one would have returned.
         """
         self._check_open()
-        while True:
+        while (block := received(self._offered)) is None:
             try:
                 self._recv(self._handle.value, _SLICE)
-                break
             except TimeOutError:
                 continue  # Python has handled signals
-        block = self._offered.pop(0)
         if self.batch_size == self.num_envs:
             self._set_latest(block)
         else:
-            if self._received is not None:
-                self._batches.give(self._received)
-            self._received = block
+            previous, self._received = self._received, block
+            if previous is not None and previous is not block:
+                self._batches.give(previous)
         self._next_ids = block.env_ids.copy()
         results = self._results(block)
         results[4]["env_id"], results[4]["_env_id"] = self._returned(block.env_ids), self._full_masks[self.batch_size]
+        del self._offered[0]  # last, so that the recv after a Ctrl-C returns these results
         return results
 
-    def _offer(self) -> None:
-        """Gives the library Blocks for all environments that may be under way."""
-        offer, handle = _lib.lib().paceline_vec_offer, self._handle.value
+    def _offer(self, ids: Array) -> None:
+        """Gives the library Blocks for all environments that may be under way. ids: the environments of the next send."""
+        if (block := received(self._offered)) is not None and (early := np.intersect1d(block.env_ids, ids)).size:
+            raise ConfigError(f"env_id: {early[0]}, is under way already, must be received first")
         while len(self._offered) < -(-self.num_envs // self.batch_size):
-            block = self._batches.take()
-            # Python raises a Ctrl-C only at the end of a call or in a Python function. There is
-            # none between += and the effect of offer, so the library never has a Block that the
-            # list lacks, or the reverse.
-            try:
-                self._offered += [block]
-                offer(handle, block.pointer)
-            except PacelineError:
-                self._offered.pop()
-                raise
+            offer(self._handle.value, self._batches.take(), self._offered)
 
     @_both
     def drain(self) -> None:
         """Waits for the steps under way and drops their results."""
         self._check_open()
+        if received(self._offered) is not None:
+            del self._offered[0]
         if self._offered:
             _lib.lib().paceline_vec_drain(self._handle.value)
 
