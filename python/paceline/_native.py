@@ -42,6 +42,7 @@ class Native:
             new = lib.paceline_trainer_new_push
             self.handle = _lib.new_handle("paceline_trainer_free", new, config.handle.value, obs, action)
         self.stopped = False  # since the latest begin
+        self.gradient_given: tuple[Array, _ffi.Gradient] | None = None
         self.config = Config(handle=_lib.new_handle("paceline_config_free", lib.paceline_trainer_config, self.value))
         self.described: dict[str, Any] = _lib.take_json(lib.paceline_trainer_describe, self.value)
         self.sets: list[str] = [set["name"] for set in self.described["sets"]]
@@ -107,7 +108,9 @@ class Native:
 
     def begin(self, total_timesteps: int, flags: int) -> None:
         """Begins a run. flags: a sum of RESET_TIMESTEPS and RESET_ENVS."""
+        self.gradient_given = None
         self.stopped = False  # before the call: a stop during the call ends this run
+        _lib.lib().paceline_trainer_begin(self.value, total_timesteps, flags)
         _lib.lib().paceline_trainer_begin(self.value, total_timesteps, flags)
 
     def run(self, stats: _ffi.Stats, steps: int, rollouts: int = 0) -> None:
@@ -164,13 +167,23 @@ class Native:
 
     # ---------------------------------------------- updates from outside
 
-    def gradient(self, out: Array, info: _ffi.Gradient) -> None:
-        """Takes rounds until an update is due and writes its gradient. out: float32, of the size of the first set."""
+    def gradient(self, out: Array) -> _ffi.Gradient:
+        """Takes rounds until an update is due and writes its gradient. out: float32, of the size of the first set.
+
+        Once the library has given a gradient, every call returns it until the caller has set
+        gradient_given to None. So a Ctrl-C loses no gradient.
+        """
+        if (given := self.gradient_given) is not None and given[1].state in (_ffi.GRADIENT_READY, _ffi.GRADIENT_DROPPED):
+            if given[0] is not out:
+                out[...] = given[0]
+            return given[1]
+        info = _ffi.Gradient()
+        self.gradient_given = out, info
         to = out.ctypes.data_as(POINTER(c_float))
         while True:
             try:
                 _lib.lib().paceline_trainer_gradient(to, out.size, ctypes.byref(info), self.value, POLL_MS)
-                return
+                return info
             except TimeOutError:
                 pass  # lets Python handle Ctrl-C
 
@@ -222,6 +235,7 @@ class Native:
         _lib.lib().paceline_trainer_save_trace(self.value, _lib.encode(path))
 
     def load(self, path: str) -> None:
+        self.gradient_given = None
         _lib.lib().paceline_trainer_load(self.value, _lib.encode(path))
 
     def load_experience(self, path: str) -> None:

@@ -296,8 +296,9 @@ class Trainer(Model):
 
         A loss that is not finite raises NotFiniteError, as do later calls until adopt. stop raises
         StoppedError in a call in progress or, if there is none, in the next one. Ctrl-C interrupts the call,
-        and the next one goes on. Where Python steps the environments, the episodes in progress may be lost:
-        the next call then raises ConfigError, and begin(..., reset_num_timesteps=False) goes on.
+        and the next one goes on: a gradient that the interrupted call has computed is returned by the next
+        one, so do not write to out before it. Where Python steps the environments, the episodes in progress
+        may be lost: the next call then raises ConfigError, and begin(..., reset_num_timesteps=False) goes on.
         """
         self._check_open()
         out = self._gradient_array(out)
@@ -307,16 +308,13 @@ class Trainer(Model):
             )
         if self._source is not None and self._source.needs_reset:
             raise ConfigError("gradient: no run was begun, or its latest round was interrupted; call begin first")
-        info = _ffi.Gradient()
-        self._native.gradient(out, info)
-        while info.state == _ffi.GRADIENT_LATER:
+        while (info := self._native.gradient(out)).state == _ffi.GRADIENT_LATER:
             assert self._source is not None
             self._outside_round(self._source)
-            self._native.gradient(out, info)
         self._native.warn_of_notices()
-        if info.state == _ffi.GRADIENT_NONE:
-            return None
-        return self._gradient(out, info)
+        gradient = None if info.state == _ffi.GRADIENT_NONE else self._gradient(out, info)
+        self._native.gradient_given = None
+        return gradient
 
     def _gradient_array(self, out: Array | None) -> Array:
         """out, or a new array for a gradient."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from conftest import ctrl_c_after
 from envs import SMALL, vector
 from paceline import A2C, DQN, PPO, PQN, Store, shard_ranges
 from paceline.errors import ConfigError, NotFiniteError, StoppedError
@@ -72,6 +73,25 @@ def test_applied_outside_without_delay_has_the_bits_of_learn(name, tmp_path):
         model.begin(100, reset_num_timesteps=False)
         server.apply(model)
         assert model.num_timesteps >= steps + 100
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_interrupted_gradient_comes_with_the_next_call(name):
+    method, keywords, _, total = RUNS[name]
+    with made(method, keywords, updates="outside") as model, made(method, keywords, updates="outside") as other:
+        for m in (model, other):
+            m.begin(total)
+        for number in (1, 2, 3):
+            out = None if number == 1 else np.empty_like(model.flat_parameters())
+            with ctrl_c_after("paceline_trainer_gradient"):
+                model.gradient(out)
+            g, want = model.gradient(out if number == 2 else None), other.gradient()
+            assert (g.number, g.rows, g.loss, g.num_timesteps) == (number, want.rows, want.loss, want.num_timesteps)
+            np.testing.assert_array_equal(g.grad, want.grad)
+        with ctrl_c_after("paceline_trainer_gradient"):
+            model.gradient()
+        model.begin(total, reset_num_timesteps=False)  # a run of its own: its first gradient is the fifth
+        assert model.gradient().number == 5
 
 
 @pytest.mark.parametrize("name", RUNS)
