@@ -188,13 +188,12 @@ def encode(text: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:
 def take_text(call: Callable[..., object], *arguments: object) -> str | None:
     """Calls a function whose first argument is a char ** for a text, and frees that text."""
     out = ctypes.c_void_p()
-    call(ctypes.byref(out), *arguments)
-    if not out.value:
-        return None
     try:
-        return ctypes.string_at(out.value).decode("utf-8", "replace")
-    finally:
-        lib().paceline_string_free(out)
+        call(ctypes.byref(out), *arguments)
+        return ctypes.string_at(out.value).decode("utf-8", "replace") if out.value else None
+    finally:  # also after a Ctrl-C that came with the result
+        if out.value:
+            lib().paceline_string_free(out)
 
 
 def take_json(call: Callable[..., object], *arguments: object) -> Any:
@@ -228,13 +227,21 @@ class Handle:
     A forked child does not free a handle of its parent's.
     """
 
-    def __init__(self, value: int, free: str) -> None:
-        # The library never reuses a number, so it recognises a freed handle.
-        self.value = value
+    def __init__(self, free: str, call: Callable[..., object], *arguments: object) -> None:
+        """call: a constructor whose first argument is a handle **. free: the name of the function that frees its result."""
         self.references: object = None  # objects that must live as long as this handle
         self._pid = os.getpid()
-        self._finalizer = weakref.finalize(self, _free, value, free, self._pid)
+        out = ctypes.c_void_p()
+        self._finalizer = weakref.finalize(self, _free, out, free, self._pid)
         self._finalizer.atexit = False
+        try:
+            call(ctypes.byref(out), *arguments)
+            assert out.value is not None
+            # The library never reuses a number, so it recognises a freed handle.
+            self.value = out.value
+        except BaseException:  # a Ctrl-C may come with the result
+            self.close()
+            raise
 
     def __reduce__(self) -> NoReturn:
         # In another process the number is another object's or invalid.
@@ -257,14 +264,6 @@ class Handle:
             free(*arguments)
 
 
-def _free(value: int, free: str, pid: int) -> None:
-    if os.getpid() == pid and _dll is not None:
-        getattr(_dll, free)(value)
-
-
-def new_handle(free: str, call: Callable[..., object], *arguments: object) -> Handle:
-    """Calls a constructor whose first argument is a handle **; the Handle returned owns the result."""
-    out = ctypes.c_void_p()
-    call(ctypes.byref(out), *arguments)
-    assert out.value is not None
-    return Handle(out.value, free)
+def _free(handle: ctypes.c_void_p, free: str, pid: int) -> None:
+    if handle.value and os.getpid() == pid and _dll is not None:
+        getattr(_dll, free)(handle)

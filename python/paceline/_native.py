@@ -36,14 +36,14 @@ class Native:
         """spec: the specs of observations and actions if Python steps the environments, else None."""
         lib = _lib.lib()
         if spec is None:
-            self.handle = _lib.new_handle("paceline_trainer_free", lib.paceline_trainer_new, config.handle.value)
+            self.handle = _lib.Handle("paceline_trainer_free", lib.paceline_trainer_new, config.handle.value)
         else:
             obs, action = map(ctypes.byref, spec)
             new = lib.paceline_trainer_new_push
-            self.handle = _lib.new_handle("paceline_trainer_free", new, config.handle.value, obs, action)
+            self.handle = _lib.Handle("paceline_trainer_free", new, config.handle.value, obs, action)
         self.stopped = False  # since the latest begin
         self.gradient_given: tuple[Array, _ffi.Gradient] | None = None
-        self.config = Config(handle=_lib.new_handle("paceline_config_free", lib.paceline_trainer_config, self.value))
+        self.config = Config(handle=_lib.Handle("paceline_config_free", lib.paceline_trainer_config, self.value))
         self.described: dict[str, Any] = _lib.take_json(lib.paceline_trainer_describe, self.value)
         self.sets: list[str] = [set["name"] for set in self.described["sets"]]
         self.parameters = Parameters(self.handle, self.described["sets"])
@@ -218,7 +218,7 @@ class Native:
     def snapshot(self) -> _lib.Handle:
         """A new paceline_policy with a copy of the current network."""
         self.finish()
-        return _lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_trainer, self.value)
+        return _lib.Handle("paceline_policy_free", _lib.lib().paceline_policy_from_trainer, self.value)
 
     def save(self, path: str, experience: bool) -> None:
         self.finish()

@@ -69,12 +69,12 @@ class Config:
 
     def __init__(self, method: str = "dqn", handle: _lib.Handle | None = None) -> None:
         """Makes the method's defaults, or takes over a handle."""
-        self.handle = handle or _lib.new_handle("paceline_config_free", _lib.lib().paceline_config_new, _lib.encode(method))
+        self.handle = handle or _lib.Handle("paceline_config_free", _lib.lib().paceline_config_new, _lib.encode(method))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Config:
         """The settings in a checkpoint."""
-        return cls(handle=_lib.new_handle("paceline_config_free", _lib.lib().paceline_config_load, _lib.encode(path)))
+        return cls(handle=_lib.Handle("paceline_config_free", _lib.lib().paceline_config_load, _lib.encode(path)))
 
     @property
     def method(self) -> str:

@@ -47,7 +47,7 @@ class Evaluation(NamedTuple):
 
 
 def _unpickled(data: bytes, obs: ObsLayout, actions: ActionLayout) -> Policy:
-    return Policy(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_bytes, data, len(data)), obs, actions)
+    return Policy(_lib.Handle("paceline_policy_free", _lib.lib().paceline_policy_from_bytes, data, len(data)), obs, actions)
 
 
 class Policy:
@@ -77,12 +77,12 @@ class Policy:
         with reading(path) as name:
             _sb3_file.refuse_model(name, "load it with DQN.load, A2C.load or PPO.load, then call policy_snapshot() of the model")
             _sb3_file.refuse_pickle(name, "Policy.load")
-            return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_load, _lib.encode(name)))
+            return cls(_lib.Handle("paceline_policy_free", _lib.lib().paceline_policy_load, _lib.encode(name)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Policy:
         """Makes the network that to_bytes wrote."""
-        return cls(_lib.new_handle("paceline_policy_free", _lib.lib().paceline_policy_from_bytes, data, len(data)))
+        return cls(_lib.Handle("paceline_policy_free", _lib.lib().paceline_policy_from_bytes, data, len(data)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the network for Policy.load; "x" becomes "x.zip". If writing fails, an older file stays."""

@@ -139,7 +139,7 @@ class Store:
             first=first, max_staleness=whole("max_staleness", max_staleness, 0, 2**51),
         )  # fmt: skip
         new = _lib.lib().paceline_store_new
-        self._adopt(_lib.new_handle("paceline_store_free", new, _pointer(part), part.size, ctypes.byref(options)))
+        self._adopt(_lib.Handle("paceline_store_free", new, _pointer(part), part.size, ctypes.byref(options)))
 
     def _adopt(self, handle: _lib.Handle) -> None:
         self._handle = handle
@@ -232,7 +232,7 @@ class Store:
     def load(cls, path: File) -> Store:
         """Makes the store of a file of save; "x" is "x.store" if there is no "x". The whole file is checked."""
         with reading(path, _SUFFIX) as name:
-            return cls._of(_lib.new_handle("paceline_store_free", _lib.lib().paceline_store_load, _lib.encode(name)))
+            return cls._of(_lib.Handle("paceline_store_free", _lib.lib().paceline_store_load, _lib.encode(name)))
 
     def to_bytes(self) -> bytes:
         """The bytes that save writes, for Store.from_bytes in this or another process."""
@@ -249,7 +249,7 @@ class Store:
         """Makes the store of the bytes of to_bytes. They are checked."""
         if not isinstance(data, bytes):
             raise ConfigError(f"data: {type(data).__name__}, must be bytes")
-        return cls._of(_lib.new_handle("paceline_store_free", _lib.lib().paceline_store_from_bytes, data, len(data)))
+        return cls._of(_lib.Handle("paceline_store_free", _lib.lib().paceline_store_from_bytes, data, len(data)))
 
     def __reduce__(self) -> Any:
         """Pickles and copies the store by its bytes."""

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import restore_sigint, slow_but
+from conftest import ctrl_c_after, restore_sigint, slow_but
+from paceline import DQN, _lib, make_vec
+from paceline.errors import HandleError
 
 HERE = Path(__file__).parent
 
@@ -66,6 +68,35 @@ with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model, model.policy_snapshot() 
     assert policy.evaluate("CartPole-v1", 2).episodes == 2
 """
     )
+
+
+@pytest.mark.parametrize("kind, make", {
+    "trainer": lambda: DQN("MlpPolicy", "CartPole-v1", buffer_size=1000), "vec": lambda: make_vec("CartPole-v1", 2),
+}.items())  # fmt: skip
+def test_an_interrupt_while_an_object_is_made_frees_it(kind, make, monkeypatch):
+    lib, made = _lib.lib(), []
+    new = getattr(lib, f"paceline_{kind}_new")
+
+    def interrupted(out, *arguments):
+        new(out, *arguments)
+        made.append(out._obj.value)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lib, f"paceline_{kind}_new", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        make()
+    with pytest.raises(HandleError):
+        _lib.take_text(getattr(lib, f"paceline_{kind}_describe"), made[0])
+    assert caught.tb  # what made the object is referred to until here
+
+
+def test_an_interrupt_frees_a_text(monkeypatch):
+    lib, freed = _lib.lib(), []
+    free = lib.paceline_string_free
+    monkeypatch.setattr(lib, "paceline_string_free", lambda text: freed.append(free(text)))
+    with ctrl_c_after("paceline_env_names"):
+        _lib.take_text(lib.paceline_env_names)
+    assert freed == [None]
 
 
 def test_only_signal_handlers_of_go_are_installed(process):

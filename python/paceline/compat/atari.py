@@ -212,7 +212,7 @@ class ALEInterface:
         if seed == -1:
             seed = time.time_ns() // 1000
         lib = _lib.lib()
-        handle = _lib.new_handle("paceline_console_free", lib.paceline_console_new, file, None, 1, seed & 0xFFFFFFFF, sticky, max(skip, 1))
+        handle = _lib.Handle("paceline_console_free", lib.paceline_console_new, file, None, 1, seed & 0xFFFFFFFF, sticky, max(skip, 1))
         if settings.flag("display_screen"):
             notice("display_screen: True, acts as False: there is no window")
         view = ctypes.POINTER(_ffi.ConsoleState)()
@@ -471,7 +471,7 @@ class roms:
                 return path
         # The library's error names the missing file or a similar game.
         game = _lib.encode(text("get_rom_path", "name", name))
-        _lib.new_handle("paceline_console_free", _lib.lib().paceline_console_new, None, game, 0, 0, 0.0, 1).close()
+        _lib.Handle("paceline_console_free", _lib.lib().paceline_console_new, None, game, 0, 0, 0.0, 1).close()
         raise FileNotFoundError(f"{name}.bin: changed during the search, must stay in its folder")
 
     @staticmethod

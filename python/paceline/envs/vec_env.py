@@ -65,7 +65,7 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             pin=whole("thread_affinity_offset", thread_affinity_offset, -1, 2**31 - 1),
             env_options=encode_options(env_kwargs),
         )
-        self._handle = _lib.new_handle("paceline_vec_free", lib.paceline_vec_new, _lib.encode(id), ctypes.byref(options))
+        self._handle = _lib.Handle("paceline_vec_free", lib.paceline_vec_new, _lib.encode(id), ctypes.byref(options))
         self.id = id
         obs, action = _ffi.Spec(), _ffi.Spec()
         lib.paceline_vec_spec(ctypes.byref(obs), ctypes.byref(action), self._handle.value)
