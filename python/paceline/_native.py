@@ -111,7 +111,6 @@ class Native:
         self.gradient_given = None
         self.stopped = False  # before the call: a stop during the call ends this run
         _lib.lib().paceline_trainer_begin(self.value, total_timesteps, flags)
-        _lib.lib().paceline_trainer_begin(self.value, total_timesteps, flags)
 
     def run(self, stats: _ffi.Stats, steps: int, rollouts: int = 0) -> None:
         """Takes at most `steps` steps, for at most POLL_MS, and writes the counters to stats.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from typing import Any, ClassVar, TypeVar
 
@@ -45,6 +45,7 @@ class Trainer(Model):
         self._learning = CallLock()
         self._evaluating: Policy | None = None
         self._stops = 0
+        self._interrupted = ""  # see _half
         super()._build(config, env, keywords, keep)
         self._forget_run()
 
@@ -195,18 +196,21 @@ class Trainer(Model):
     def act(self) -> Any:
         """Returns an action for each environment, for a Discrete space int64 [num_envs], for a Box [num_envs, ...] within its bounds.
 
-        Ctrl-C interrupts a wait for due updates.
+        Ctrl-C interrupts a wait for due updates. The call can be made again then.
         """
         source = self._stepped("act")
-        if not self._native.act(source.rows, lambda: None):
-            raise StoppedError("act: stop was called while act waited for due updates")
-        return source.actions.batch(source.rows.actions)
+
+        def act() -> None:
+            if not self._native.act(source.rows, lambda: None):
+                raise StoppedError("act: stop was called while act waited for due updates")
+
+        return self._half("act: called twice without observe between", act, lambda: source.actions.batch(source.rows.actions))
 
     def observe(
         self, obs: object, rewards: object, terminated: object, truncated: object, final_obs: Any = None,
         *, action_masks: object = None, final_action_masks: object = None,
     ) -> None:  # fmt: skip
-        """Records the environments' answers to the latest actions.
+        """Records the environments' answers to the latest actions. After Ctrl-C the call can be made again.
 
         obs: [num_envs, ...]. Where an episode ended, the mode NEXT_STEP has the episode's last
             observation. The other modes have the first observation of the next episode; with
@@ -222,8 +226,28 @@ class Trainer(Model):
         """
         source = self._stepped("observe")
         _own_loop.write_step(source, obs, rewards, terminated, truncated, final_obs, action_masks, final_action_masks)
-        self._native.observe(source.rows, lambda: None)
-        self._native.warn_of_notices()
+        self._half("observe: must follow act", lambda: self._native.observe(source.rows, lambda: None), self._native.warn_of_notices)
+
+    def _half(self, done: str, call: Callable[[], None], last: Callable[[], Any]) -> Any:
+        """Makes a call of the library and returns last().
+
+        done: the message with which the library refuses the call a second time. It is no error after a
+            Ctrl-C in the same call.
+        """
+        try:
+            try:
+                call()
+            except ConfigError as err:
+                if not self._interrupted == done == str(err):
+                    raise
+            result = last()
+        except PacelineError:
+            raise
+        except BaseException:
+            self._interrupted = done
+            raise
+        self._interrupted = ""
+        return result
 
     def _stepped(self, call: str) -> Source:
         """The source of begin, act and observe; refuses a model that steps its environments itself."""

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from conftest import ctrl_c_after
 from envs import MODES, SMALL, vector
 from paceline import A2C, A3C, APPO, DQN, GA3C, PPO, PQN
 from paceline.errors import BusyError, ConfigError, SpaceError
@@ -180,3 +181,30 @@ def test_an_own_loop_equals_learn(cls, mode):
                 obs, _ = envs.reset(options={"reset_mask": done})
             model.observe(obs, rewards, terminated, truncated, final)
         assert model.hashes() == expected and model.stats["updates"] == updates > 50
+
+
+@pytest.mark.parametrize("cls", list(KEYWORDS))
+def test_an_interrupted_call_can_be_made_again(cls):
+    def learned(interrupted):
+        rng = np.random.default_rng(2)
+        with cls("MlpPolicy", PAIR, num_envs=2, **KEYWORDS[cls]) as model:
+            model.begin(200, OBS)
+            for k in range(100):
+                if interrupted and k % 9 == 0:
+                    with ctrl_c_after("paceline_trainer_act"):
+                        model.act()
+                actions = model.act()
+                results = OBS * rng.random(), actions * 1.0, actions == k % 2, np.zeros(2, bool)
+                if interrupted and k % 9 in (1, 2):
+                    with ctrl_c_after("paceline_trainer_observe" if k % 9 == 1 else "paceline_trainer_notice"):
+                        model.observe(*results)
+                model.observe(*results)
+            with pytest.raises(ConfigError, match="observe: must follow act"):
+                model.observe(*results)
+            model.act()
+            with pytest.raises(ConfigError, match="act: called twice without observe between"):
+                model.act()
+            model.begin(100, OBS, reset_num_timesteps=False)
+            return model.hashes()
+
+    assert learned(True) == learned(False)
