@@ -216,6 +216,31 @@ def test_two_threads_send_and_receive():
     envs.close()
 
 
+def test_a_step_during_the_end_of_recv_is_refused(monkeypatch):
+    envs, same = make_vec("CartPole-v1", 3), make_vec("CartPole-v1", 3)
+    for e in (envs, same):
+        e.reset(seed=1)
+    envs.send(np.zeros(3, int))
+    results, refused = envs._results, []
+
+    def slow(block):  # another thread steps while recv makes its results
+        def step():
+            with pytest.raises(BusyError, match="another call is in progress"):
+                envs.step(np.ones(3, int))
+            refused.append(True)
+
+        other = threading.Thread(target=step)
+        other.start()
+        other.join()
+        return results(block)
+
+    monkeypatch.setattr(envs, "_results", slow)
+    np.testing.assert_array_equal(envs.recv()[0], same.step(np.zeros(3, int))[0])
+    monkeypatch.undo()
+    assert refused
+    np.testing.assert_array_equal(envs.step(np.ones(3, int))[0], same.step(np.ones(3, int))[0])
+
+
 # ------------------------------------------------------------------ Ctrl-C
 
 
