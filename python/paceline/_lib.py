@@ -36,8 +36,11 @@ class Closing(Protocol):
 
 _lock = threading.Lock()
 _dll: ctypes.CDLL | None = None
-# The library's messages if another thread closes the object during a call, and those of refuse_closed.
-_CLOSED = {"paceline_vec: the handle was freed": "environments: closed", "paceline_trainer: the handle was freed": "model: closed"}
+# The library's messages of a closed object, and those of refuse_closed. A model has a trainer and a config.
+_CLOSED = {
+    f"paceline_{kind}: the handle was freed": f"{what}: closed"
+    for kind, what in {"vec": "environments", "trainer": "model", "config": "model", "policy": "policy"}.items()
+}
 _forked = False
 # Closed before the interpreter is torn down, so that no thread of the library uses memory that
 # Python frees.

@@ -404,11 +404,15 @@ def test_progress_bar_shows_epsilon_and_loss(capsys):
 
 def test_closed_models_refuse_calls():
     model = small()
-    model.close()
-    model.close()
-    for use in (lambda: model.learn(10), lambda: model.predict(np.zeros(4)), lambda: model.save("x"), lambda: model.stats):
-        with pytest.raises(HandleError):
+    policy = model.policy_snapshot()
+    for thing in (model, policy, model):
+        thing.close()
+    for use in (lambda: model.learn(10), lambda: model.predict(np.zeros(4)), lambda: model.save("x"), lambda: model.stats,
+                model.evaluate, model.get_env, lambda: model.replay_buffer.size()):  # fmt: skip
+        with pytest.raises(HandleError, match="^model: closed$"):
             use()
+    with pytest.raises(HandleError, match="^policy: closed$"):
+        policy.act(np.zeros(4))
 
 
 @pytest.mark.parametrize(
