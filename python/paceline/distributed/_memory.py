@@ -124,7 +124,8 @@ class Memory:
 
     def _due(self) -> bool:
         """Whether an update is due. While none is, an actor that waited for learners would wait for ever."""
-        return self.drawn < max(0, self.added - self._starts) // self._freq * self._steps
+        due: int = max(0, self.added - self._starts) // self._freq * self._steps
+        return self.drawn < due
 
     def errors(self, run: str, life: int, identities: Array, errors: Array) -> None:
         """Makes priorities; errors of transitions of an earlier process are passed over."""
