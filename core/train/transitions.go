@@ -82,7 +82,7 @@ func (t *Trainer) AddTransitions(from *Transitions) (err error) {
 			return &env.RowError{Of: "row", Index: i, Err: err}
 		}
 	}
-	if err := t.settle(nil); err != nil && !errors.Is(err, ErrNothingToDraw) {
+	if err := t.settle(t.interrupt(0)); err != nil && !errors.Is(err, ErrNothingToDraw) {
 		return err
 	}
 	return t.replayed.AddTransitions(from)

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import paceline
-from conftest import ctrl_c_after
 from paceline import make_vec
 from paceline.errors import BusyError, CallbackError, ConfigError, HandleError, PacelineError
 from test_vec import make
@@ -239,57 +238,6 @@ def test_a_step_during_the_end_of_recv_is_refused(monkeypatch):
     monkeypatch.undo()
     assert refused
     np.testing.assert_array_equal(envs.step(np.ones(3, int))[0], same.step(np.ones(3, int))[0])
-
-
-# ------------------------------------------------------------------ Ctrl-C
-
-
-def received(envs):
-    """Receives all environments; returns their observations."""
-    rows = {}
-    for _ in range(envs.num_envs // envs.batch_size):
-        obs, *_, infos = envs.recv()
-        rows.update(zip(infos["env_id"].tolist(), obs.tolist()))
-    return [rows[i] for i in range(envs.num_envs)]
-
-
-def test_an_interrupted_offer_keeps_the_memory():
-    envs = make_vec("CartPole-v1", 4, batch_size=2)
-    want = envs.reset(seed=1)[0].tolist()
-    with ctrl_c_after("paceline_vec_offer"):
-        envs.async_reset(seed=1)
-    envs.async_reset(seed=1)
-    assert received(envs) == want
-    envs.close()
-
-
-@pytest.mark.parametrize("copy", [True, False])
-@pytest.mark.parametrize("batch_size", [2, 4])
-def test_an_interrupted_recv_loses_no_results(batch_size, copy):
-    envs = make_vec("CartPole-v1", 4, batch_size=batch_size, copy=copy)
-    want, other = envs.reset(seed=1)[0].tolist(), make_vec("CartPole-v1", 4)
-    other.reset(seed=1)
-    stepped = other.step(np.ones(4, int))[0].tolist()
-    for _ in range(3):
-        envs.async_reset(seed=1)
-        with ctrl_c_after("paceline_vec_recv"):
-            envs.recv()
-        with pytest.raises(ConfigError, match="env_id: 0, is under way already, must be received first"):
-            envs.async_reset(seed=2)
-        with pytest.raises(ConfigError, match="env_id: [0-3], is under way already, must be received first"):
-            envs.send(np.zeros(4, int), np.arange(4))
-        assert received(envs) == want
-        envs.send(np.ones(4, int), np.arange(4))
-        assert received(envs) == stepped
-    # reset drops the results.
-    for drop in (lambda: envs.reset(seed=1), envs.drain):
-        envs.async_reset(seed=5)
-        with ctrl_c_after("paceline_vec_recv"):
-            envs.recv()
-        drop()
-        envs.async_reset(seed=1)
-        assert received(envs) == want
-    envs.close()
 
 
 # ------------------------------------------------------------------ memory

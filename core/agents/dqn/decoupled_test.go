@@ -3,6 +3,7 @@ package dqn
 import (
 	"errors"
 	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/paceline-rl/paceline/core/fault"
 	"github.com/paceline-rl/paceline/core/settings"
 	"github.com/paceline-rl/paceline/core/train"
+	"github.com/paceline-rl/paceline/core/vec"
 )
 
 // decoupled is a replay memory and a learner with minibatches of 2 rows.
@@ -60,6 +62,53 @@ func TestBadMinibatchesAndStepsAreRefused(t *testing.T) {
 		err := d.AddSteps(0, x)
 		refuses(t, err, says)
 		refusesRow(t, err, says)
+	}
+}
+
+// A learner whose minibatches are brought has more updates than its steps ask for. Its file loads.
+func TestALearnerOfBroughtMinibatchesIsLoaded(t *testing.T) {
+	d, next, path := decoupled(t), decoupled(t), filepath.Join(t.TempDir(), "a")
+	gradient := make([]float32, d.m.Theta.Layout.Size)
+	step := func(d *trial, u int64) string {
+		_, err := d.GradientOf(gradient, minibatchOf2(), nil)
+		check(t, err)
+		theta := make([]float32, len(gradient))
+		must(d.GetParameters("q_net", theta))(t)
+		for i, g := range gradient {
+			theta[i] -= 0.01 * g
+		}
+		check(t, d.Adopt(theta, u, -1))
+		return must(d.Hash("q_net"))(t)
+	}
+	for u := range int64(500) {
+		step(d, u+1)
+	}
+	check(t, d.Save(path, true))
+	check(t, next.Load(path))
+	if want, got := step(d, 501), step(next, 501); got != want {
+		t.Errorf("loaded and continued %.16s, want %.16s", got, want)
+	}
+}
+
+// Transitions are added also while an update from outside is due, which stays due.
+func TestTransitionsAreAddedWhileAnUpdateFromOutsideIsDue(t *testing.T) {
+	c := cartpole(func(c *Config) { c.Updates, c.Concurrent, c.TrainFreq, c.Env = "outside", settings.Off, 4, "" })
+	h := newHost(t, c, vec.SameStep, counters(func(*counter) {}))
+	h.Begin(t, 10_000)
+	for h.d.m.RoundsToUpdate() > 0 {
+		check(t, h.Act())
+		check(t, h.Vec.Step(h.Actions, h.Rows))
+		check(t, h.Observe())
+	}
+	x := rowsOf(*h.d.Spec(), c.NumEnvs)
+	before := h.d.m.Memory.Len()
+	check(t, h.Trainer.AddTransitions(x))
+	if now := h.d.m.Memory.Len(); now < before+c.NumEnvs {
+		t.Errorf("%d transitions after %d", now, before)
+	}
+	info, err := h.Trainer.Gradient(make([]float32, h.d.m.Theta.Layout.Size), 0)
+	if err != nil || info.State != train.GradientReady {
+		t.Errorf("%+v, %v", info, err)
 	}
 }
 

@@ -449,3 +449,21 @@ func TestConcurrentCallsChangeNoResult(t *testing.T) {
 		})
 	}
 }
+
+// In a long window a stop leaves many updates undone. The file loads.
+func TestAStopInALongWindowIsLoaded(t *testing.T) {
+	c := cartpole(func(c *Config) {
+		c.NumEnvs, c.Window, c.TargetUpdateInterval, c.TrainFreq, c.NetArch = 64, 8<<20, 8<<20, 1, []int{8}
+	})
+	d, next, path := newDQN(t, c), newDQN(t, c), filepath.Join(t.TempDir(), "a")
+	slow(d, pause)
+	check(t, d.Begin(100_000_000, 0))
+	check(t, d.Run(1<<20+100_000, 0))
+	d.Stop()
+	check(t, d.Run(64, 0))
+	if s := d.Stats(); s.UpdatesDue-s.Updates < 1<<20 {
+		t.Fatalf("%d updates of %d are done", s.Updates, s.UpdatesDue)
+	}
+	check(t, d.Save(path, true))
+	check(t, next.Load(path))
+}

@@ -18,7 +18,7 @@ func (r *Run) SavedClock() (s SavedClock, err error) {
 }
 
 // Check refuses counts that no run of a number of environments has.
-func (s *SavedClock) Check(envs int) error { return s.check(envs, false) }
+func (s *SavedClock) Check(envs int) error { return s.check(envs, false, false) }
 
 // LoadedBy changes the counts as a load does, in a run with other periods.
 func (s *SavedClock) LoadedBy(concurrent bool, p Periods) {

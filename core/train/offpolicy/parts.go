@@ -88,7 +88,7 @@ func (r *Run) clockPart(clockLoaded *bool) checkpoint.Part {
 	}
 	return checkpoint.JSON("clock.json", 1<<20, save, func(s savedClock) (func(), error) {
 		draws := new(rng.Stream)
-		err := s.check(max(r.envs, r.Monitor.Loading), r.learners > 0)
+		err := s.check(max(r.envs, r.Monitor.Loading), r.learners > 0, r.Updates.before != nil)
 		if err == nil {
 			err = draws.UnmarshalBinary(s.Draws)
 		}
@@ -124,8 +124,9 @@ func (r *Run) clockPart(clockLoaded *bool) checkpoint.Part {
 const mostCounted = int64(1) << 51
 
 // check refuses counts that no run has, so that a damaged file never asks for endless updates. envs
-// is the largest number of environments that may have counted.
-func (s *savedClock) check(envs int, learner bool) error {
+// is the largest number of environments that may have counted. brought says that minibatches may
+// come from outside (UpdateOf).
+func (s *savedClock) check(envs int, learner, brought bool) error {
 	c, p := &s.Clock, s.Periods
 	for name, v := range map[string]int64{"warmup": c.Warmup, "warm_at": c.WarmAt, "t": c.T, "windows": c.Windows, "due": c.NextWindow,
 		"begun": c.UpdatesBefore + mostCounted, "end": c.End, "updates": s.Updates, "optimizer_step": s.OptimizerStep, "copies": c.TargetMultiple + 1, "refill": c.Refill} {
@@ -159,7 +160,7 @@ func (s *savedClock) check(envs int, learner bool) error {
 	if err := s.checkTarget(w); err != nil {
 		return err
 	}
-	if err := s.checkUpdates(w, learner); err != nil {
+	if err := s.checkUpdates(w, learner, brought); err != nil {
 		return err
 	}
 	return s.checkSeen(learner)
@@ -198,19 +199,19 @@ func (s *savedClock) checkTarget(w int64) error {
 	return nil
 }
 
-// checkUpdates checks the updates due and done. They differ by at most the updates of a window, or
-// a burst.
-func (s *savedClock) checkUpdates(w int64, learner bool) error {
+// checkUpdates checks the updates due and done. Those left are at most the updates of a window, or
+// a burst. Further ones are as few, except where minibatches are brought.
+func (s *savedClock) checkUpdates(w int64, learner, brought bool) error {
 	c, p := &s.Clock, s.Periods
 	slack := p.spread(min(p.Window, 1<<20)+w) + int64(p.GradientSteps)
-	behind := slack
+	behind := p.spread(min(p.Window, c.T)+w) + int64(p.GradientSteps)
 	if learner { // see HoldUpdates
-		behind = max(slack, s.UpdatesDue-c.UpdatesBefore)
+		behind = max(behind, s.UpdatesDue-c.UpdatesBefore)
 	}
 	due := s.UpdatesDue - c.UpdatesBefore // since t = 0
 	inBursts := due == p.burst(c.T)
 	evenly := due == min(p.spread(c.T), p.burst(max(c.T, c.NextWindow)))
-	tooMany := s.Updates > s.UpdatesDue+slack
+	tooMany := !brought && s.Updates > s.UpdatesDue+slack
 	tooFew := s.UpdatesDue-s.Updates > behind
 	if !inBursts && !evenly || tooMany || tooFew {
 		return fmt.Errorf("clock: %d updates where %d are due at t %d", s.Updates, s.UpdatesDue, c.T)

@@ -41,7 +41,8 @@ func AddTransitions(from *experience.Transitions, envs int, of func(env int) (*R
 			return err
 		}
 		r.Updates.forgive(train.ErrNothingToDraw)
-		if err := r.await(0, nil); err != nil {
+		// An update from outside is left to its Gradient.
+		if err := r.await(0, nil); err != nil && !errors.Is(err, train.ErrInterrupted) {
 			return err
 		}
 	}
