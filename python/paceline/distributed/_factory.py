@@ -179,12 +179,12 @@ def _checked_order(schedule: str, order: File | None, method: str, latency: tupl
     """The path of an order; checks what a given order needs."""
     if schedule not in ("race", "virtual", "recorded"):
         raise ConfigError(f"schedule: {schedule!r}, must be 'race', 'virtual' or 'recorded'")
-    if (schedule == "recorded") != (order is not None):
-        raise ConfigError(f"order: {order!r}, must {'name a file' if order is None else 'be None'} with schedule {schedule}")
     if order is not None and method != "dqn":
         raise ConfigError(f"order: {order!r}, must be None with method {method!r}")
     if schedule != "race" and method != "dqn":
         raise ConfigError(f"schedule: {schedule!r}, must be 'race' with method {method!r}")
+    if (schedule == "recorded") != (order is not None):
+        raise ConfigError(f"order: {order!r}, must {'name a file' if order is None else 'be None'} with schedule {schedule}")
     Latency.of(latency)
     if order is None:
         return ""
@@ -249,6 +249,7 @@ def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, m
         if keywords.get(name):
             raise ConfigError(f"{name}: {keywords[name]!r}, must be False on a cluster, which merges no statistics")
     if method != "dqn":
+        _check_on_policy(method, keywords)
         return dict(keywords)
     for name, value in _FIXED.items():
         if keywords.get(name, value) != value:
@@ -275,6 +276,17 @@ def keywords_of_worker(method: str, keywords: Mapping[str, Any], bundles: int, m
     starts = steps("learning_starts", given.get("learning_starts", ours["learning_starts"]), 0)
     given["learning_starts"] = max(starts if memories else -(-starts // bundles), batch)
     return given
+
+
+def _check_on_policy(method: str, keywords: Mapping[str, Any]) -> None:
+    """Refuses the keywords that A3C or APPO has in one process, and a bundle's model has not."""
+    import paceline
+
+    one_process, bundle = (inspect.signature(getattr(paceline, name)).parameters for name in (method.upper(), WORKERS[method]))
+    for name, value in keywords.items():
+        if name in one_process and name not in bundle:
+            why = f"on a cluster method {method!r} has the keywords of {WORKERS[method]}"
+            raise ConfigError(f"{name}: {value!r}, must be left out: {why}")
 
 
 def _memories(cluster: Mapping[str, Any]) -> tuple[int, int]:
