@@ -124,6 +124,8 @@ def test_processes_that_do_not_answer_are_named_once(monkeypatch):
         assert said() == []
         run.silent["keeper/1"] = 8, 40.0
         assert said() == ["r: keeper/1: not back after 30 s; needs more"]
+        run.silent = {f"actor/{k}": (None, 31.0) for k in range(7)}
+        assert said() == [f"r: {', '.join(run.silent)}: not started after 30 s; needs more"]
 
 
 def test_trouble_of_the_supervisor_is_said_once():

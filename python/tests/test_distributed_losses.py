@@ -274,6 +274,22 @@ def test_recoveries_say_what_was_lost():
     assert not math.isnan(w.totals()["mean_return"]) and not w.down()
 
 
+def test_a_process_is_silent_since_its_end_or_the_start_of_the_run():
+    now = [5.0]
+    w = Watch(clock=lambda: now[0])
+    now[0] = 12.0
+    assert w.silent("bundle", 0) == 7.0
+    w.answered("bundle", 0, {"pid": 1, "life": 0})
+    assert w.silent("bundle", 0) == 0.0
+    w.failed("bundle", 0)
+    now[0] = 20.0
+    w.failed("bundle", 0)
+    w.answered("bundle", 0, {"pid": 2, "life": 0})  # it does not work yet
+    assert w.silent("bundle", 0) == 8.0
+    w.answered("bundle", 0, {"pid": 2, "life": 1})
+    assert w.silent("bundle", 0) == 0.0
+
+
 def test_a_process_that_starts_again_between_two_looks_is_seen():
     w = Watch(clock=lambda: 1.0)
     w.answered("keeper", 1, {"pid": 1, "copies": {0: 1, 1: 1}})

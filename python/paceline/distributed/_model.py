@@ -181,7 +181,7 @@ class Distributed:
         for what, never in (("started", True), ("back", False)):
             new = [place for place in late if place not in self._late and (self._status["pids"][place] is None) == never]
             if new:
-                notice(f"{self.name}: {', '.join(new[:5])}: not {what} after {PATIENCE:g} s; {self._cores()}")
+                notice(f"{self.name}: {', '.join(new)}: not {what} after {PATIENCE:g} s; {self._cores()}")
         self._late = late
         if (trouble := self._status["trouble"]) != self._trouble:
             self._trouble = trouble
