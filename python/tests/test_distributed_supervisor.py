@@ -123,6 +123,24 @@ def test_a_later_supervisor_goes_on_with_the_lease(ray, monkeypatch):
     assert time.monotonic() - last._called < SPEC.lease - 5
 
 
+def test_a_driver_that_lives_has_time_to_call_a_later_supervisor(ray, monkeypatch):
+    first, waited, monotonic, gathered = ray.supervisor(), [0.0], time.monotonic, _ray.gathered
+    first.status()
+    first._save(wait=1)
+    first.end()
+
+    def slow(refs, seconds):
+        waited[0] += seconds  # for a keeper that does not answer
+        return gathered(refs, 1.0)
+
+    monkeypatch.setattr(_ray, "gathered", slow)
+    monkeypatch.setattr(_supervisor.time, "monotonic", lambda: monotonic() + waited[0])
+    monkeypatch.setattr(_supervisor.time, "time", lambda: 1e12)  # of another node, whose clock is wrong
+    ray.reconstructed = True
+    later = ray.supervisor()
+    assert later._called + SPEC.lease > time.monotonic() + SPEC.lease / 4  # after which a driver calls
+
+
 def test_a_process_that_does_not_answer_is_known_with_its_seconds(ray, monkeypatch):
     one = ray.supervisor()
     until(lambda: not any(one.status()["silent"].values()))

@@ -152,8 +152,8 @@ class Supervisor:
             (started, _), state = max(kept)
             self._started = max(self._started, started + 1)  # clocks of nodes differ
             self._number, self._goal, self._halted, self._driven, called, self._watch = pickle.loads(state)
-            # RESUME seconds are left of the lease, as drivers could not call meanwhile.
-            self._called -= min(max(0.0, time.time() - called), max(0.0, self.spec.lease - RESUME))
+            # Time for the next call is left, as drivers could not call meanwhile: they call every quarter of the lease.
+            self._called = time.monotonic() - min(max(0.0, time.time() - called), max(0.0, 0.75 * self.spec.lease - RESUME))
 
     # -------------------------------------------------------------- driver
 
