@@ -186,6 +186,7 @@ class Trainer(Model):
         source = self._stepped("begin")
         total_timesteps = steps("total_timesteps", total_timesteps, 1)
         _own_loop.write_first(source, obs, action_masks)
+        self._interrupted = ""
         flags = _ffi.RESET_ENVS | (_ffi.RESET_TIMESTEPS if reset_num_timesteps or not self._begun else 0)
         self._native.begin(total_timesteps, flags)
         self._begun, self._cut_episodes, source.needs_reset = True, False, True

@@ -204,7 +204,11 @@ def test_an_interrupted_call_can_be_made_again(cls):
             model.act()
             with pytest.raises(ConfigError, match="act: called twice without observe between"):
                 model.act()
+            with ctrl_c_after("paceline_trainer_observe"):
+                model.observe(*results)
             model.begin(100, OBS, reset_num_timesteps=False)
+            with pytest.raises(ConfigError, match="observe: must follow act"):  # the call was not made again
+                model.observe(*results)
             return model.hashes()
 
     assert learned(True) == learned(False)

@@ -81,6 +81,9 @@ var sb3 = []settings.Row{
 	{"stats_window_size", "100"},
 }
 
+// natureGames are env_options of both papers, of which fast DQN's follows the other's procedures.
+const natureGames = `{"recipe": "mnih2015"}`
+
 // fastDQN is the paper's fast DQN: nature, concurrent and synchronized, with eight environments
 // that act by theta-minus (table 5 and section 5.1; the optimiser of appendix B has eps outside the
 // root).
@@ -141,6 +144,6 @@ var presets = append([]settings.Preset{
 	{Name: "tuned", Doc: "values that solve a built-in environment", Envs: []string{"Bricks-v0", "CartPole-v1", "Catch-v0"},
 		Rows: func(envID string) ([]settings.Row, error) { return tuned[envID], nil }},
 	{Name: "sb3", Doc: "Stable-Baselines3's defaults and semantics", Rows: settings.Fixed(sb3...)},
-	{Name: "mnih2015", Doc: "the settings of the Nature paper", Rows: train.InGames(`{"recipe": "mnih2015"}`, nature)},
-	{Name: "fastdqn", Doc: "those of the paper's fast DQN", Rows: train.InGames(`{"recipe": "mnih2015"}`, fastDQN)},
+	{Name: "mnih2015", Doc: "the settings of the Nature paper", Rows: train.InGames(natureGames, nature)},
+	{Name: "fastdqn", Doc: "those of the paper's fast DQN", Rows: train.InGames(natureGames, fastDQN)},
 }, ofValues...)

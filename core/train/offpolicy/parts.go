@@ -199,8 +199,8 @@ func (s *savedClock) checkTarget(w int64) error {
 	return nil
 }
 
-// checkUpdates checks the updates due and done. Those left are at most the updates of a window, or
-// a burst. Further ones are as few, except where minibatches are brought.
+// checkUpdates checks the updates due and done. Those that are left are at most the updates of a
+// window, or a burst. So are those done before they are due, except where minibatches are brought.
 func (s *savedClock) checkUpdates(w int64, learner, brought bool) error {
 	c, p := &s.Clock, s.Periods
 	slack := p.spread(min(p.Window, 1<<20)+w) + int64(p.GradientSteps)
