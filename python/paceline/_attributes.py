@@ -237,14 +237,9 @@ class Attributes:
         """The name of the built-in environment; None if Python steps the environments."""
         return self._environments.name
 
-    @property
-    def env(self) -> Any:
-        """The environment that the caller gave: an object, a name, or None."""
-        return self._environments.env
-
     def get_vec_normalize_env(self) -> Any:
         """stable-baselines3's VecNormalize around the environments, or None."""
-        return next(iter(normalizers(self.env)), None)
+        return next(iter(normalizers(self._environments.env)), None)
 
     def set_random_seed(self, seed: int | None = None) -> None:
         """Raises ConfigError unless seed is None or the model's seed, which is fixed at construction."""

@@ -28,12 +28,13 @@ def record(model: Trainer | Distributed, step: int, result: Evaluation, policy: 
     """Records an evaluation. Takes the policy: it becomes the model's best_policy or is closed."""
     model.evaluations.append((step, result))
     model.learning_curve.add_evaluation(step, result.mean_return)
-    model.logger.record("eval/mean_reward", result.mean_return)
-    model.logger.record("eval/mean_ep_length", result.mean_length)
+    log = model._logger
+    log.record("eval/mean_reward", result.mean_return)
+    log.record("eval/mean_ep_length", result.mean_length)
     if result.successes:
-        model.logger.record("eval/success_rate", fmean(result.successes))
-    model.logger.record("time/total_timesteps", step, exclude="tensorboard")
-    model.logger.dump(step)
+        log.record("eval/success_rate", fmean(result.successes))
+    log.record("time/total_timesteps", step, exclude="tensorboard")
+    log.dump(step)
     if model.best_policy is None or result.mean_return > model.best_mean_return:
         if model.best_policy is not None:
             model.best_policy.close()
@@ -91,7 +92,7 @@ def learns_in(model: Trainer, env: Any) -> bool:
 
 def pairs(model: Trainer, env: Any) -> list[tuple[Any, Any]]:
     """(the model's, env's) VecNormalize wrappers, from the outside in; refuses different numbers of wrappers."""
-    ours, theirs = normalizers(model.env), normalizers(env)
+    ours, theirs = normalizers(model._environments.env), normalizers(env)
     if len(ours) != len(theirs):
         have, must = ("no", "one") if len(ours) > len(theirs) else ("a", "none")
         raise ConfigError(

@@ -248,6 +248,16 @@ class Model(Attributes):
         """
         return self._environments.vec_env(self.n_envs, self.seed, self._env_options())
 
+    @property
+    def env(self) -> Any:
+        """The result of get_env."""
+        return self.get_env()
+
+    @property
+    def _label(self) -> str:
+        """A short name of the environments."""
+        return label(self._environments.env)
+
     def _env_options(self) -> dict[str, Any]:
         """The keywords of the built-in environments."""
         return dict(json.loads(self.setting("env_options") or "{}"))
@@ -489,7 +499,7 @@ class Model(Attributes):
         )
 
     def __repr__(self) -> str:
-        return f"<paceline.{type(self).__name__} on {label(self.env)}{', closed' if self.closed else ''}>"
+        return f"<paceline.{type(self).__name__} on {self._label}{', closed' if self.closed else ''}>"
 
     def _refuse_during_learn(self, call: str) -> None:
         if self._loop is not None:

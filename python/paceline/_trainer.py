@@ -18,7 +18,7 @@ from .config import Config
 from .curve import LearningCurve
 from .envs import _own_loop
 from .envs._lent import is_lent
-from .envs._source import Source, SpacesSource, label
+from .envs._source import Source, SpacesSource
 from .errors import ConfigError, PacelineError, StoppedError
 from .learning import LearnRequest, Periods, begin, learn
 from .logger import Logger
@@ -116,7 +116,12 @@ class Trainer(Model):
 
     @property
     def logger(self) -> Any:
-        """The logger of record and dump; see paceline.logger. It stays open until the next learn or close."""
+        """The logger of record and dump; see paceline.logger. It stays open until the next learn or close.
+
+        During learn its name_to_value has the latest update's "train/loss" and other metrics, as in stable-baselines3.
+        """
+        if self._loop is not None:
+            self._loop.record_metrics()
         return self._logger
 
     def set_logger(self, logger: Any) -> None:
@@ -426,7 +431,7 @@ class Trainer(Model):
         """
         self._refuse_during_learn("set_env")
         self._check_open()
-        if self._source is not None and env is not None and (env is self.env or is_lent(env, self._source)):
+        if self._source is not None and env is not None and (env is self._environments.env or is_lent(env, self._source)):
             self._source.check()
             self._source.needs_reset = True
             return
@@ -441,7 +446,7 @@ class Trainer(Model):
         before.close()
 
     def _forget_run(self) -> None:
-        self.learning_curve = LearningCurve(f"{label(self.env)}, {type(self).__name__}")
+        self.learning_curve = LearningCurve(f"{self._label}, {type(self).__name__}")
         self.evaluations: list[tuple[int, Evaluation]] = []
         self.best_policy: Policy | None = None
         self.best_mean_return = float("-inf")

@@ -225,6 +225,8 @@ def translate(keywords: Mapping[str, Any], fixed: Fixed, rules: Rules, policy: R
     if not isinstance(kwargs, (Mapping, type(None))):
         raise ConfigError(f"policy_kwargs: {kwargs!r}, must be a dict: {', '.join(policy)}")
     for name, value in (kwargs or {}).items():
+        if name in _EXTRACTORS:
+            raise ConfigError(f"policy_kwargs[{name!r}]: {value!r}, must not be given: custom networks are not supported")
         if name not in policy:
             raise ConfigError(f"policy_kwargs[{name!r}]: not known, must be {' or '.join(', '.join(policy).rsplit(', ', 1))}")
         out.update(policy[name](value))
@@ -329,6 +331,8 @@ def alias(method: str, name: str, setting: str, of: Callable[[Any], Any] = lambd
 
 POLICY: Rules = {"normalize_images": lambda value: {"normalize_images": value}}
 """The rules of policy_kwargs that every method has."""
+
+_EXTRACTORS = ("features_extractor_class", "features_extractor_kwargs")  # policy_kwargs of custom networks
 
 
 def widths(value: Any) -> list[int]:

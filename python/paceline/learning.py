@@ -31,7 +31,7 @@ from .envs._episodes import Recent
 from .envs._infos import truth
 from .envs._layers import reports
 from .envs._rows import Block, Column
-from .envs._source import SAME_STEP, Source, SpacesSource, label
+from .envs._source import SAME_STEP, Source, SpacesSource
 from .errors import ConfigError, StoppedError
 from .logger import make_logger
 from .progress import ProgressLine
@@ -251,13 +251,14 @@ class Loop:
         self.next_eval = self._after(self.stats.num_timesteps)
         self.progress: ProgressLine | None = None
         if self.request.progress_bar:
-            self.progress = ProgressLine(self.end, label(self.model.env), self.model._shown_stats)
+            self.progress = ProgressLine(self.end, self.model._label, self.model._shown_stats)
         self.curve = self.model.learning_curve
         self.curve.resume()
         self._point(last=True)
         self.started = (time.monotonic(), self.stats.num_timesteps)
         self.first = self._countable()
         self.records = self._due_records()
+        self.recorded = 0  # the updates when the metrics were recorded; 0: the logger does not have them
         self.in_rollout = False
         self.filled = False  # the latest library call or round ended a rollout
         keywords = ("log_interval", "tb_log_name", "reset_num_timesteps", "progress_bar")
@@ -300,6 +301,7 @@ class Loop:
             callback.on_training_end()
 
     def _finish(self) -> None:
+        self.record_metrics()
         self._point(last=True)
         if self.progress is not None:
             self.progress.close()
@@ -438,7 +440,7 @@ class Loop:
 
     def log(self) -> None:
         """Writes a log record."""
-        s, log, returned = self.stats, self.model.logger, self._returned
+        s, log, returned = self.stats, self.model._logger, self._returned
         seconds = max(time.monotonic() - self.started[0], 1e-9)
         if s.episodes and not math.isnan(returned.mean_length):
             log.record("rollout/ep_rew_mean", returned.mean_return)
@@ -453,11 +455,22 @@ class Loop:
         log.record("time/fps", int((s.num_timesteps - self.started[1]) / seconds))
         log.record("time/time_elapsed", int(seconds))
         log.record("time/total_timesteps", s.num_timesteps)
+        self._record_metrics()
+        log.dump(s.num_timesteps)
+        self.recorded = 0
+
+    def record_metrics(self) -> None:
+        """Records the method's metrics for readers of the logger, unless they are there since the latest update."""
+        if self.stats.updates != self.recorded:
+            self._record_metrics()
+
+    def _record_metrics(self) -> None:
+        log, updates = self.model._logger, self.stats.updates
+        self.recorded = updates
         for name, value in self.native.metrics():
             # The groups that stable-baselines3 logs; "train" only after the first update.
             group, slash, _ = name.partition("/")
-            if slash and group != "predict" and not math.isnan(value) and (s.updates or group != "train"):
+            if slash and group != "predict" and not math.isnan(value) and (updates or group != "train"):
                 log.record(name, value)
-        if s.updates:
+        if updates:
             log.record("train/n_updates", self.model._n_updates)
-        log.dump(s.num_timesteps)

@@ -14,6 +14,7 @@ import re
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partialmethod
 from pathlib import Path
@@ -41,7 +42,7 @@ class Logger:
     level = 20
 
     def __init__(self, outputs: Mapping[str, Output] | None = None, folder: str | None = None) -> None:
-        self.name_to_value: dict[str, Any] = {}
+        self.name_to_value: defaultdict[str, Any] = defaultdict(float)
         self._excluded: dict[str, tuple[str, ...]] = {}
         self._means: dict[str, int] = {}
         self._outputs = dict(outputs or {})
@@ -66,7 +67,8 @@ class Logger:
         for format, output in self._outputs.items():
             chosen = {key: value for key, value in self.name_to_value.items() if format not in self._excluded.get(key, ())}
             output.write({key: value for key, value in chosen.items() if self._writes(key, value)}, step)
-        self.name_to_value, self._excluded, self._means = {}, {}, {}
+        for recorded in (self.name_to_value, self._excluded, self._means):
+            recorded.clear()
 
     def _writes(self, key: str, value: object) -> bool:
         if isinstance(value, (str, int, float)) or (hasattr(value, "item") and getattr(value, "size", 1) == 1):

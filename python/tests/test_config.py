@@ -120,6 +120,10 @@ def test_notice_gives_the_error_for_noise():
         ({"learning_rate": (1e-3, "x")}, r"learning_rate: \(0.001, 'x'\), must be a number"),
         ({"policy": dict}, "policy: .*must be 'MlpPolicy'"),
         ({"policy_kwargs": {"dueling": True}}, r"policy_kwargs\['dueling'\]: not known"),
+        (
+            {"policy_kwargs": {"features_extractor_kwargs": {"features_dim": 8}}},
+            r"^policy_kwargs\['features_extractor_kwargs'\]: {'features_dim': 8}, must not be given: custom networks are not supported$",
+        ),
         ({"policy_kwargs": {"optimizer_class": "SGD"}}, r"^policy_kwargs\['optimizer_class'\]: \"sgd\", must be adam"),
         ({"policy_kwargs": {"optimizer_kwargs": 1}}, r"^policy_kwargs\['optimizer_kwargs'\]: 1, must be a dict of 'eps'"),
         ({"policy_kwargs": {"optimizer_kwargs": {"betas": 1}}}, r"\['optimizer_kwargs'\]\['betas'\]: not known, must be 'eps'"),

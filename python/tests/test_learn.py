@@ -86,7 +86,7 @@ def test_a_refused_learn_changes_nothing():
                 model.learn(**({"total_timesteps": 50} | keywords))
             assert "\n" not in str(caught.value)
         assert (model.hashes(), model.num_timesteps, model.best_policy, model.logger, model.learning_curve) == before
-        assert len(model.evaluations) == 2 and model.learning_curve.steps[-1] == 100 and model.logger.name_to_value == {"a": 1}
+        assert len(model.evaluations) == 2 and model.learning_curve.steps[-1] == 100 and model.logger.name_to_value["a"] == 1
         assert model.learn(50, reset_num_timesteps=False).num_timesteps == 150
     with pytest.raises(ConfigError, match="n_eval_episodes: 0, must be 1"):
         EvalCallback("CartPole-v1", n_eval_episodes=0)
@@ -304,11 +304,11 @@ def test_set_env_keeps_environments_that_it_is_given_again(kind, again, register
     env, keywords = OWN[kind]()
     model = DQN("MlpPolicy", env, **SMALL, **keywords)
     model.learn(71)
-    own, given = model.env, model.get_env()
+    own, given = model._environments.env, model.get_env()
     if again == "wrapper":
         given = gymnasium.Wrapper(own) if model.n_envs == 1 else gymnasium.wrappers.vector.RecordEpisodeStatistics(own)
     model.set_env(own if again == "env" else given)
-    assert model.env is (given if again == "wrapper" else own)
+    assert model._environments.env is (given if again == "wrapper" else own)
     model.learn(71, reset_num_timesteps=False)
     assert all_happened(model)
     if again == "get_env":

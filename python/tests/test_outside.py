@@ -121,12 +121,12 @@ def test_gymnasium_environments_are_stepped(name):
         assert model.num_timesteps >= steps + 60
     with with_gymnasium(updates="outside") as model:
         model.begin(total)
-        model.env.step = lambda actions: 1 / 0
+        model._environments.env.step = lambda actions: 1 / 0
         with pytest.raises(ZeroDivisionError):
             model.gradient()
         with pytest.raises(ConfigError, match="gradient: no run was begun, or its latest round was interrupted; call begin first"):
             model.gradient()
-        del model.env.step
+        del model._environments.env.step
         model.begin(total)
         assert model.gradient().number == 1
 

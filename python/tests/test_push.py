@@ -266,7 +266,7 @@ def test_set_env_replaces_the_environment():
         model.learn(102)
         other = Counter(5)
         model.set_env(other)
-        assert model.env is other
+        assert model._environments.env is other
         model.learn(100, reset_num_timesteps=False)
         assert other.steps_taken == 100 and model.num_timesteps == 202
         with pytest.raises(ConfigError, match="must be"):

@@ -129,7 +129,7 @@ def test_get_env_is_a_vec_env_for_every_kind_of_environment(cls, given):
     with cls("MlpPolicy", env, **KEYWORDS[cls]) as model:
         model.learn(200)
         envs = model.get_env()
-        assert isinstance(envs, VecEnv) and envs.num_envs == model.n_envs and model.get_env() is envs
+        assert isinstance(envs, VecEnv) and envs.num_envs == model.n_envs and model.get_env() is model.env is envs
         gymnasiums = ("gymnasium.Env", "same_step vector", "AsyncVectorEnv")
         assert isinstance(env, str) or given in gymnasiums or isinstance(envs, type(env)) or model.env_name
         obs = envs.reset()

@@ -113,7 +113,7 @@ def test_policy_kwargs_of_sb3_files_are_loaded_or_refused(tmp_path):
         with getattr(paceline, cls.__name__).load(saved(cls, policy_kwargs=kwargs)) as model:
             assert (model.rms_prop_eps if model.use_rms_prop else model.adam_eps) == 1e-8
     extractor = {"features_extractor_class": FlattenExtractor}
-    with pytest.raises(ConfigError, match=r"policy_kwargs\['features_extractor_class'\]: not known"):
+    with pytest.raises(ConfigError, match=r"policy_kwargs\['features_extractor_class'\]: .*, must not be given: custom networks"):
         A2C.load(saved(policy_kwargs=extractor))
     decay = {"optimizer_kwargs": {"weight_decay": 1e-4, "eps": 1e-4}}
     rms = {"optimizer_class": torch.optim.RMSprop, "optimizer_kwargs": {"alpha": 0.95, "eps": 1e-4}}

@@ -235,6 +235,37 @@ def test_loggers_write_every_format(tmp_path, capsys):
         configure(tmp_path, ["xml"])
 
 
+@both
+@pytest.mark.parametrize("log_interval", [1, None])
+def test_the_logger_has_the_metrics_of_the_latest_update(cls, log_interval):
+    """Callbacks read the loss in name_to_value, and callers of learn do."""
+
+    class Read(BaseCallback):
+        found: dict = {}
+
+        def _read(self, where):
+            values = self.logger.name_to_value
+            assert ("train/n_updates" in values) == ("train/loss" in values)
+            self.found[where] = values.get("train/n_updates", 0)
+
+        def _on_rollout_start(self):
+            self._read("start")
+
+        def _on_step(self):
+            self._read("step")
+            return True
+
+        def _on_training_end(self):
+            self._read("end")
+
+    with cls("MlpPolicy", "CartPole-v1", **KEYWORDS[cls]) as model:
+        read = Read()
+        model.learn(200, callback=read, log_interval=log_interval)
+        assert 0 < read.found["start"] <= read.found["step"] <= read.found["end"] == model._n_updates
+        values = model.logger.name_to_value
+        assert values["train/loss"] == model.stats["loss"] and values["not/recorded"] == 0
+
+
 def test_loggers_have_levels_and_output_formats(tmp_path, capsys):
     logger = configure(tmp_path, ["stdout", "csv"])
     assert [type(output).__name__ for output in logger.output_formats] == ["_Table", "_CSV"] and logger.level == 20

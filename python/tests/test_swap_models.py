@@ -209,7 +209,7 @@ def test_set_env_in_a_callback_is_refused(cls):
         with cls("MlpPolicy", first, **KEYWORDS[cls]) as model:
             with pytest.raises(BusyError, match="set_env: learn is in progress, must be called before or after it"):
                 model.learn(60, callback=lambda *_: model.set_env(second))  # noqa: B023 - called in this iteration
-            assert model.env is first
+            assert model._environments.env is first
             model.learn(20, reset_num_timesteps=False)
             model.set_env(second)
             model.learn(20, reset_num_timesteps=False)

@@ -339,7 +339,7 @@ def test_a_model_steps_native_vectors_itself():
         with DQN("MlpPolicy", given, **SMALL, **keywords) as model:
             model.learn(300)
             results.append(model.hashes())
-            assert model.env_name == "CartPole-v1" and model.env is given
+            assert model.env_name == "CartPole-v1" and model._environments.env is given
             assert model.evaluate(episodes=2).episodes == 2
     assert results[0] == results[1]
     with pytest.raises(ConfigError, match="step before reset"):

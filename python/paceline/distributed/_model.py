@@ -13,10 +13,10 @@ import numpy as np
 
 from .. import _evaluation
 from .._arguments import MOST_STEPS, steps, whole
+from .._environments import Environments
 from .._files import File
 from ..callbacks import as_callback, continues
 from ..curve import LearningCurve
-from ..envs._source import label
 from ..errors import BusyError, ConfigError, PacelineError, notice
 from ..logger import Logger, make_logger
 from ..policy import Evaluation, Policy
@@ -90,7 +90,7 @@ class Distributed:
         self._forget_run()
 
     def _forget_run(self) -> None:
-        self.learning_curve = LearningCurve(f"{label(self._local.env)}, {self.method} on {self.run.spec.bundles} bundles")
+        self.learning_curve = LearningCurve(f"{self._local._label}, {self.method} on {self.run.spec.bundles} bundles")
         self.evaluations: list[tuple[int, Evaluation]] = []
         self.best_policy: Policy | None = None
         self.best_mean_return = float("-inf")
@@ -105,11 +105,16 @@ class Distributed:
             raise AttributeError(f"{name}: not on a cluster, must be {_INSTEAD.get(name, 'a setting or a method of Distributed')}")
         return getattr(self._local, name)
 
+    @property
+    def _environments(self) -> Environments:
+        environments: Environments = self._local._environments
+        return environments
+
     def __repr__(self) -> str:
         spec = self.run.spec
         state = ", closed" if self._closed else ""
         decoupled = f"{spec.actors} actors, {spec.replay_shards} replay shards, " if spec.actors else ""
-        return f"<paceline.Gorila {spec.run!r} on {label(self._local.env)}: {decoupled}{spec.bundles} bundles, {spec.shards} shards{state}>"
+        return f"<paceline.Gorila {spec.run!r} on {self._local._label}: {decoupled}{spec.bundles} bundles, {spec.shards} shards{state}>"
 
     # ------------------------------------------------------------- progress
 
@@ -365,7 +370,7 @@ class Session:
         self.next_eval = eval_freq or math.inf
         self.evaluating: tuple[Any, int, Policy] | None = None
         self.evaluator: Any = None
-        self.progress = ProgressLine(self.goal, label(model._local.env), lambda: model._status["totals"]) if progress_bar else None
+        self.progress = ProgressLine(self.goal, model._local._label, lambda: model._status["totals"]) if progress_bar else None
         self.locals: dict[str, Any] = {"self": model, "total_timesteps": self.goal, "infos": [], "log_interval": log_interval}
 
     def go(self) -> None:
