@@ -16,7 +16,7 @@ import pytest
 from paceline import PacelineError, envpool
 from paceline.errors import ConfigError, HandleError, PacelineWarning
 
-TASKS = ("Pong-v5", "CartPole-v1", "Acrobot-v1", "MountainCar-v0")
+TASKS = ("Pong-v5", "CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 # noop_max=1 makes the start deterministic.
 GAMES = {
     "Pong": {},
@@ -50,7 +50,8 @@ def outside(pool, task):
     """Returns settings, spaces, and the types of the arrays that the pool returns."""
     spec = pool.make_spec(task)
     env = pool.make(task, env_type="gymnasium", num_envs=2)
-    first, after = env.reset(), env.step(np.zeros(2, np.int32))
+    shape = env.action_space.shape
+    first, after = env.reset(), env.step(np.zeros((2, *shape), np.float32 if shape else np.int32))
     assert env.observation_space == spec.observation_space
     env.close()
     config = {k: v for k, v in spec.config._asdict().items() if k not in ("base_path", "task")}
@@ -120,7 +121,17 @@ Discrete(3)", ["float32[2, 6]", {"env_id": "int32[2]", "players": {"env_id": "in
 "gym_reset_return_info": true, "max_episode_steps": 200, "reward_threshold": -110.0}, "Box([-1.2 -0.07], [0.6 0.07], (2,),
 float32) Discrete(3)", ["float32[2, 2]", {"env_id": "int32[2]", "players": {"env_id": "int32[2]"}, "elapsed_step":
 "int32[2]"}], ["float32[2, 2]", "float32[2]", "bool[2]", "bool[2]", {"env_id": "int32[2]", "players": {"env_id": "int32[2]"},
-"elapsed_step": "int32[2]"}]]}, "lives": {"": [[23, 0, 0, 4, 0, 24], [24, 0, 0, 4, 0, 25]], "episodic_life": [[23, 1, 0, 4, 0,
+"elapsed_step": "int32[2]"}]], "MountainCarContinuous-v0": [{"num_envs": 1, "batch_size": 1, "num_threads": 0,
+"max_num_players": 1, "thread_affinity_offset": -1, "seed": 42, "env_seed": [], "gym_reset_return_info": true,
+"max_episode_steps": 999, "reward_threshold": 90.0}, "Box([-1.2 -0.07], [0.6 0.07], (2,), float32) Box(-1.0, 1.0, (1,),
+float32)", ["float32[2, 2]", {"env_id": "int32[2]", "players": {"env_id": "int32[2]"}, "elapsed_step": "int32[2]"}],
+["float32[2, 2]", "float32[2]", "bool[2]", "bool[2]", {"env_id": "int32[2]", "players": {"env_id": "int32[2]"},
+"elapsed_step": "int32[2]"}]], "Pendulum-v1": [{"num_envs": 1, "batch_size": 1, "num_threads": 0, "max_num_players": 1,
+"thread_affinity_offset": -1, "seed": 42, "env_seed": [], "gym_reset_return_info": true, "max_episode_steps": 200, "version":
+1}, "Box([-1. -1. -8.], [1. 1. 8.], (3,), float32) Box(-2.0, 2.0, (1,), float32)", ["float32[2, 3]", {"env_id": "int32[2]",
+"players": {"env_id": "int32[2]"}, "elapsed_step": "int32[2]"}], ["float32[2, 3]", "float32[2]", "bool[2]", "bool[2]",
+{"env_id": "int32[2]", "players": {"env_id": "int32[2]"}, "elapsed_step": "int32[2]"}]]},
+"lives": {"": [[23, 0, 0, 4, 0, 24], [24, 0, 0, 4, 0, 25]], "episodic_life": [[23, 1, 0, 4, 0,
 24], [24, 0, 0, 4, 0, 24], [48, 1, 0, 3, 0, 48], [49, 0, 0, 3, 0, 48], [73, 1, 0, 2, 0, 72], [74, 0, 0, 2, 0, 72], [98, 1, 0,
 1, 0, 96], [99, 0, 0, 1, 0, 96], [123, 1, 0, 0, 1, 120], [124, 0, 0, 5, 0, 0], [125, 0, 0, 5, 0, 1], [148, 1, 0, 4, 0, 24],
 [149, 0, 0, 4, 0, 24]], "max_episode_steps": [[23, 0, 0, 4, 0, 24], [24, 0, 0, 4, 0, 25], [59, 0, 1, 4, 0, 60], [60, 0, 0, 5,
@@ -185,6 +196,22 @@ def test_images_have_the_shapes_of_envpool():
         if keywords.get("gray_scale") is False:
             assert (before[:, 3:] == obs[:, :-3]).all() and (obs[0, -3:, 50, 5] == [144, 72, 17]).all()
         env.close()
+
+
+def test_actions_of_one_number_may_lack_their_axis():
+    rows = []
+    for actions in (np.array([[0.5], [-1.5]], np.float32), np.array([0.5, -1.5])):
+        pool = envpool.make("Pendulum-v1", "gym", num_envs=2, seed=1)
+        pool.reset()
+        pool.send(actions)
+        rows.append([*pool.recv()[:2], *pool.step(actions)[:2]])
+        assert pool.is_vector_env
+        for refused in (np.zeros((2, 2)), np.zeros(3), [np.nan, 0.0], [9.0, 0.0]):
+            with pytest.raises(ConfigError, match="action"):
+                pool.step(refused)
+        pool.close()
+    for a, b in zip(*rows):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_a_cleanrl_script_runs():

@@ -16,6 +16,7 @@ from paceline.errors import ConfigError
         (["Pong-v5"], {}, "task_id: ['Pong-v5'], must be one of list_all_envs()"),
         ("CartPole-v1", {"num_envs": 0}, "num_envs: 0, must be 1 to 65536"),
         ("CartPole-v1", {"batch_size": 2}, "batch_size: 2, must be 0 to 1"),
+        ("Pendulum-v1", {"version": 0}, "version: 0, must be 1 to 1"),
         ("CartPole-v1", {"frame_skip": 4}, "frame_skip: no keyword of CartPole-v1, must be one of "),
         ("CartPole-v1", {"max_episode_steps": 501}, "max_episode_steps: 501, must be 1 to 500"),
         ("CartPole-v1", {"max_num_players": 2}, "max_num_players: 2, must be 1 to 1"),

@@ -12,9 +12,10 @@ Task ids, keywords, defaults, shapes, dtypes and infos are those of EnvPool 1.2.
 episode the next action begins a new episode and is itself ignored. Differences to EnvPool:
 
     - dm_env's interface, xla(), use_inter_area_resize=False and windows (render_mode="human") raise
-      ConfigError. The environments are the Atari games, CartPole-v1, Acrobot-v1 and MountainCar-v0.
+      ConfigError. The environments are the Atari games and those of classic control.
     - An episode that terminates in its last allowed step is terminated, not truncated.
-    - max_episode_steps of CartPole, Acrobot and MountainCar can be lowered, not raised.
+    - max_episode_steps of classic control can be lowered, not raised.
+    - An action that is not finite or out of its bounds is refused, where EnvPool clips it.
     - A frame stack has zeros before the first observation of an episode, not copies of it.
     - A step of some environments needs batch_size. If recv returns all environments, env_id must
       name all of them.
@@ -43,10 +44,12 @@ from ..spaces import Array, Infos
 
 __all__ = ["EnvPool", "EnvSpec", "list_all_envs", "make", "make_dm", "make_gym", "make_gymnasium", "make_spec"]
 
-_CLASSIC = {  # max_episode_steps, reward_threshold
-    "CartPole-v1": (500, 475.0),
-    "Acrobot-v1": (500, -100.0),
-    "MountainCar-v0": (200, -110.0),
+_CLASSIC: dict[str, tuple[int, Infos]] = {  # max_episode_steps, further settings
+    "CartPole-v1": (500, {"reward_threshold": 475.0}),
+    "Acrobot-v1": (500, {"reward_threshold": -100.0}),
+    "MountainCar-v0": (200, {"reward_threshold": -110.0}),
+    "MountainCarContinuous-v0": (999, {"reward_threshold": 90.0}),
+    "Pendulum-v1": (200, {"version": 1}),
 }
 _ATARI = {
     "stack_num": 4, "frame_skip": 4, "noop_max": 30, "zero_discount_on_life_loss": False, "episodic_life": False,
@@ -117,8 +120,7 @@ def _settings(task_id: str, given: Infos) -> tuple[Infos, Infos]:
     if task_id not in list_all_envs():
         raise ConfigError(f"task_id: {task_id!r}, must be one of list_all_envs()")
     atari = task_id not in _CLASSIC
-    steps, threshold = (27_000, None) if atari else _CLASSIC[task_id]
-    own: Infos = _ATARI if atari else {"reward_threshold": threshold}
+    steps, own = (27_000, _ATARI) if atari else _CLASSIC[task_id]
     config = {
         "num_envs": 1, "batch_size": None, "num_threads": 0, "max_num_players": 1, "thread_affinity_offset": -1,
         "seed": 42, "env_seed": [], "gym_reset_return_info": True, "max_episode_steps": steps, **own,
@@ -129,6 +131,8 @@ def _settings(task_id: str, given: Infos) -> tuple[Infos, Infos]:
         config[name] = value
     n = whole("num_envs", config["num_envs"], 1, _MOST_ENVS)
     config["batch_size"] = n if config["batch_size"] is None else whole("batch_size", config["batch_size"], 0, n) or n
+    if "version" in own:
+        whole("version", config["version"], 1, 1)
     whole("max_num_players", config["max_num_players"], 1, 1)
     whole("max_episode_steps", config["max_episode_steps"], 1, 2**31 - 1 if atari else steps)
     if np.ndim(config["seed"]):
@@ -166,6 +170,8 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
     As in EnvPool, observation_space and action_space are the spaces of one environment. Calls
     return batch_size rows; a reset of some environments returns one row for each of them.
     """
+
+    is_vector_env = True  # read by wrappers of older Gymnasium
 
     def __init__(self, task_id: str, *, render_mode: str | None = None, render_env_id: int = 0, **config: Any) -> None:
         self._config, keywords = _settings(task_id, config)
@@ -275,7 +281,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
             self.send(action, env_id)
             results: Results = self.recv()
             return results
-        return self._answer(self.all_env_ids, self._envs.step(action))
+        return self._answer(self.all_env_ids, self._envs.step(self._actions(action)))
 
     def send(self, action: Any, env_id: Any = None) -> None:
         """Starts a step of the environments env_id, or those of the last recv, and does not wait.
@@ -284,7 +290,7 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
         no environment steps or begins a game.
         """
         action, env_id = _parts(action, env_id)
-        ids, actions = self._ids(env_id, self._last), np.asarray(action)
+        ids, actions = self._ids(env_id, self._last), self._actions(action)
         if actions.shape[:1] != ids.shape:
             raise ConfigError(f"action: {actions.dtype} of shape {actions.shape}, must be {len(ids)}, one for each environment")
         begin = self._next[ids] == _BEGIN
@@ -313,6 +319,11 @@ class EnvPool(gymnasium.vector.VectorEnv[Array, Array, Array], gymnasium.Env[Arr
             self._last = ids.copy()
         obs, rewards, terminated, truncated, info = self._answer(ids, rows)
         return (obs, info) if reset else (obs, rewards, terminated, truncated, info)
+
+    def _actions(self, action: Any) -> Array:
+        """action as an array. An action of one number may lack its axis, as in EnvPool."""
+        actions, shape = np.asarray(action), self.action_space.shape
+        return actions[:, None] if shape == (1,) and actions.ndim == 1 else actions
 
     def _ids(self, env_id: Any, otherwise: Array) -> Array:
         ids = otherwise if env_id is None else np.asarray(env_id)
