@@ -436,7 +436,7 @@ def _small_games(report: dict[str, Any]) -> Made:
 def _dopamine(report: dict[str, Any]) -> Made:
     rows = []
     for e in report["entries"]:
-        published = "" if e["published"] is None else f"{e['published']:g}" + (f" ± {e['published_sd']:g}" if e["published_sd"] else "")
+        published = "" if e["published"] is None else f"{e['published']:.2f} ± {e['published_sd']:.2f}"
         sd = "" if e["sd"] is None else f" ± {e['sd']:.2f}"
         away = "" if e["deviations"] is None else f"{e['deviations']:+.1f}"
         seeds = ", ".join(f"{mean:.2f}" for mean in e["means"])

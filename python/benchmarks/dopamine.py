@@ -117,7 +117,7 @@ def draw(path: Path, runs: Runs, games: list[str], agents: list[str], seeds: lis
             for k, (i, of) in enumerate(numbers.items()):
                 label = None if k else f"{agent}, published"
                 at = i * dopamine.FRAMES / 1e6
-                ax.errorbar([at], [of.mean], [of.sd or 0.0], color=color, fmt="s", mfc="none", capsize=5, label=label)
+                ax.errorbar([at], [of.mean], [of.sd], color=color, fmt="s", mfc="none", capsize=5, label=label)
         ax.set(title=game, xlabel="millions of frames", ylabel="mean training return so far")
         ax.legend(frameon=False)
     plots._save(path, figure)

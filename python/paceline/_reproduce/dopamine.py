@@ -52,21 +52,19 @@ class Episode(NamedTuple):
 
 
 class Published(NamedTuple):
-    """A published mean training return of an iteration, and its standard deviation over seeds."""
+    """A published mean training return of an iteration, and its standard deviation over five seeds."""
 
     mean: float
-    sd: float | None
+    sd: float
     source: str
 
 
 def published(game: str, agent: str) -> dict[int, Published]:
-    """The published numbers of a game and an agent by iteration, from 1 on."""
+    """The published numbers of the first ten iterations, from 1 on; none of agents that Dopamine does not have."""
     text = resources.files(__package__).joinpath("dopamine.json").read_text("utf-8")
-    return {
-        row["iteration"]: Published(row["mean"], row["sd"], row["source"])
-        for row in json.loads(text)["numbers"]
-        if (row["game"], row["agent"]) == (game, agent)
-    }
+    iterations = json.loads(text)["returns"].get(game, {}).get(agent, [])
+    source = f"baselines/atari/data/{game.lower()}_CNN.json"
+    return {i: Published(fmean(seeds), stdev(seeds), source) for i, seeds in enumerate(iterations, 1)}
 
 
 def agents() -> list[str]:
@@ -419,7 +417,7 @@ def _draw(path: Path, title: str, runs: Mapping[int, list[Episode]], steps: int,
         ax.plot(*zip(*means), "o-", color=BLUE, markersize=4, linewidth=1, label=label)
     shown = {i: number for i, number in numbers.items() if i * STEPS <= steps}
     if shown:
-        sds = [number.sd or 0.0 for number in shown.values()]
+        sds = [number.sd for number in shown.values()]
         points, style = [number.mean for number in shown.values()], {"fmt": "s", "mfc": "none", "markersize": 10, "capsize": 5}
         ax.errorbar(list(shown), points, sds, color=ORANGE, label="published", **style)
     ax.legend(frameon=False)
