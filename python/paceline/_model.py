@@ -253,6 +253,10 @@ class Model(Attributes):
         """The result of get_env."""
         return self.get_env()
 
+    @env.deleter
+    def env(self) -> None:
+        """Does nothing. rl-zoo deletes the attribute before the model."""
+
     @property
     def _label(self) -> str:
         """A short name of the environments."""

@@ -86,7 +86,7 @@ class VersionError(PacelineError, RuntimeError, status=-11):
     """The library or the checkpoint has another version (PACELINE_EVERSION)."""
 
 
-class NotFiniteError(PacelineError, ArithmeticError, status=-12):
+class NotFiniteError(PacelineError, ArithmeticError, ValueError, status=-12):
     """The loss, an observation or a reward is NaN or infinite (PACELINE_ENAN)."""
 
 

@@ -87,6 +87,17 @@ def test_updates_start_at_once_after_experience_is_loaded(tmp_path):
         assert model.stats["updates"] == updates + 40 // model.train_freq.frequency
 
 
+def test_a_program_that_only_acts_loads_without_a_replay_memory(tmp_path):
+    """rl-zoo's enjoy loads with buffer_size=1, and its search of hyper-parameters deletes env before the model."""
+    with DQN("MlpPolicy", "CartPole-v1", **SMALL) as model:
+        model.learn(200).save(tmp_path / "model")
+    with pytest.warns(PacelineWarning, match="buffer_size: 1 acts as 8, the least with batch_size 8 and num_envs 1"):
+        loaded = DQN.load(tmp_path / "model", buffer_size=1)
+    assert loaded.predict([0.0, 0.0, 0.0, 0.0])[0] in (0, 1) and loaded.env.num_envs == 1
+    del loaded.env
+    loaded.close()
+
+
 def test_experience_is_loaded_with_its_priorities(tmp_path):
     """A transition of a large error is still drawn often; in a model of other priorities it is not, which a warning says."""
     space = spaces.Box(-100, 100, (1,), np.float32), spaces.Discrete(2)

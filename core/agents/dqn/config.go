@@ -80,7 +80,7 @@ var Settings = settings.New[Config]("dqn", slices.Concat(train.CommonSettings(fu
 	settings.Float("learning_rate", 1e-4, 0, 1e3, "step size of the optimiser", func(c *Config) *float64 { return &c.LearningRate }),
 	settings.OptionalFloat("learning_rate_final", 0, 1e3, "empty: constant. Else learning_rate goes to this value on a straight line from step 0 to the end of the run", func(c *Config) *float64 { return &c.LearningRateFinal }),
 	train.CurveOf("learning_rate", 1e3, "by learning_rate and learning_rate_final", func(c *Config) *train.Curve { return &c.LearningRateCurve }),
-	settings.Int("buffer_size", 1_000_000, 1, 1<<40, "transitions that can be sampled from the replay memory", func(c *Config) *int { return &c.BufferSize }),
+	settings.Int("buffer_size", 1_000_000, 1, 1<<40, "transitions that can be sampled from the replay memory; below batch_size or num_envs it acts as the larger of them", func(c *Config) *int { return &c.BufferSize }),
 	settings.Text("replay_device", offpolicy.ReplayAuto, "where minibatches are gathered from the replay memory: cuda (in the memory of the GPU that computes, which has a copy of its frames), cpu, or auto: the GPU, where one computes and has the memory for it. Changes the speed, never the result", []string{offpolicy.ReplayAuto, offpolicy.ReplayCPU, offpolicy.ReplayCUDA}, func(c *Config) *string { return &c.ReplayDevice }),
 	settings.Int("learning_starts", 100, 0, 1<<40, "N: steps of random actions before learning, over all environments; below batch_size it acts as batch_size", func(c *Config) *int { return &c.LearningStarts }),
 	settings.Int("batch_size", 32, 1, 65536, "transitions in a minibatch", func(c *Config) *int { return &c.BatchSize }),
@@ -145,11 +145,10 @@ func (c *Config) Resolve() (notices []string, err error) {
 	if c.Window < c.NumEnvs {
 		return nil, fmt.Errorf("window: %d, must be at least num_envs (%d): a window is whole rounds", c.Window, c.NumEnvs)
 	}
-	if c.BatchSize > c.BufferSize {
-		return nil, fmt.Errorf("batch_size: %d, must be at most buffer_size (%d)", c.BatchSize, c.BufferSize)
-	}
-	if c.BufferSize < c.NumEnvs {
-		return nil, fmt.Errorf("buffer_size: %d, must be at least num_envs (%d)", c.BufferSize, c.NumEnvs)
+	// Programs that only act, such as rl-zoo's enjoy, load a model with a buffer_size of 1.
+	if least := max(c.BatchSize, c.NumEnvs); c.BufferSize < least {
+		notices = append(notices, fmt.Sprintf("buffer_size: %d acts as %d, the least with batch_size %d and num_envs %d", c.BufferSize, least, c.BatchSize, c.NumEnvs))
+		c.BufferSize = least
 	}
 	if c.LearningStarts < c.BatchSize {
 		notices = append(notices, fmt.Sprintf("learning_starts: %d is below batch_size and acts as %d, because the first minibatch is drawn from the warm-up",

@@ -19,12 +19,11 @@ func TestDefaultsHaveTheirValues(t *testing.T) {
 
 func TestBadSettingsAreRefused(t *testing.T) {
 	for want, edit := range map[string]func(*Config){
-		"actor: online, must be target or snapshot":        func(c *Config) { c.Actor = ActorOnline },
-		"batch_size: 64, must be at most buffer_size (50)": func(c *Config) { c.BatchSize, c.BufferSize = 64, 50 },
-		"window: 3, must be at least num_envs (4)":         func(c *Config) { c.Window = 3 },
-		"env: empty, must name a built-in environment":     func(c *Config) { c.Env = "" },
-		"did you mean CartPole-v1?":                        func(c *Config) { c.Env = "Cartpole-v0" },
-		"buffer_size: 1000000000 needs":                    func(c *Config) { c.Env, c.BufferSize = "Catch-v0", 1_000_000_000 },
+		"actor: online, must be target or snapshot":    func(c *Config) { c.Actor = ActorOnline },
+		"window: 3, must be at least num_envs (4)":     func(c *Config) { c.Window = 3 },
+		"env: empty, must name a built-in environment": func(c *Config) { c.Env = "" },
+		"did you mean CartPole-v1?":                    func(c *Config) { c.Env = "Cartpole-v0" },
+		"buffer_size: 1000000000 needs":                func(c *Config) { c.Env, c.BufferSize = "Catch-v0", 1_000_000_000 },
 	} {
 		d, err := newTrial(cartpole(edit), nil)
 		if err == nil {
@@ -79,6 +78,10 @@ func TestResolveSetsDerivedSettings(t *testing.T) {
 	said, err := c.Resolve()
 	if err != nil || c.LearningStarts != 16 || len(said) != 1 || !strings.HasPrefix(said[0], "learning_starts: 15 is below batch_size and acts as 16") {
 		t.Errorf("learning_starts %d, %q, %v", c.LearningStarts, said, err)
+	}
+	c = cartpole(func(c *Config) { c.BufferSize = 1 })
+	if said, err = c.Resolve(); err != nil || c.BufferSize != 16 || len(said) != 1 || !strings.HasPrefix(said[0], "buffer_size: 1 acts as 16, the least with batch_size 16 ") {
+		t.Errorf("buffer_size %d, %q, %v", c.BufferSize, said, err)
 	}
 	c = cartpole(func(c *Config) { c.TargetUpdateInterval, c.Tau = 8, 0.5 })
 	if said, err = c.Resolve(); err != nil || len(said) != 1 || !strings.Contains(said[0], "8 is below the window and a window's steps of tau are taken at its end") {
