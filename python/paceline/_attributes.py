@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from ._native import Native
 from .config import describe
 from .envs._episodes import Recent
 from .envs._layers import normalizers
-from .envs._source import Source
+from .envs._source import Source, label
 from .errors import ConfigError
 from .schedules import Schedule, function, of_settings
 
@@ -236,6 +237,39 @@ class Attributes:
     def env_name(self) -> str | None:
         """The name of the built-in environment; None if Python steps the environments."""
         return self._environments.name
+
+    def get_env(self) -> Any:
+        """Returns the environments as a stable-baselines3 VecEnv if that package is installed.
+
+        Without stable-baselines3, or if it does not support the autoreset mode, the result has the
+        class and the attributes of the object that the caller gave. For built-in environments the
+        result is a new vector of the same kind, without stable-baselines3 one from make_vec.
+
+        Environments that Python steps are the model's own. A reset or a step of the result cuts the
+        model's episodes: the next learn begins with a reset. During learn it raises BusyError, so
+        evaluations in callbacks need other environments. The model does not see steps of the
+        caller's own object: call set_env after them, and take none during learn. The same holds for
+        the result if its class has __slots__ or comes from an extension module.
+        """
+        return self._environments.vec_env(self.n_envs, self.seed, self._env_options())
+
+    @property
+    def env(self) -> Any:
+        """The result of get_env."""
+        return self.get_env()
+
+    @env.deleter
+    def env(self) -> None:
+        """Does nothing. rl-zoo deletes the attribute before the model."""
+
+    @property
+    def _label(self) -> str:
+        """A short name of the environments."""
+        return label(self._environments.env)
+
+    def _env_options(self) -> dict[str, Any]:
+        """The keywords of the built-in environments."""
+        return dict(json.loads(self.setting("env_options") or "{}"))
 
     def get_vec_normalize_env(self) -> Any:
         """stable-baselines3's VecNormalize around the environments, or None."""

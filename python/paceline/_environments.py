@@ -94,7 +94,7 @@ class Environments:
         return made and (made[0], {name: value for name, value in made[1].items() if name not in _OF_VECTORS})
 
     def vec_env(self, num_envs: int, seed: int, options: dict[str, Any]) -> Any:
-        """See Model.get_env."""
+        """See Attributes.get_env."""
         if self._vec_env is None and self.env is not None:
             with_sb3 = importlib.util.find_spec("stable_baselines3") is not None
             if self.source is not None:
@@ -102,7 +102,7 @@ class Environments:
             elif with_sb3:
                 from .compat.sb3 import VecEnv
 
-                self._vec_env = VecEnv(self.name, num_envs, seed=seed, **options)
+                self._vec_env = VecEnv(self.name, num_envs, seed=seed, **{"render_mode": "rgb_array", **options})
             elif not isinstance(self.env, str):
                 self._vec_env = self.env
             else:

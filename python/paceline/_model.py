@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import json
 import os
 import secrets
 import tempfile
@@ -24,7 +23,7 @@ from ._files import File, reading, writing
 from ._native import Native
 from .compat import _sb3_file
 from .config import Config, Values, check_keywords, check_layers, describe
-from .envs._source import Source, label
+from .envs._source import Source
 from .errors import BusyError, ConfigError, notice
 from .policy import Policy
 from .spaces import ActionLayout, Array, ObsLayout
@@ -232,39 +231,6 @@ class Model(Attributes):
             source.rows.use_masks()
 
     # ---------------------------------------------------------- environments
-
-    def get_env(self) -> Any:
-        """Returns the environments as a stable-baselines3 VecEnv if that package is installed.
-
-        Without stable-baselines3, or if it does not support the autoreset mode, the result has the
-        class and the attributes of the object that the caller gave. For built-in environments the
-        result is a new vector of the same kind, without stable-baselines3 one from make_vec.
-
-        Environments that Python steps are the model's own. A reset or a step of the result cuts the
-        model's episodes: the next learn begins with a reset. During learn it raises BusyError, so
-        evaluations in callbacks need other environments. The model does not see steps of the
-        caller's own object: call set_env after them, and take none during learn. The same holds for
-        the result if its class has __slots__ or comes from an extension module.
-        """
-        return self._environments.vec_env(self.n_envs, self.seed, self._env_options())
-
-    @property
-    def env(self) -> Any:
-        """The result of get_env."""
-        return self.get_env()
-
-    @env.deleter
-    def env(self) -> None:
-        """Does nothing. rl-zoo deletes the attribute before the model."""
-
-    @property
-    def _label(self) -> str:
-        """A short name of the environments."""
-        return label(self._environments.env)
-
-    def _env_options(self) -> dict[str, Any]:
-        """The keywords of the built-in environments."""
-        return dict(json.loads(self.setting("env_options") or "{}"))
 
     def _change_environments(self, now: Environments) -> None:
         """Changes to other environments. On an error the model stays as it was."""

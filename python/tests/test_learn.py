@@ -263,6 +263,25 @@ OWN = {
 }
 
 
+class Drawn(Counter):
+    metadata = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, render_mode=None):
+        super().__init__()
+        self.render_mode = render_mode
+
+
+@pytest.mark.parametrize("cls", [Drawn, Counter])
+def test_an_id_makes_an_environment_that_renders(cls, monkeypatch, recwarn):
+    """As stable-baselines3 makes it, if the environment can; the documentation's GIFs are made of model.env.render()."""
+    monkeypatch.setitem(gymnasium.registry, "Counter-v0", EnvSpec("Counter-v0", cls, max_episode_steps=99))
+    with DQN("MlpPolicy", "Counter-v0", **SMALL) as model:
+        assert model._environments.env.unwrapped.render_mode == ("rgb_array" if cls is Drawn else None)
+    with pytest.raises(TypeError, match="other"):
+        DQN("MlpPolicy", "Counter-v0", env_kwargs={"other": 1}, **SMALL)
+    assert not [w for w in recwarn if "render_mode" in str(w.message)]
+
+
 @pytest.mark.parametrize("kind", OWN)
 def test_a_step_through_get_env_cuts_the_episodes(kind, registered):
     """The next learn resets, and learn in progress refuses the step: no transition is stored that did not happen."""

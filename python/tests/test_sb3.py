@@ -137,6 +137,8 @@ def test_get_env_is_a_vec_env_for_every_kind_of_environment(cls, given):
             actions, _ = model.predict(obs)
             obs, rewards, dones, infos = envs.step(actions)
             assert rewards.shape == dones.shape == (model.n_envs,) and len(infos) == model.n_envs
+        if model.env_name and isinstance(env, str):
+            assert envs.render(mode="rgb_array").ndim == 3
         mean, _ = evaluate_policy(model, envs, n_eval_episodes=3, warn=False)
         assert mean >= 8
         model.learn(100, reset_num_timesteps=False)

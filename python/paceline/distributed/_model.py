@@ -13,7 +13,6 @@ import numpy as np
 
 from .. import _evaluation
 from .._arguments import MOST_STEPS, steps, whole
-from .._environments import Environments
 from .._files import File
 from ..callbacks import as_callback, continues
 from ..curve import LearningCurve
@@ -73,7 +72,7 @@ class Distributed:
 
     def __init__(self, run: Run, local: Any) -> None:
         """local: a worker in this process, which acts, evaluates and has the spaces; its parameters are copies."""
-        self.run, self._local = run, local
+        self.run, self._local, self._environments = run, local, local._environments
         self._learning, self._closed = False, False
         self._status: dict[str, Any] = run.call("status")
         self._end_renewal = weakref.finalize(self, Renewal(run).stop)
@@ -104,11 +103,6 @@ class Distributed:
         if name in _INSTEAD or (hasattr(type(self._local), name) and name not in _OF_WORKER):
             raise AttributeError(f"{name}: not on a cluster, must be {_INSTEAD.get(name, 'a setting or a method of Distributed')}")
         return getattr(self._local, name)
-
-    @property
-    def _environments(self) -> Environments:
-        environments: Environments = self._local._environments
-        return environments
 
     def __repr__(self) -> str:
         spec = self.run.spec

@@ -6,6 +6,8 @@ the library's own game replaces it, and a warning names the recipe.
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from typing import Any, NamedTuple
 
 from ..errors import ConfigError, notice
@@ -85,6 +87,10 @@ def _made(id: str, num_envs: int | None, env_kwargs: dict[str, Any]) -> Any:
         given = env_kwargs["workers"]
         raise ConfigError(f"env_kwargs['workers']: {given!r}, must be left out for one environment: the caller's process steps it")
     try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*render_mode.*not in the possible render_modes")
+            with contextlib.suppress(TypeError):  # of an environment without this keyword
+                return gymnasium.make(id, **{"render_mode": "rgb_array", **env_kwargs})  # as in stable-baselines3
         return gymnasium.make(id, **env_kwargs)
     except gymnasium.error.Error as err:  # mostly a missing package
         raise ConfigError(f"env: {id!r}, Gymnasium cannot make this environment: {' '.join(str(err).split())}") from err
