@@ -113,7 +113,7 @@ def draw(path: Path, runs: Runs, games: list[str], agents: list[str], seeds: lis
             for k, (episodes, _) in enumerate(ended):
                 frames, means = _so_far(episodes)
                 ax.plot(frames, means, color=color, linewidth=1, label=None if k else f"{agent}, a line for each seed")
-            numbers = {i: of for i, of in dopamine.published(game, agent).items() if i * dopamine.STEPS <= runs.steps}
+            numbers = {i: of for i, of in dopamine.published(game, agent).items() if ended and i * dopamine.STEPS <= runs.steps}
             for k, (i, of) in enumerate(numbers.items()):
                 label = None if k else f"{agent}, published"
                 at = i * dopamine.FRAMES / 1e6
