@@ -370,14 +370,13 @@ static void trainer_functions(void) {
 /* Settings that contradict each other, and too little memory. */
 static void refused_settings(void) {
   static const struct {
-    const char *settings[9];
+    const char *settings[7];
     int status;
     const char *says;
   } cases[] = {
       {{NULL}, PACELINE_EINVAL, "env"},
       {{"env", "Cartpole", NULL}, PACELINE_EINVAL, "CartPole-v1"},
-      {{"env", "CartPole-v1", "num_envs", "65", "buffer_size", "64", NULL}, PACELINE_EINVAL, "num_envs"},
-      {{"env", "CartPole-v1", "batch_size", "64", "buffer_size", "50", NULL}, PACELINE_EINVAL, "buffer_size"},
+      {{"env", "CartPole-v1", "n_steps", "64", "buffer_size", "50", NULL}, PACELINE_EINVAL, "buffer_size"},
       {{"env", "CartPole-v1", "actor", "online", NULL}, PACELINE_EINVAL, "actor"},
       {{"env", "CartPole-v1", "num_envs", "8", "window", "4", NULL}, PACELINE_EINVAL, "window"},
       {{"env", "Catch-v0", "buffer_size", "4000000000", NULL}, PACELINE_ENOMEM, "buffer_size: 4000000000"},
