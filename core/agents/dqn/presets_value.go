@@ -107,7 +107,7 @@ var ofValues = []settings.Preset{
 	// RMSProp.
 	{Name: "dqn_dopamine", Doc: "DQN of Dopamine's JAX code", Rows: train.InGames(dopamineGames, dopamine, []settings.Row{
 		{"learning_rate", "6.25e-05"}, {"optimizer_eps", "0.00015"}, {"loss", "squared"}})},
-	// c51.gin, since January 2024. Before, it had the defaults of create_optimizer, those of dqn_dopamine.
+	// c51.gin since January 2024. Before, it had create_optimizer's defaults, those of dqn_dopamine.
 	{Name: "c51_dopamine", Doc: "C51 of Dopamine's JAX code", Rows: train.InGames(dopamineGames, dopamine, c51, []settings.Row{
 		{"learning_rate", "0.00025"}, {"optimizer_eps", "0.0003125"}})},
 	// quantile.gin: three steps and priorities, which Dabney et al. 2018 do not have. Beta is 0: the
