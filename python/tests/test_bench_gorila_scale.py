@@ -29,6 +29,7 @@ def true_run(env, bundles, shards, updates):
 
 
 def test_calibration_finds_the_gradient_the_pause_and_the_core_seconds(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(gorila_scale, "CORES", 2)  # the costs above are found on two cores
     wrong = TRUE | {"gradient": 0.05, "pause": 0.0, "ray": cost(7e-4, 0.001)}
     one = true_run("Pong", 1, 1, 0)
     fitted = gorila_scale.calibrate("Pong", wrong, one)
